@@ -26,11 +26,11 @@ from envops.repository.registry import DistributionGate
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
+from envops.statistics.baseline import answer_of
 from envops.statistics.checks import checks_of
 from envops.statistics.clusters import paired_difference
 from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.drift import answer_of
-from envops.statistics.outcomes import Outcome, Sample, samples_of_rollouts
+from envops.statistics.outcomes import RolloutOutcome, RolloutSample, samples_of_rollouts
 from envops.validation.collected_facts import ProgressListener
 from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
@@ -138,12 +138,14 @@ def drawn(skills: Sequence[float], rollouts: int, generator: random.Random, pay:
     return [[pay(skill, generator) for _ in range(rollouts)] for skill in skills]
 
 
-def sample_of(rewards: Rewards, *, formed: bool = False) -> Sample:
+def sample_of(rewards: Rewards, *, formed: bool = False) -> RolloutSample:
     declared = DeclaredRange(0.0, 1.0, ("format_kept",), SHARE_OF_FORM) if formed else DeclaredRange(0.0, 1.0)
     outcomes = tuple(
-        Outcome(task, reward, parts_of(reward) if formed else {}) for task, row in enumerate(rewards) for reward in row
+        RolloutOutcome(task, reward, parts_of(reward) if formed else {})
+        for task, row in enumerate(rewards)
+        for reward in row
     )
-    return Sample("blend", outcomes, declared, GATE.confidence)
+    return RolloutSample("blend", outcomes, declared, GATE.confidence)
 
 
 def parts_of(reward: float) -> dict[str, FunctionScore]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from envops.cli.train_probe import code_digest
+from envops.files.atomic_write import write_whole
 from envops.repository.repository import Repository
 
 ROOT = Path(__file__).parents[1]
@@ -39,9 +40,7 @@ def main(name: str = "reverse-text") -> int:
             measured = _measured(name, seed)
             if measured is None:
                 return 130
-            aside = file.with_suffix(".new")
-            aside.write_text(json.dumps(measured))
-            aside.replace(file)
+            write_whole(file, json.dumps(measured))
         rows.append(json.loads(file.read_text()))
         print(_line(rows[-1]), file=sys.stderr, flush=True)
     reached = sum(_reaches(row) for row in rows)

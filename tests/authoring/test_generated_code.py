@@ -14,7 +14,7 @@ from envops.authoring.new.gather import sample, words_of
 from envops.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envops.authoring.new.render import files_of
 from envops.cli.new import ANSWERS, KINDS
-from envops.rules.readme import missing_sections, names, text_about_rewards
+from envops.rules.schema.documents import missing_sections, names, text_about_rewards
 
 COMBINATIONS = [
     (generation, kind, answer)

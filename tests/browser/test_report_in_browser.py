@@ -12,6 +12,7 @@ from envops.reports.before_after import ComparisonReport, FunctionReport, Interv
 from envops.reports.run_report import RunReport, write_run
 from envops.reports.written import write_reports
 from envops.rules.engine import Finding
+from envops.rules.evidence import EarnedReward, Evidence, ShownReply
 from envops.rules.result import ValidationResult
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
@@ -233,7 +234,15 @@ def long_and_hostile() -> ValidationResult:
     [environment] = hostile().environments
     replies = [HOSTILE, "<b>word</b> " * 16_667, "שלום עולם ‮ تجربة " * 40, HOSTILE.replace("\n", " ") * 30]
     found = tuple(
-        Finding("RWD001", "rewards", "error", HOSTILE, HOSTILE, {"reply": reply, "reward": 0.0}) for reply in replies
+        Finding(
+            "RWD001",
+            "rewards",
+            "error",
+            HOSTILE,
+            HOSTILE,
+            Evidence(reply=ShownReply(0, reply), earned=EarnedReward(0.0)),
+        )
+        for reply in replies
     )
     named = replace(environment, name=f"</script>{HOSTILE}", findings=found)
     return ValidationResult("fail", (named, ALL_PASS), unfinished=(HOSTILE,), tool_version=HOSTILE)

@@ -11,7 +11,7 @@ import pytest
 from browsing import WIDTHS, Visit
 from envops.reports.json_report import report_data
 from envops.reports.site.build import build_site
-from envops.reports.site.catalogue import Catalogue, Listing
+from envops.reports.site.catalogue import Catalogue, ListedEnvironment
 from envops.repository.registry import ExternalEntry
 from envops.text.plain_data import plain_data
 from playwright.sync_api import expect
@@ -61,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def catalogue() -> Catalogue:
     report = plain_data(report_data(sample_report(8, 8 * 64)))
     listings = [
-        Listing(
+        ListedEnvironment(
             name=one["name"],
             version=one["package_version"],
             description="Sorts what a harbour master writes down." if index else HOSTILE,
@@ -136,7 +136,7 @@ def test_baselines_are_shown_by_model(visit: Visit, site: str) -> None:
     expect(baseline.locator("figure svg[role=img]")).to_have_count(1)
 
 
-def test_what_was_not_proven_is_said(visit: Visit, site: str) -> None:
+def test_html_unproven_environment_is_marked(visit: Visit, site: str) -> None:
     page = visit.open(site)
     expect(page.locator("#cards > li").nth(6)).to_contain_text("not validated")
     expect(page.locator("#cards > li").nth(4)).to_contain_text("changed since it was proven")

@@ -290,7 +290,7 @@ def is_held(lock: Path) -> bool:
     """Whether another process holds a lock."""
     with lock.open("r+b") as file:
         try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return True
     return False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envops.cli.docs import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envops.cli.main import parser
-from envops.repository.schema import registry_schema
+from envops.repository.registry import registry_schema
 
 REPOSITORY = Path(__file__).parents[2]
 

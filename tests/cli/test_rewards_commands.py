@@ -185,7 +185,7 @@ def test_a_rule_is_explained_with_what_it_found(clean: Path, capsys: pytest.Capt
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
     assert rewards(clean, "explain", "rwd040", "word-problems", "--quiet") == exit_codes.FAIL
     text = capsys.readouterr().out
-    assert "A case of tests/cases.yaml does not hold" in text
+    assert "A case of tests/cases.yaml fails" in text
     assert "<answer>2458</answer>" in text
     assert "environments/word_problems/tests/cases.yaml:" in text
 

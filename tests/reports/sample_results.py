@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.facts.observed import Failure, Place
+from envops.facts.observed import Failure, FunctionScore, Place
 from envops.repository.problem import Problem
 from envops.rules.engine import GATES, Finding
+from envops.rules.evidence import EarnedReward, Evidence, ShownReply
 from envops.rules.result import EnvironmentResult, ValidationResult
 
 HOSTILE = (
@@ -23,27 +24,33 @@ MISSED_GOLD = Finding(
     severity="error",
     message="the oracle's reply earns 0.2 of 1.0 (2 of 10 conversations)",
     fix="Compare the parsed answer as a number, not as text.",
-    evidence={
-        "task": 3,
-        "policy": "oracle",
-        "reply": "<think>\nthree zeros\n</think>\n<answer>1,000</answer>",
-        "reward": 0.2,
-        "functions": {
-            "correct_answer": {"score": 0.0, "weight": 0.8, "kind": "reward"},
-            "format_reward": {"score": 1.0, "weight": 0.2, "kind": "reward"},
-            "turns": {"score": 1, "weight": 0.0, "kind": "metric"},
-        },
-        "count": 2,
-        "of": 10,
-        "more": [{"task": 7, "policy": "oracle", "reply": "<answer>2,500</answer>", "reward": 0.2, "functions": {}}],
-    },
+    evidence=Evidence(
+        reply=ShownReply(3, "<think>\nthree zeros\n</think>\n<answer>1,000</answer>", "oracle"),
+        earned=EarnedReward(
+            0.2,
+            {
+                "correct_answer": FunctionScore(0.0, 0.8, "reward"),
+                "format_reward": FunctionScore(1.0, 0.2, "reward"),
+                "turns": FunctionScore(1, 0.0, "metric"),
+            },
+        ),
+        count=2,
+        of=10,
+        more=(Evidence(reply=ShownReply(7, "<answer>2,500</answer>", "oracle"), earned=EarnedReward(0.2)),),
+    ),
     place=Place("reverse_text/taskset.py", 31),
 )
 THIN = Finding(
     "DST003", "distribution", "error", "12 rollouts are too few to say", "Raise smoke.rollouts.", inconclusive=True
 )
 ADVICE = Finding(
-    "SCH010", "schema", "advice", "the README has no reward table", "Add one under `## Reward`.", {}, Place("README.md")
+    "SCH010",
+    "schema",
+    "advice",
+    "the README has no reward table",
+    "Add one under `## Reward`.",
+    Evidence(),
+    Place("README.md"),
 )
 IGNORED = Finding(
     "RWD007", "rewards", "error", "the hedge policy earns 0.9", "Score the last answer.", ignored="listing is the task"
@@ -109,7 +116,7 @@ def passing() -> ValidationResult:
 
 
 def mixed() -> ValidationResult:
-    """One passes, one fails, one could not be judged."""
+    """One passes, one fails, one is not judged."""
     return ValidationResult("fail", (ALL_PASS, FAILING, BROKEN), seconds=41.2, tool_version="0.1.0")
 
 
@@ -133,14 +140,12 @@ def hostile() -> ValidationResult:
         "error",
         HOSTILE,
         HOSTILE,
-        {
-            "reply": HOSTILE,
-            "reward": float("nan"),
-            "functions": {HOSTILE: float("-inf")},
-            HOSTILE: {HOSTILE: [HOSTILE]},
-            "more": [{"reply": HOSTILE, "task": HOSTILE}],
-            "numbers": [float("inf"), 10**5000],
-        },
+        Evidence(
+            reply=ShownReply(0, HOSTILE, HOSTILE),
+            earned=EarnedReward(float("nan"), {HOSTILE: float("-inf")}),
+            details={HOSTILE: {HOSTILE: [HOSTILE]}, "numbers": [float("inf"), 10**5000]},
+            more=(Evidence(reply=ShownReply(1, HOSTILE)),),
+        ),
         Place("x/../" + HOSTILE, 1),
     )
     failure = Failure("crash", HOSTILE, HOSTILE, Place(HOSTILE), HOSTILE)

@@ -15,8 +15,9 @@ from envops.reports.before_after import (
     TaskReport,
     read_comparisons,
     render_json,
+    render_markdown,
+    render_text,
 )
-from envops.reports.before_after_text import render_markdown, render_text
 
 SIDE = SideReport("base", "endpoint", "acme/base", False, 16, 16, 8, Interval(0.25, 0.1, 0.4), 0.0, None)
 REPORT = ComparisonReport(
@@ -49,8 +50,8 @@ def test_the_answer_its_interval_and_the_tasks_are_said() -> None:
     text = render_text(REPORT)
     assert "gsm8k: outputs/a b/results.jsonl is worse than base" in text
     assert "-0.200 (-0.300 to -0.100) of the range 0 to 2, 95% interval, paired over 2 tasks" in text
-    assert "got worse  task 3: 1.000 to 0.500" in text
-    assert "got better  k9: 0.000 to 0.100" in text
+    assert "worse  task 3: 1.000 to 0.500" in text
+    assert "better  k9: 0.000 to 0.100" in text
     assert "acme" not in render_text(REPORT, quiet=True)
 
 

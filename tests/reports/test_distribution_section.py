@@ -15,13 +15,13 @@ from envops.repository.registry import DistributionGate
 from envops.rules.result import ValidationResult
 from envops.statistics.declared_range import DeclaredRange
 from envops.statistics.measures import distribution_of
-from envops.statistics.outcomes import Outcome, Sample
+from envops.statistics.outcomes import RolloutOutcome, RolloutSample
 from sample_results import ALL_PASS
 
 
 def measured(*groups, policy="blend"):
-    outcomes = tuple(Outcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
-    return distribution_of(Sample(policy, outcomes, DeclaredRange(0.0, 1.0)), DistributionGate())
+    outcomes = tuple(RolloutOutcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
+    return distribution_of(RolloutSample(policy, outcomes, DeclaredRange(0.0, 1.0)), DistributionGate())
 
 
 def result(*groups, gates=("distribution",), policy="blend"):
@@ -39,7 +39,7 @@ def test_terminal_shows_checks_with_intervals_and_advice():
     assert "DST010" in text
     assert "0.500 (0.3" in text
     assert "keep group_size = 8" in text
-    assert "says nothing about a model" in text.replace("\n", " ")
+    assert "does not apply to a model" in text.replace("\n", " ")
 
 
 def test_a_model_gets_advice_without_the_caveat():
@@ -75,6 +75,6 @@ def test_one_task_is_told_without_an_interval():
     assert (text["mean"]["low"], text["mean"]["high"]) == (0.0, 1.0)
 
 
-def test_nothing_scored_is_shown_as_that():
+def test_distribution_nothing_scored_is_shown():
     text = render_text(result([None] * 8))
     assert "0 of 8 rollouts scored" in text

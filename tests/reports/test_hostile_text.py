@@ -164,7 +164,7 @@ def test_text_in_a_table_cell_stays_in_it(text: str) -> None:
     assert rendered.count("<td>") == 2
 
 
-def test_mentions_notify_nobody() -> None:
+def test_markdown_mentions_are_inert() -> None:
     assert "@everyone" not in prose("hello @everyone")
     assert "@everyone" not in inside_html("hello @everyone")
 

@@ -21,6 +21,7 @@ from envops.reports.json_report import report_data
 from envops.reports.run_report import Curve, CurvePoint, RunReport
 from envops.reports.written import write_reports
 from envops.rules.engine import Finding
+from envops.rules.evidence import Evidence, ShownReply
 from envops.rules.result import ValidationResult
 from envops.text.plain_data import plain_data
 from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
@@ -42,7 +43,7 @@ def test_the_page_holds_what_validate_json_says_of_a_finding() -> None:
     assert (finding["rule"], finding["kind"]) == ("RWD001", "error")
     assert finding["at"] == "environments/reverse_text/reverse_text/taskset.py:31"
     assert finding["functions"][0] == ["correct_answer", 0.0, 0.8, "reward"]
-    assert ["reply", MISSED_GOLD.evidence["reply"], True] in finding["evidence"]
+    assert ["reply", MISSED_GOLD.evidence.reply.text, True] in finding["evidence"]
 
 
 def test_findings_beyond_the_most_are_counted() -> None:
@@ -52,7 +53,7 @@ def test_findings_beyond_the_most_are_counted() -> None:
 
 
 def test_texts_are_shortened_until_the_page_fits_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    long = Finding("RWD001", "rewards", "error", "m", "f", {"reply": "x" * 100_000})
+    long = Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, "x" * 100_000)))
     result = ValidationResult("fail", (replace(FAILING, findings=(long,)),))
     assert "x" * 100_000 in render_page(data_of(result))
     monkeypatch.setattr(page, "LIMIT_BYTES", 30_000)
@@ -66,7 +67,7 @@ def test_texts_are_shortened_until_the_page_fits_and_the_page_says_so(monkeypatc
 @pytest.mark.parametrize("limit", [20_000, 14_000, 12_000, 8_000])
 def test_what_is_made_once_for_several_lengths_is_what_would_be_made_anew(limit: int) -> None:
     texts = ("x" * 15_000, "\n".join("y" * 30), 'z"\\' * 700, "short")
-    findings = [Finding("RWD001", "rewards", "error", "m", "f", {"reply": text}) for text in texts]
+    findings = [Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, text))) for text in texts]
     environments = data_of(ValidationResult("fail", tuple(replace(FAILING, findings=(one,)) for one in findings)))
     found = fitted(environments["environments"], None, (), limit)
     anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments["environments"]]
@@ -94,7 +95,7 @@ def test_curves_are_thinned_to_keep_their_part_and_keep_their_end() -> None:
     assert curve["about"] == "One of 17 points is shown."
 
 
-def test_embedded_data_cannot_end_its_element_and_reads_back_the_same() -> None:
+def test_embedded_data_is_escaped_and_read_back() -> None:
     data = {"</script>": [HOSTILE.replace("\ud800", ""), "<!--", "\u2028"]}
     assert not re.search("[<>&\u2028]", embedded(data))
     assert json.loads(embedded(data)) == data
@@ -114,7 +115,7 @@ def test_only_our_own_scripts_may_run_and_nothing_may_be_fetched() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"environments": [{"name": "reverse-text"}]}', "{"])
-def test_a_diff_that_is_none_is_left_out(tmp_path: Path, text: str) -> None:
+def test_reward_diff_malformed_is_skipped(tmp_path: Path, text: str) -> None:
     (tmp_path / "reward-diff.json").write_text(text)
     assert read_diff(tmp_path / "reward-diff.json", data_of(mixed())) is None
 

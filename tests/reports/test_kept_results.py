@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.reports.spill_list import Kept, KeptResults
+from envops.reports.spill_list import SpilledResults, SpillList
 from envops.reports.written import write_reports
 from sample_results import hostile, interrupted, mixed
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def kept(result: ValidationResult, folder: Path | None) -> ValidationResult:
-    results = KeptResults(folder)
+    results = SpilledResults(folder)
     for one in result.environments:
         results.append(one)
     return replace(result, environments=results)
@@ -33,8 +33,8 @@ def test_every_report_is_the_same_byte_for_byte(result: ValidationResult, tmp_pa
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-def test_results_are_told_in_the_order_of_the_names(tmp_path: Path) -> None:
-    results = KeptResults(tmp_path)
+def test_spilled_results_follow_order_of_names(tmp_path: Path) -> None:
+    results = SpilledResults(tmp_path)
     for one in reversed(mixed().environments):
         results.append(one)
     names = ["never-finished", *(one.name for one in mixed().environments)]
@@ -44,7 +44,7 @@ def test_results_are_told_in_the_order_of_the_names(tmp_path: Path) -> None:
     assert results[:2] == list(mixed().environments[:2])
 
 
-def test_a_full_disk_costs_memory_and_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spill_list_on_full_disk_keeps_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = iter([True, False, True])
     write = os.pwrite
 
@@ -54,7 +54,7 @@ def test_a_full_disk_costs_memory_and_no_result(tmp_path: Path, monkeypatch: pyt
         return write(descriptor, data, start)
 
     monkeypatch.setattr(os, "pwrite", write_while_there_is_room)
-    things: Kept[str] = Kept(tmp_path)
+    things: SpillList[str] = SpillList(tmp_path)
     for thing in ("first", "second", "third"):
         things.append(thing)
     assert list(things) == ["first", "second", "third"]
@@ -63,15 +63,15 @@ def test_a_full_disk_costs_memory_and_no_result(tmp_path: Path, monkeypatch: pyt
 def test_what_was_half_written_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda descriptor, data, start: write(descriptor, data[:5], start))
-    things: Kept[str] = Kept(tmp_path)
+    things: SpillList[str] = SpillList(tmp_path)
     things.append("longer than that")
     monkeypatch.undo()
     things.append("whole")
     assert list(things) == ["longer than that", "whole"]
 
 
-def test_a_folder_that_cannot_be_made_is_no_obstacle(tmp_path: Path) -> None:
+def test_spill_list_without_folder_stays_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    things: Kept[int] = Kept(tmp_path / "file" / "below")
+    things: SpillList[int] = SpillList(tmp_path / "file" / "below")
     things.append(3)
     assert list(things) == [3]

@@ -13,6 +13,7 @@ from envops.reports.json_report import render_json
 from envops.reports.junit import render_junit
 from envops.reports.markdown import LIMIT_BYTES, render_markdown
 from envops.rules.engine import Finding
+from envops.rules.evidence import Evidence, ShownReply
 from envops.rules.result import ValidationResult
 from sample_results import (
     ALL_PASS,
@@ -46,7 +47,7 @@ def test_json_report_has_the_keys_of_the_contract() -> None:
     finding = environment["findings"][0]
     assert finding == {
         "rule": "RWD001", "gate": "rewards", "severity": "error", "message": MISSED_GOLD.message,
-        "evidence": dict(MISSED_GOLD.evidence), "fix": MISSED_GOLD.fix,
+        "evidence": MISSED_GOLD.evidence.named(), "fix": MISSED_GOLD.fix,
         "file": "environments/reverse_text/reverse_text/taskset.py", "line": 31,
         "inconclusive": False, "bug": False, "ignored": False, "reason": None,
     }  # fmt: skip
@@ -112,7 +113,7 @@ def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
 
 def test_markdown_page_of_a_mixed_run() -> None:
     page = render_markdown(mixed())
-    assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 could not be judged, 1 passed;")
+    assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 not judged, 1 passed;")
     assert "| ❌ | `reverse-text` | `0.1.0` | v1 | ✅ pass | ❌ fail | ✅ pass | ❔ inconclusive | 8.1 s |\n" in page
     assert "<details open><summary><b>RWD001</b> error · rewards · the oracle" in page
     assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page
@@ -123,7 +124,7 @@ def test_markdown_page_of_a_mixed_run() -> None:
 
 def crowd(count: int) -> ValidationResult:
     """Many environments, each with long findings of every kind."""
-    reply = {"reply": "ö`" * 3_000}
+    reply = Evidence(reply=ShownReply(0, "ö`" * 3_000))
     kinds = (
         replace(MISSED_GOLD, evidence=reply),
         replace(THIN, evidence=reply),

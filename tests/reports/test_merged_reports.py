@@ -41,7 +41,7 @@ def merge(folder: Path, *more: str) -> int:
     return main(["report", "merge", str(folder), "--reports", str(root / "whole"), "--root", str(root), *more])
 
 
-def test_a_report_read_back_is_the_report_that_was_written(tmp_path: Path) -> None:
+def test_report_read_back_is_unchanged(tmp_path: Path) -> None:
     for result in (mixed(), hostile()):
         written = render_json(result)
         path = tmp_path / "validate.json"
@@ -62,14 +62,14 @@ def test_the_union_of_all_shards_is_the_whole(tmp_path: Path, capsys: pytest.Cap
     assert "1 failed, 1 passed" in capsys.readouterr().out
 
 
-def test_a_shard_without_a_report_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_merge_missing_shard_is_not_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts(tmp_path / "shards", shard(1, 2, ALL_PASS))
     assert merge(tmp_path / "shards") == exit_codes.INCONCLUSIVE
     assert "no report of shard 2" in capsys.readouterr().err
     assert read_report(tmp_path / "whole" / "validate.json")["unfinished"] == ["reverse-text"]
 
 
-def test_a_shard_of_another_commit_is_refused_by_name(tmp_path: Path) -> None:
+def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "environments" / "reverse_text"
     shutil.copytree(ROOT / "environments" / "reverse_text", folder)
     (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {reverse-text: {}}\n")
@@ -99,7 +99,7 @@ def test_an_empty_matrix_needs_no_report(tmp_path: Path) -> None:
     assert merge(tmp_path / "shards", "--matrix", str(matrix)) == exit_codes.PASS
 
 
-def test_an_interrupted_or_broken_shard_weighs_on_the_whole(tmp_path: Path) -> None:
+def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
     broken = replace(shard(2, 2, replace(BROKEN, name="reverse-text")), verdict="error")
     parts(tmp_path / "shards", shard(1, 2, ALL_PASS), broken)
     assert merge(tmp_path / "shards") == exit_codes.ERROR
@@ -108,8 +108,8 @@ def test_an_interrupted_or_broken_shard_weighs_on_the_whole(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (replace(passing(), tool_version="9"), "is not of the same run"),
-        (replace(passing(), gates=("schema",)), "is not of the same run"),
+        (replace(passing(), tool_version="9"), "is from another run"),
+        (replace(passing(), gates=("schema",)), "is from another run"),
         (passing(), "in two"),
         (replace(passing(), environments=(), shard=Share(1, 2, ("gsm8k",))), "another division"),
     ],
@@ -117,12 +117,12 @@ def test_an_interrupted_or_broken_shard_weighs_on_the_whole(tmp_path: Path) -> N
 )
 def test_reports_of_different_runs_are_refused(tmp_path: Path, other: ValidationResult, said: str) -> None:
     files = parts(tmp_path, passing(), other)
-    with pytest.raises(DeclarationError, match=said.replace("in two", "is in .* too")):
+    with pytest.raises(DeclarationError, match=said.replace("in two", "is also in .*")):
         merged({str(file): read_report(file) for file in files})
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"version": 1}', "[" * 100_000], ids=["torn", "list", "short", "deep"])
-def test_what_is_no_report_is_named(tmp_path: Path, content: str) -> None:
+def test_merge_malformed_report_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "validate.json").write_text(content)
     with pytest.raises(DeclarationError, match=r"validate\.json"):
         read_report(tmp_path / "validate.json")

@@ -12,9 +12,9 @@ from envops.reports.html.compact import Beside, page_environment
 from envops.reports.html.page import overview_row
 from envops.reports.json_report import render_json
 from envops.reports.markdown import render_markdown
-from envops.reports.mutation import mutation_sentence, score_text
 from envops.reports.site.badge import badge
 from envops.reports.site.build import mutation_badge
+from envops.reports.summary import mutation_sentence, score_text
 from envops.reports.terminal import render_text
 from envops.rules.result import EnvironmentResult, ValidationResult
 
@@ -55,16 +55,14 @@ def test_the_sentence_names_all_counts_and_the_bound():
     )
 
 
-def test_mutants_that_were_not_decided_make_a_range_of_the_score():
+def test_undecided_mutants_make_score_a_range():
     slow = replace(MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time was up")))
     assert mutation_sentence(slow) == (
-        "mutation score 0.50–0.75: 5 mutants tried (of 90, not all of them decided): 1 killed, 1 timed out, "
-        "1 survived, 1 equivalent, 1 not decided; 40 conversations, 12 of them cases; 1.5 s"
+        "mutation score 0.50–0.75: 5 mutants tried (of 90, some undecided): 1 killed, 1 timed out, "
+        "1 survived, 1 equivalent, 1 undecided; 40 conversations, 12 of them cases; 1.5 s"
     )
     none = replace(MUTATION, bound="time", mutants=(mutant("undecided"),) * 3)
-    assert mutation_sentence(none).startswith(
-        "mutation score not decided: 3 mutants tried (of 90, not all of them decided)"
-    )
+    assert mutation_sentence(none).startswith("mutation score undecided: 3 mutants tried (of 90, some undecided)")
 
 
 def test_a_perfect_score_is_never_said_while_mutants_are_open():
@@ -97,7 +95,7 @@ def test_the_terminal_and_the_job_summary_say_it():
     assert "mutation score 0.67" in render_markdown(RESULT)
 
 
-def test_quiet_says_nothing_of_it():
+def test_quiet_terminal_leaves_section_out():
     assert "mutation" not in render_text(RESULT, quiet=True)
 
 

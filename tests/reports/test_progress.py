@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from envops.reports.live_progress import LiveProgress
 from envops.reports.open_progress import open_progress
-from envops.reports.progress import PlainProgress, Progress
+from envops.reports.progress import PlainProgress, RunProgress
 from envops.rules.result import EnvironmentResult
 from rich.console import Console
 from sample_results import ALL_PASS, FAILING, HOSTILE
@@ -108,7 +108,7 @@ class BrokenStream(Terminal):
 
 
 @pytest.mark.parametrize("kind", [PlainProgress, LiveProgress])
-def test_a_progress_that_cannot_be_drawn_never_breaks_the_run(kind) -> None:
+def test_progress_drawing_error_does_not_end_run(kind) -> None:
     with kind(["gsm8k"], BrokenStream()) as progress:
         progress.started("gsm8k")
         progress.stage("gsm8k", "venv")
@@ -123,7 +123,7 @@ def test_an_error_of_the_run_passes_through() -> None:
 
 
 def test_steps_are_those_of_the_present_stage() -> None:
-    progress = Progress(["gsm8k"])
+    progress = RunProgress(["gsm8k"])
     progress.stage("gsm8k", "rewards")
     progress.advance("gsm8k", 3, 7)
     (row,) = progress.rows()
@@ -134,7 +134,7 @@ def test_steps_are_those_of_the_present_stage() -> None:
 
 
 def test_steps_of_an_unknown_environment_are_shown_all_the_same() -> None:
-    progress = Progress([])
+    progress = RunProgress([])
     progress.advance("gsm8k", 1, 2)
     (row,) = progress.rows()
     assert (row.name, row.done, row.total) == ("gsm8k", 1, 2)
@@ -148,7 +148,7 @@ def test_unknown_environment_is_shown_all_the_same() -> None:
 
 
 def test_the_stream_decides_what_is_shown() -> None:
-    assert type(open_progress([], quiet=True, stream=Terminal())) is Progress
+    assert type(open_progress([], quiet=True, stream=Terminal())) is RunProgress
     assert type(open_progress([], stream=io.StringIO())) is PlainProgress
     assert type(open_progress([], stream=Terminal(), environ={"TERM": "dumb"})) is PlainProgress
     assert type(open_progress([], stream=Terminal(), environ={"TERM": "xterm"})) is LiveProgress
@@ -212,7 +212,7 @@ def test_events_come_from_many_threads() -> None:
     for stream in (io.StringIO(), Terminal()):
         with open_progress(names, stream=stream, environ={}) as progress, ThreadPoolExecutor(8) as pool:
 
-            def observe(name: str, progress: Progress = progress) -> None:
+            def observe(name: str, progress: RunProgress = progress) -> None:
                 progress.started(name)
                 progress.stage(name, "rewards")
                 for done in range(50):

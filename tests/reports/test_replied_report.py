@@ -42,7 +42,7 @@ def test_every_function_is_shown_with_its_weight_and_its_part() -> None:
     assert ["reward", "0.9"] in lines
 
 
-def test_prompt_gold_and_what_was_extracted_are_shown() -> None:
+def test_reply_report_shows_prompt_reference_and_extracted() -> None:
     text = text_of(REPLIED)
     assert "2+2?" in text
     assert '{"answer": "4"}' in text

@@ -97,7 +97,7 @@ def test_tasks_without_counterpart_and_the_limit_of_the_corpus_are_said() -> Non
     assert "9 replies beyond the limit" in text
 
 
-def test_hostile_replies_stay_text() -> None:
+def test_html_hostile_reply_is_text() -> None:
     changed = result(reply(0.0, 1.0, HOSTILE))
     assert "\x1b[31m" not in render_text(changed)
     page = render_markdown(changed)

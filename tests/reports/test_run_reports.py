@@ -20,7 +20,7 @@ RUN = RunReport(
 )
 
 
-def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_run_report_read_back_is_unchanged(tmp_path: Path) -> None:
     assert read_run(write_run(RUN, tmp_path)) == RUN
     assert read_runs(tmp_path) == ([RUN], [])
 
@@ -33,12 +33,12 @@ def test_whatever_a_run_is_called_its_file_lies_in_the_folder(tmp_path: Path, na
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2", "[]", '{"name": 1}', json.dumps({"name": "a", "backend": "b"})])
-def test_a_file_that_is_no_run_is_named_and_leaves_the_others(tmp_path: Path, text: str) -> None:
+def test_read_runs_malformed_file_is_reported_and_skipped(tmp_path: Path, text: str) -> None:
     write_run(RUN, tmp_path)
     (tmp_path / "runs" / "broken.json").write_text(text)
     runs, [problem] = read_runs(tmp_path)
     assert runs == [RUN]
-    assert "broken.json is no report of a run" in problem
+    assert "broken.json is not a report of a run" in problem
 
 
 def test_a_later_version_is_not_guessed_at(tmp_path: Path) -> None:

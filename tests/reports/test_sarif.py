@@ -26,7 +26,7 @@ def place(result: dict[str, Any]) -> tuple[str, int | None]:
     return where["artifactLocation"]["uri"], where.get("region", {}).get("startLine")
 
 
-def test_a_finding_is_on_its_file_and_line_with_its_fix_and_the_reply() -> None:
+def test_sarif_finding_has_place_fix_and_reply() -> None:
     first = run_of(mixed())["results"][0]
     assert (first["ruleId"], first["level"]) == ("RWD001", "error")
     assert place(first) == ("environments/reverse_text/reverse_text/taskset.py", 31)
@@ -35,7 +35,7 @@ def test_a_finding_is_on_its_file_and_line_with_its_fix_and_the_reply() -> None:
 
 
 @pytest.mark.parametrize("file", [None, "/usr/lib/python3/x.py", "../../../elsewhere.py"])
-def test_a_finding_without_a_place_in_the_repository_is_on_the_package(file: str | None) -> None:
+def test_sarif_finding_without_place_points_at_package(file: str | None) -> None:
     finding = replace(MISSED_GOLD, place=None if file is None else Place(file, 3))
     [result] = run_of(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))["results"]
     assert place(result) == ("environments/reverse_text/pyproject.toml", None)
@@ -46,13 +46,13 @@ def test_levels_tell_failures_from_thin_evidence_and_advice() -> None:
     assert levels == {"RWD001": "error", "DST003": "warning", "SCH010": "note", "RWD007": "note"}
 
 
-def test_an_ignored_finding_is_suppressed_with_its_reason() -> None:
+def test_sarif_ignored_finding_is_suppressed() -> None:
     found = {one["ruleId"]: one for one in run_of(mixed())["results"]}
     assert found["RWD007"]["suppressions"][0]["justification"] == IGNORED.ignored
     assert "suppressions" not in found["RWD001"]
 
 
-def test_what_broke_on_the_way_is_no_finding_of_the_code() -> None:
+def test_sarif_infrastructure_failure_is_not_a_result() -> None:
     run = run_of(mixed())
     [told] = run["invocations"][0]["toolExecutionNotifications"]
     assert "word-sort: rewards, timeout" in told["message"]["text"]
@@ -73,7 +73,7 @@ def test_mistakes_in_declarations_are_on_their_lines() -> None:
     ]
 
 
-def test_a_finding_keeps_its_fingerprint_and_shares_it_with_no_other() -> None:
+def test_sarif_fingerprint_is_stable_and_unique() -> None:
     def prints(result: ValidationResult) -> list[str]:
         return [one["partialFingerprints"]["envops/v1"] for one in run_of(result)["results"]]
 

@@ -8,7 +8,7 @@ import pytest
 from envops.facts.search import Exploit, PanelTask, Search
 from envops.reports.json_report import render_json
 from envops.reports.markdown import render_markdown
-from envops.reports.search import search_sentence
+from envops.reports.summary import search_sentence
 from envops.reports.terminal import render_text
 from envops.rules.result import EnvironmentResult, ValidationResult
 
@@ -29,25 +29,25 @@ SEARCH = Search(
 
 def test_sentence_names_finds_bounds_coverage_and_seed() -> None:
     assert search_sentence(SEARCH) == (
-        "exploit search: 1 find; 350 replies in 700 scorings of at most 3000, until one was found; "
+        "exploit search: 1 exploit; 350 replies in 700 scorings of at most 3000, ended by an exploit; "
         "2 tasks, 9 of 11 lines reached, seed 3; 0.5 s"
     )
 
 
-@pytest.mark.parametrize(("ended", "said"), [("time", "the time was up"), ("evaluations", "number was used up")])
-def test_sentence_says_which_bound_ended_it(ended, said: str) -> None:
+@pytest.mark.parametrize(("ended", "said"), [("time", "the time limit"), ("evaluations", "ended by their number")])
+def test_search_sentence_has_limit(ended, said: str) -> None:
     assert said in search_sentence(Search(0, ended))
 
 
-def test_nothing_searched_says_why() -> None:
-    assert search_sentence(Search(0, "skipped", "no oracle speaks")).endswith("nothing searched, no oracle speaks")
+def test_search_sentence_skipped_has_reason() -> None:
+    assert search_sentence(Search(0, "skipped", "no oracle speaks")).endswith("skipped, no oracle speaks")
 
 
-def test_reports_tell_of_it_and_json_holds_every_find() -> None:
+def test_reports_have_search_and_json_every_exploit() -> None:
     environment = EnvironmentResult("a-b", "environments/a_b", "pass", gates={"rewards": "pass"}, search=SEARCH)
     result = ValidationResult("pass", environments=(environment,), gates=("rewards",))
-    assert "exploit search: 1 find" in render_text(result, width=200)
-    assert "exploit search: 1 find" in render_markdown(result)
+    assert "exploit search: 1 exploit" in render_text(result, width=200)
+    assert "exploit search: 1 exploit" in render_markdown(result)
     assert "exploit search" not in render_text(result, quiet=True)
     [told] = json.loads(render_json(result))["environments"]
     assert told["search"]["exploits"][0]["pattern"] == "keyword"

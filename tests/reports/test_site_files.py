@@ -40,7 +40,7 @@ def test_nothing_in_a_readme_acts() -> None:
 
 
 @pytest.mark.parametrize("said", ["pass", HOSTILE.replace("\ud800", "").replace("\x00", "").replace("\x07", "")[:40]])
-def test_a_badge_is_a_picture_with_its_words_as_its_name(said: str) -> None:
+def test_badge_text_is_its_accessible_name(said: str) -> None:
     picture = ElementTree.fromstring(badge("envops", said))
     assert picture.get("aria-label", "").split() == f"envops: {said}".split()
 

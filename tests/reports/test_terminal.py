@@ -4,7 +4,9 @@ import re
 from dataclasses import replace
 
 import pytest
+from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
+from envops.rules.evidence import EarnedReward, Evidence, ShownReply
 from envops.rules.result import ValidationResult
 from sample_results import ALL_PASS, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
 
@@ -47,7 +49,7 @@ word-sort  error  1.0  sha256:222222222222
 
   rewards error: rewards: timeout, Timeout
 
-Broken on the way (says nothing about the rewards):
+Infrastructure failures (not about the rewards):
 
   word-sort rewards, timeout: Timeout: the worker gave no answer for 30 s and
     was stopped
@@ -56,10 +58,8 @@ Broken on the way (says nothing about the rewards):
                │   time.sleep(1000)
                │ Timeout
 
-Policies that spoke: oracle, blend, nop. They are scripted: they prove an
-environment's plumbing, never its difficulty.
-✗ fail: 3 environments: 1 failed, 1 could not be judged, 1 passed; 1 from the
-  cache; 41.2 s
+✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache;
+  41.2 s
 reports    reports/validate.json  reports/validate.xml
 next       envops explain RWD001
            nox -s validate -- reverse-text word-sort
@@ -77,7 +77,7 @@ environments/gsm8k/requirements.lock
     does not match pyproject.toml
     fix        nox -s lock -- gsm8k
 
-✗ fail: 2 mistakes in 2 declared files; nothing was observed
+✗ fail: 2 problems in 2 declared files; nothing was observed
 next       nox -s validate
 """
 
@@ -118,7 +118,7 @@ def test_passing_run_ends_with_verdict_cache_and_next_command() -> None:
 
 def test_interrupted_run_says_what_is_missing_and_how_to_go_on() -> None:
     text = render_text(interrupted())
-    assert "interrupted, the report is partial" in text
+    assert "interrupted, partial report" in text
     assert text.endswith("unfinished word-sort\nnext       nox -s validate -- word-sort\n")
 
 
@@ -126,25 +126,18 @@ def test_run_of_one_gate_is_repeated_with_that_gate() -> None:
     assert render_text(replace(mixed(), gates=("rewards",))).endswith("nox -s rewards -- reverse-text word-sort\n")
 
 
-def test_run_without_environments_says_so() -> None:
-    assert "there was nothing to prove" in render_text(ValidationResult("pass"))
+def test_headline_without_environments_is_explained() -> None:
+    assert "nothing to validate" in render_text(ValidationResult("pass"))
 
 
-def test_empty_reply_is_said_to_be_empty() -> None:
-    finding = replace(MISSED_GOLD, evidence={"reply": "", "reward": None})
+def test_terminal_empty_reply_is_marked_empty() -> None:
+    finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, ""), earned=EarnedReward(None)))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "    reply      (empty)\n    reward     none\n" in text
 
 
-def test_conversation_is_shown_turn_by_turn() -> None:
-    turns = [{"role": "assistant", "content": "one"}, {"role": "tool", "content": "two", "tool_calls": [{"id": "c"}]}]
-    finding = replace(MISSED_GOLD, evidence={"completion": turns})
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
-    assert '│ [assistant] one\n               │ [tool] two\n               │     calls {"id": "c"}\n' in text
-
-
-def test_long_reply_is_shortened_with_its_length() -> None:
-    finding = replace(MISSED_GOLD, evidence={"reply": "x" * 200_000})
+def test_terminal_long_reply_is_shortened_with_length() -> None:
+    finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, "x" * 200_000)))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "reply (200,000 characters)" in text
     assert len(text) < 4_000
@@ -156,7 +149,7 @@ def test_many_findings_of_one_rule_are_counted() -> None:
     assert "RWD001: 7 more, all in validate.json" in text
 
 
-def test_a_bug_of_a_rule_is_not_called_the_environments_failure() -> None:
+def test_terminal_rule_bug_is_not_an_environment_failure() -> None:
     bug = replace(MISSED_GOLD, bug=True, message="the rule itself failed")
     text = render_text(ValidationResult("error", (replace(FAILING, findings=(bug,)),)))
     assert "RWD001 bug: the rule itself failed" in text
@@ -179,8 +172,10 @@ def test_colour_only_where_asked_for() -> None:
 
 
 @pytest.mark.parametrize("endpoint", [None, "gpt"])
-def test_report_says_which_policies_spoke(endpoint: str | None) -> None:
-    text = render_text(ValidationResult("pass", (ALL_PASS,), endpoint=endpoint))
-    assert "Policies that spoke: oracle, blend" in text
+def test_policies_are_named_on_the_page_and_not_on_the_terminal(endpoint: str | None) -> None:
+    result = ValidationResult("pass", (ALL_PASS,), endpoint=endpoint)
+    assert "Policies" not in render_text(result)
+    text = render_markdown(result)
+    assert "Policies: oracle, blend" in text
     assert ("real model: gpt" in text) == (endpoint is not None)
-    assert ("scripted" in text) == (endpoint is None)
+    assert ("Scripted policies" in text) == (endpoint is None)

@@ -38,7 +38,7 @@ def test_interrupted_write_leaves_the_report_before(tmp_path: Path, monkeypatch:
     assert (tmp_path / "validate.json").read_text() == "before"
 
 
-def test_a_report_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_after_failed_one_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> str:
         raise ValueError("cannot")
 
@@ -96,14 +96,14 @@ def test_colours_only_on_a_terminal_that_wants_them(environ: dict[str, str], col
     assert "\x1b[" not in printed("text", environ)
 
 
-def test_a_stream_of_an_old_encoding_can_be_printed_to() -> None:
+def test_print_result_on_old_encoding_succeeds() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     print_result(mixed(), stream=stream, environ={})
     assert b"x  reverse-text" in raw.getvalue()
 
 
-def test_github_is_told_only_inside_a_workflow(tmp_path: Path) -> None:
+def test_tell_github_outside_workflow_writes_nothing(tmp_path: Path) -> None:
     stream, summary = io.StringIO(), tmp_path / "summary.md"
     tell_github(mixed(), stream=stream, environ={"GITHUB_STEP_SUMMARY": str(summary)})
     assert stream.getvalue() == ""

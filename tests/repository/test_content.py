@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.content import hub_content_hash, list_content, strict_digest
-from envops.repository.hub_ignore import UnreadablePatternError
+from envops.repository.content import (
+    UnreadablePatternError,
+    hub_content_hash,
+    ignore_matcher,
+    list_content,
+    strict_digest,
+)
+from gitignore_parser import parse_gitignore
 from sample_repository import only, write
 
 if TYPE_CHECKING:
@@ -226,9 +233,32 @@ def test_a_virtual_environment_that_would_be_published_is_a_problem(tmp_path: Pa
     assert "venv/lib/a.py" not in content.files
 
 
-def test_200_files_take_a_few_milliseconds(tmp_path: Path) -> None:
-    folder = write(tmp_path / "sums", {f"sums/data/{index}.json": "{}" * 500 for index in range(200)})
-    strict_digest(folder)
-    begun = time.process_time()
-    strict_digest(folder)
-    assert time.process_time() - begun < 0.1
+ALPHABET = ["a", "b", "*", "**", "/", "!", "#", "\\", "[", "]", "?", " ", ".", "a*", "b/", "[!a]", "[^b]"]
+
+
+def decided_by_parser(folder: Path, lines: list[str], names: list[str]) -> list[bool] | None:
+    """What the parser that prime uses says of paths; `None` where it breaks off, as prime does."""
+    write(folder, {".gitignore": "\n".join(lines)})
+    try:
+        is_ignored = parse_gitignore(str(folder / ".gitignore"), base_dir=str(folder))
+        return [is_ignored(str(folder / name)) for name in names]
+    except (re.error, IndexError):
+        return None
+
+
+@pytest.mark.filterwarnings("ignore:Possible nested set")
+@pytest.mark.parametrize("seed", range(20))
+def test_ignore_matcher_decides_as_the_parser_that_prime_uses(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    parts = ["a", "b", "ab", "a.b", "a b", "[", "#a"]
+    names = ["/".join(chance.choices(parts, k=chance.randint(1, 4))) for _ in range(40)]
+    for _ in range(40):
+        lines = ["".join(chance.choices(ALPHABET, k=chance.randint(1, 6))) for _ in range(chance.randint(1, 4))]
+        expected = decided_by_parser(tmp_path, lines, names)
+        unreadable = [line for line in lines if decided_by_parser(tmp_path, [line], names) is None]
+        write(tmp_path, {".gitignore": "\n".join(lines)})
+        if unreadable:  # the parser meets such a line only where no other line decides before
+            with pytest.raises(UnreadablePatternError, match=re.escape(repr(unreadable[0]))):
+                ignore_matcher(tmp_path)
+        else:
+            assert list(map(ignore_matcher(tmp_path), names)) == expected, lines

@@ -10,13 +10,13 @@ import pytest
 from envops.repository.content import hub_content_hash, strict_digest
 from envops.repository.package import Package
 from envops.repository.problem import Problem
-from envops.repository.read_package import Reading, read_package
+from envops.repository.read_package import PackageReading, read_package
 from sample_repository import PYPROJECT, only, write_environment
 
 SOUND = PYPROJECT.format(name="sums")
 
 
-def read(tmp_path: Path, files: Mapping[str, str | bytes] | None = None, without: str = "") -> Reading:
+def read(tmp_path: Path, files: Mapping[str, str | bytes] | None = None, without: str = "") -> PackageReading:
     folder = write_environment(tmp_path, "sums", files)
     if without:
         (folder / without).unlink()

@@ -10,7 +10,7 @@ from envops.repository.problem import DeclarationError
 from envops.repository.read_package import read_package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.release_history import ReleaseHistory, release_history
-from envops.repository.version_edit import write_version
+from envops.repository.versions import write_version
 from sample_repository import write, write_repository
 
 FOLDER = "environments/word_sums"

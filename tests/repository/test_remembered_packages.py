@@ -10,7 +10,7 @@ import pytest
 from envops.repository import read_package as reading
 from envops.repository import read_packages as reading_many
 from envops.repository import remembered_packages
-from envops.repository.read_package import Reading, read_package
+from envops.repository.read_package import PackageReading, read_package
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from sample_repository import refused, write, write_repository
@@ -46,7 +46,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Folders that were parsed by this process."""
     folders: list[str] = []
 
-    def recorded(folder: Path, root: Path) -> Reading:
+    def recorded(folder: Path, root: Path) -> PackageReading:
         folders.append(folder.name)
         return read_package(folder, root)
 

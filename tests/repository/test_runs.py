@@ -42,12 +42,6 @@ def test_keys_that_are_merged_in_count_as_written() -> None:
     assert found.model == "Qwen/Qwen3-4B"
 
 
-def test_local_is_another_name_of_trl() -> None:
-    assert (
-        registry_of(parse_document(HEAD + REST.replace("prime-rl", "local"), "r.yaml")).specs["first"].backend == "trl"
-    )
-
-
 @pytest.mark.parametrize(
     ("rows", "line", "other", "words"),
     [

@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.repository.generation import generation_of
 from envops.repository.problem import Problem
-from envops.repository.source import Source, read_source
+from envops.repository.source import ModuleSource, generation_of, read_source
 from packaging.specifiers import SpecifierSet
 from sample_repository import only, write
 
 TASKSET = "import verifiers.v1 as vf\nclass Sums(vf.Taskset[vf.Task]): pass\n"
 
 
-def read(tmp_path: Path, files: dict[str, str | bytes]) -> tuple[Source, list[Problem]]:
+def read(tmp_path: Path, files: dict[str, str | bytes]) -> tuple[ModuleSource, list[Problem]]:
     return read_source(write(tmp_path, files), tmp_path, "sums", files)
 
 
-def source(tmp_path: Path, text: str) -> Source:
+def source(tmp_path: Path, text: str) -> ModuleSource:
     found, problems = read(tmp_path, {"sums.py": text})
     assert not problems
     return found
@@ -167,40 +166,40 @@ def test_doubtful_source_prints_no_warning(tmp_path: Path, recwarn: pytest.Warni
     assert not recwarn.list
 
 
-V0 = Source(defines_load_environment=True)
-V1 = Source(exports_taskset=True)
+V0 = ModuleSource(defines_load_environment=True)
+V1 = ModuleSource(exports_taskset=True)
 
 
 @pytest.mark.parametrize(
     ("bound", "found", "generation"),
     [
-        ("<0.4", Source(), "v0"),
+        ("<0.4", ModuleSource(), "v0"),
         (">=0.1.8,<0.2", V1, "v0"),
-        ("==0.1.8.post2", Source(), "v0"),
-        ("~=0.1.9", Source(), "v0"),
-        ("==0.1.*", Source(), "v0"),
+        ("==0.1.8.post2", ModuleSource(), "v0"),
+        ("~=0.1.9", ModuleSource(), "v0"),
+        ("==0.1.*", ModuleSource(), "v0"),
         (">=0.3.1,<0.4", V0, "v0"),
         (">=0.3.1,<0.4", V1, "v1"),
         ("==0.3.1", V1, "v1"),
-        ("==0.3.1", Source(), "v0"),
+        ("==0.3.1", ModuleSource(), "v0"),
         (">=0.4", V0, "v1"),
-        (">=0.4.0,<0.5", Source(), "v1"),
-        ("==0.4.0", Source(), "v1"),
-        ("~=0.4.0", Source(), "v1"),
-        (">0.4.0", Source(), "v1"),
-        (">=0.4.0.dev1", Source(), "v1"),
+        (">=0.4.0,<0.5", ModuleSource(), "v1"),
+        ("==0.4.0", ModuleSource(), "v1"),
+        ("~=0.4.0", ModuleSource(), "v1"),
+        (">0.4.0", ModuleSource(), "v1"),
+        (">=0.4.0.dev1", ModuleSource(), "v1"),
         (">=0.1", V0, "v0"),
         (">=0.1", V1, "v1"),
         (">=0.3,<0.5", V1, "v1"),
         (">=0.3,<0.5", V0, "v0"),
-        (">=0.1", Source(), None),
-        ("", Source(), None),
+        (">=0.1", ModuleSource(), None),
+        ("", ModuleSource(), None),
         ("", V1, "v1"),
     ],
 )
-def test_the_generation_follows_bound_then_source(bound: str, found: Source, generation: str | None) -> None:
+def test_the_generation_follows_bound_then_source(bound: str, found: ModuleSource, generation: str | None) -> None:
     assert generation_of(SpecifierSet(bound), found) == generation
 
 
 def test_without_a_requirement_the_source_tells() -> None:
-    assert (generation_of(None, V0), generation_of(None, V1), generation_of(None, Source())) == ("v0", "v1", None)
+    assert (generation_of(None, V0), generation_of(None, V1), generation_of(None, ModuleSource())) == ("v0", "v1", None)

@@ -278,7 +278,7 @@ CASES = {
             "skipped": declaring(function("runs_the_code", 0.5)),
             "named but without a number": subject(
                 description={"functions": (*DESCRIPTION.functions, function("runs_the_code", 0.5))},
-                scores=(score("oracle", functions=functions(1, 1) | {"runs_the_code": UNSAID}), score("nop")),
+                scores=(score("oracle", functions=functions(1.0, 1.0) | {"runs_the_code": UNSAID}), score("nop")),
             ),
         },
         silent={

@@ -76,18 +76,18 @@ CASES = {
     "SMK007": RuleCases(
         fires={
             "a reward": one_more(
-                functions={name: said for name, said in functions(1, 1).items() if name != "format_reward"}
+                functions={name: said for name, said in functions(1.0, 1.0).items() if name != "format_reward"}
             )
         },
         silent={
             "all there": subject(),
             "not always there in process": subject(
                 scores=(*scores(), score("nop", functions={"correct_answer": functions(0, 0)["correct_answer"]})),
-                rollouts=(rollout(functions={"correct_answer": functions(1, 1)["correct_answer"]}),),
+                rollouts=(rollout(functions={"correct_answer": functions(1.0, 1.0)["correct_answer"]}),),
             ),
             "where gold alone was scored": subject(
                 scores=(*scores(), score("oracle", 9)),
-                rollouts=(rollout(task=9, functions={"correct_answer": functions(1, 1)["correct_answer"]}),),
+                rollouts=(rollout(task=9, functions={"correct_answer": functions(1.0, 1.0)["correct_answer"]}),),
             ),
             "failed": failed(),
         },

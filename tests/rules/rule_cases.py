@@ -33,7 +33,7 @@ def all_cases() -> dict[str, RuleCases]:
     import cases_of_schema
     import cases_of_search
     import cases_of_smoke
-    import cases_of_smoke_books
+    import cases_of_smoke_accounting
     import cases_of_versions
 
     modules = (
@@ -42,7 +42,7 @@ def all_cases() -> dict[str, RuleCases]:
         cases_of_invariants,
         cases_of_reward_diff,
         cases_of_smoke,
-        cases_of_smoke_books,
+        cases_of_smoke_accounting,
         cases_of_distribution,
         cases_of_groups,
         cases_of_mutation,

@@ -33,7 +33,7 @@ def test_damaged_baseline_is_refused(change):
 
 
 @pytest.mark.parametrize("data", [None, [], "text", {}])
-def test_something_else_is_no_baseline(data):
+def test_read_baseline_malformed_is_none(data):
     with pytest.raises(ValueError, match="not a baseline"):
         read_baseline(data)
 

@@ -7,29 +7,29 @@ import random
 import pytest
 from envops.facts.observed import FunctionScore
 from envops.statistics.before_after import before_after, least_tasks
-from envops.statistics.outcomes import Outcome, Sample
-from envops.statistics.reward_range import DeclaredRange
+from envops.statistics.declared_range import DeclaredRange
+from envops.statistics.outcomes import RolloutOutcome, RolloutSample
 from envops.statistics.two_sides import TwoSides
 
 RANGE = DeclaredRange(0.0, 1.0)
 
 
-def sample(rewards: dict[str, list[float | None]]) -> Sample:
+def sample(rewards: dict[str, list[float | None]]) -> RolloutSample:
     outcomes = [
-        Outcome(task, reward, {"exact": FunctionScore(reward, 1.0, "reward")} if reward is not None else {})
+        RolloutOutcome(task, reward, {"exact": FunctionScore(reward, 1.0, "reward")} if reward is not None else {})
         for task, several in rewards.items()
         for reward in several
     ]
-    return Sample("model", tuple(outcomes), RANGE)
+    return RolloutSample("model", tuple(outcomes), RANGE)
 
 
-def drawn(generator: random.Random, skills: list[float], rollouts: int = 4) -> Sample:
+def drawn(generator: random.Random, skills: list[float], rollouts: int = 4) -> RolloutSample:
     return sample(
         {f"t{at}": [float(generator.random() < skill) for _ in range(rollouts)] for at, skill in enumerate(skills)}
     )
 
 
-def test_what_tasks_differ_in_cancels_out() -> None:
+def test_paired_difference_cancels_task_means() -> None:
     before = sample({f"t{at}": [0.1 * at] for at in range(10)})
     after = sample({f"t{at}": [0.1 * at + (0.08 if at % 2 else 0.06)] for at in range(10)})
     found = before_after(TwoSides(before, after))
@@ -39,7 +39,7 @@ def test_what_tasks_differ_in_cancels_out() -> None:
     assert before_after(TwoSides(after, before)).answer == "worse"
 
 
-def test_both_sides_alike_decide_nothing() -> None:
+def test_comparison_of_equal_sides_is_undecided() -> None:
     same = sample({f"t{at}": [0.5, 1.0] for at in range(20)})
     found = before_after(TwoSides(same, same))
     assert found.answer == "undecided"
@@ -53,7 +53,7 @@ def test_an_open_difference_says_how_many_more_would_decide() -> None:
     assert "more rollouts on each side" in found.reason
 
 
-def test_a_few_tasks_that_agree_decide_nothing() -> None:
+def test_comparison_of_few_tasks_is_undecided() -> None:
     few, enough = least_tasks(0.95) - 1, least_tasks(0.95)
     for count, answer in ((few, "undecided"), (enough, "better")):
         before = sample({f"t{at}": [0.0] for at in range(count)})

@@ -20,7 +20,7 @@ from envops.statistics.clusters import (
 TWINS = [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
 
 
-def test_copies_of_a_rollout_are_no_evidence():
+def test_cluster_copies_of_rollout_do_not_narrow_interval():
     """Miller's formula by hand: the error of six means, though there are twelve values."""
     alone = [[cluster[0]] for cluster in TWINS]
     assert standard_error(TWINS, 0.5) == pytest.approx(standard_error(alone, 0.5))
@@ -37,7 +37,7 @@ def test_interval_of_the_mean_stays_inside_of_the_range():
     assert 0 < found.low < found.value == 1 / 80 < found.high < 0.2
 
 
-def test_all_equal_is_not_certainty():
+def test_interval_of_equal_values_has_width():
     found = clustered_mean([[0.0] * 8] * 10, 0.95)
     assert (found.low, found.value) == (0, 0)
     assert 0.2 < found.high < 0.4
@@ -56,7 +56,7 @@ def test_values_beyond_the_range_get_the_plain_interval():
     assert found.high - found.value == pytest.approx(4.30265 * 2 / math.sqrt(3), rel=1e-5)
 
 
-def test_interval_holds_the_truth_as_often_as_it_says():
+def test_interval_coverage_is_nominal():
     generator = random.Random(2)
     held = 0
     for _ in range(1000):
@@ -73,7 +73,7 @@ def test_deviation_is_that_of_all_values():
     assert found.low < found.value < found.high
 
 
-def test_what_never_varied_may_still_vary():
+def test_interval_of_constant_rewards_has_width():
     found = clustered_deviation([[0.5] * 8] * 10, 0.95)
     assert (found.low, found.value) == (0, 0)
     assert found.high == pytest.approx(math.sqrt(0.0458 * (1 - 0.0458)), abs=1e-3)
@@ -109,7 +109,7 @@ def test_difference_is_over_shared_tasks():
     assert (found.value, found.effective) == (1, 2)
 
 
-def test_variance_is_told_apart():
+def test_variance_is_split_by_origin():
     within = variance_parts([[0.0, 1.0] * 4] * 10)
     between = variance_parts([[0.0] * 8, [1.0] * 8] * 5)
     assert (within.within, within.between) == (pytest.approx(2 / 7), 0)

@@ -15,9 +15,9 @@ from run_subjects import SOUND, spec_of
     ("backend", "keys"),
     [("prime", {"difficulty_filter"}), ("trl", {"rollouts_per_example", "batch_size"})],
 )
-def test_zero_variance_groups_are_replaced_where_the_trainer_can(backend: str, keys: set[str]) -> None:
+def test_diagnosis_zero_variance_groups_suggest_filter(backend: str, keys: set[str]) -> None:
     series = {"zero_variance": Series("dead_groups", tuple((step, 0.9) for step in range(40)))}
     spec = spec_of({**SOUND, "backend": backend})
     (found,) = most_groups_have_no_variance(RunLog(series, spec, trainer_named(backend).limits))
-    suggested: Any = found.evidence["change"]
+    suggested: Any = found.evidence.details["change"]
     assert set(suggested) == keys

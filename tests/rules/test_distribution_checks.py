@@ -9,12 +9,12 @@ from cases_of_groups import DEAD, LIVE, grouped, played
 from envops.repository.registry import DistributionGate
 from envops.rules.engine import findings
 from envops.rules.verdict import judge
+from envops.statistics.baseline import answer_of
 from envops.statistics.checks import checks_of, groups_are_live
 from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.drift import answer_of
 from envops.statistics.intervals import Estimate
 from envops.statistics.measures import distribution_of
-from envops.statistics.outcomes import FIXED_POLICIES, Outcome, Sample
+from envops.statistics.outcomes import FIXED_POLICIES, RolloutOutcome, RolloutSample
 from envops.statistics.training_advice import advice
 from envops_worker.policies.scripted import ScriptedPolicies
 from subjects import subject
@@ -23,8 +23,8 @@ GATE = DistributionGate()
 
 
 def sample(*groups, policy="blend"):
-    outcomes = tuple(Outcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
-    return Sample(policy, outcomes, DeclaredRange(0.0, 1.0))
+    outcomes = tuple(RolloutOutcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
+    return RolloutSample(policy, outcomes, DeclaredRange(0.0, 1.0))
 
 
 def answers(*groups):
@@ -35,14 +35,14 @@ def test_mixed_rewards_pass_every_check():
     assert set(answers(*[LIVE] * 10).values()) == {"pass"}
 
 
-def test_a_constant_reward_fails_by_its_groups():
+def test_groups_of_constant_reward_fail():
     said = answers(*[DEAD] * 16)
     assert said["DST010"] == "fail"
     assert (said["DST002"], said["DST004"]) == ("inconclusive", "inconclusive")
     assert answers(*[DEAD] * 1000)["DST004"] == "fail"
 
 
-def test_a_constant_reward_on_many_tasks_fails_by_its_mean():
+def test_mean_of_constant_reward_on_many_tasks_fails():
     assert answers(*[DEAD] * 100)["DST002"] == "fail"
     assert answers(*[[1.0] * 8] * 100)["DST003"] == "fail"
 
@@ -70,7 +70,7 @@ def test_smaller_groups_pass_and_never_fail():
     assert "8 rollouts of each task would decide" in dead.more
 
 
-def test_thin_evidence_never_fails():
+def test_check_little_evidence_never_fails():
     found = [each for each in findings(grouped([0.0] * 4, [0.0] * 4), ["distribution"]) if each.severity == "error"]
     assert found
     assert all(each.inconclusive for each in found)
@@ -120,7 +120,7 @@ def advised(*groups):
     return {each.topic: each for each in advice(sample(*groups), GATE)}
 
 
-def test_groups_that_live_are_left_as_they_are():
+def test_advice_informative_groups_are_kept():
     said = advised(*[LIVE] * 10)
     assert "keep group_size = 8" in said["group size"].do
     assert "difficulty filter" not in said
@@ -141,7 +141,7 @@ def test_tasks_on_which_nothing_differs_are_named():
     assert "32%" in said[0].because
 
 
-def test_few_rollouts_condemn_no_task():
+def test_advice_few_rollouts_drop_no_task():
     assert not [each for each in advice(sample(*[[0.0] * 3, [0.0, 1.0, 0.0]] * 5), GATE) if each.topic == "tasks"]
 
 
@@ -150,7 +150,7 @@ def test_hard_tasks_begin_with_what_is_solved():
     assert said["curriculum"].tasks == (9, 10)
 
 
-def test_nothing_live_means_nothing_to_set():
+def test_advice_without_informative_groups_sets_nothing():
     said = advised(*[DEAD] * 10)
     assert said["group size"].do == "no group size helps"
     assert said["batch size"].do.startswith("none")

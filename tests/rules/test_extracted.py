@@ -5,29 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envops.facts.observed import Facts, Task
-from envops.rules.engine import Finding
-from envops.rules.extracted import with_extracted
+from envops.rules.evidence import Evidence, ShownReply, of_reply
 from subjects import subject
 
 FACTS = replace(subject().facts, tasks=(Task(4, (), "8", {"answer": "8"}),))
-FINDING = Finding("RWD005", "rewards", "error", "m", "f", {"task": 4, "reply": "so <answer>9</answer>"})
+REPLY = ShownReply(4, "so <answer>9</answer>")
 
 
-def evidence(finding: Finding = FINDING, facts: Facts = FACTS, **changed: object) -> dict[str, object]:
-    return dict(with_extracted(replace(finding, evidence={**finding.evidence, **changed}), facts).evidence)
+def seen(facts: Facts = FACTS, **changed: object) -> Evidence:
+    return of_reply(facts, replace(REPLY, **changed))
 
 
-def test_what_the_marks_frame_stands_beside_the_right_answer() -> None:
-    assert evidence() == {"task": 4, "reply": "so <answer>9</answer>", "answer": "8", "extracted": "9"}
+def test_whole_reply_stands_beside_the_right_answer() -> None:
+    assert (seen().answer, seen().extracted) == ("8", "9")
+    assert seen().named() == {"task": 4, "reply": "so <answer>9</answer>", "answer": "8", "extracted": "9"}
 
 
-def test_an_answer_that_the_rule_tells_itself_is_kept() -> None:
-    assert evidence(answer="eight")["answer"] == "eight"
+def test_nothing_is_extracted_from_a_shortened_reply_a_conversation_or_an_unknown_task() -> None:
+    multi_turn = replace(FACTS, description=FACTS.description and replace(FACTS.description, conversational=True))
+    for evidence in (seen(length=900), seen(multi_turn), seen(task=77), seen(text=" ")):
+        assert evidence.answer is None
+        assert evidence.extracted is None
 
 
-def test_of_a_shortened_reply_a_conversation_or_an_unknown_task_nothing_is_said() -> None:
-    talks = replace(FACTS, description=replace(FACTS.description, conversational=True)) if FACTS.description else FACTS
-    assert "extracted" not in evidence(reply_length=900)
-    assert "extracted" not in evidence(facts=talks)
-    assert "extracted" not in evidence(task=77)
-    assert "extracted" not in evidence(reply=" ")
+def test_evidence_read_from_its_form_in_json_is_the_same() -> None:
+    other = replace(seen(), answer="eight", count=2, of=3, details={"again": [0.5]})
+    whole = replace(seen(), reference=other, more=(other,), needed="")
+    assert Evidence.read(whole.named()) == whole

@@ -16,23 +16,23 @@ def the(rule: str, each: Subject) -> Finding:
 def test_finding_shows_reply_policy_task_reward_and_functions() -> None:
     found = the("RWD004", subject(scores=(*scores(1, nop=None), score("nop", reward=1.0))))
     assert found.message == "an empty reply earns 1 on task 0, more than 0.05"
-    assert found.evidence["policy"] == "nop"
-    assert found.evidence["task"] == 0
-    assert found.evidence["reply"] == ""
-    assert found.evidence["reward"] == 1.0
-    assert found.evidence["functions"]["format_reward"] == {"score": 0.0, "weight": 0.2, "kind": "reward"}
+    assert found.evidence.named()["policy"] == "nop"
+    assert found.evidence.named()["task"] == 0
+    assert found.evidence.named()["reply"] == ""
+    assert found.evidence.named()["reward"] == 1.0
+    assert found.evidence.named()["functions"]["format_reward"] == {"score": 0.0, "weight": 0.2, "kind": "reward"}
 
 
 def test_many_tasks_make_one_finding_with_the_first_three() -> None:
     found = the("RWD001", subject(scores=scores(10, oracle={"reward": 0.5})))
-    assert found.message == "gold earns 0.5 of 1 on task 0 (10 of 10 gold replies)"
-    assert found.evidence["count"] == 10
-    assert [found.evidence["task"], *(other["task"] for other in found.evidence["more"])] == [0, 1, 2]
+    assert found.message == "the reference reply earns 0.5 of 1 on task 0 (10 of 10 reference replies)"
+    assert found.evidence.named()["count"] == 10
+    assert [found.evidence.named()["task"], *(other["task"] for other in found.evidence.named()["more"])] == [0, 1, 2]
 
 
-def test_gold_shows_the_answer_and_says_what_to_write_when_it_was_derived() -> None:
+def test_derived_reference_reply_shows_answer_and_fix() -> None:
     found = the("RWD001", subject(scores=scores(1, oracle={"reward": 0.5, "derived": True})))
-    assert found.evidence["answer"] == "40"
+    assert found.evidence.named()["answer"] == "40"
     assert "def reply(task, messages)" in found.fix
 
 
@@ -42,14 +42,14 @@ def test_finding_points_at_the_function_that_paid_or_did_not() -> None:
     assert the("RWD004", subject(scores=scores(1, nop={"reward": 1.0, "functions": score("oracle").functions}))).place
 
 
-def test_long_reply_is_shortened_and_its_length_told() -> None:
+def test_evidence_long_reply_is_shortened_with_length() -> None:
     found = the("RWD030", subject(scores=(*scores(), score("echo", reply="x" * 10_000, reward=9.0))))
-    assert len(found.evidence["reply"]) < REPLY_LIMIT + 30
-    assert found.evidence["reply"].endswith("… (10000 characters)")
-    assert found.evidence["reply_length"] == 10_000
+    assert len(found.evidence.named()["reply"]) < REPLY_LIMIT + 30
+    assert found.evidence.named()["reply"].endswith("… (10000 characters)")
+    assert found.evidence.named()["reply_length"] == 10_000
 
 
-def test_functions_that_raise_are_told_apart() -> None:
+def test_findings_of_raising_functions_are_separate() -> None:
     broken = (broken_function("correct_answer"), broken_function("format_reward", type="KeyError"))
     each = subject(scores=(*scores(), score("nop", 4, failures=broken), score("oracle", 4)))
     told = [finding.message for finding in findings(each) if finding.rule == "RWD020"]
@@ -63,25 +63,25 @@ def test_failed_rollouts_are_grouped_by_error() -> None:
     late = [rollout(task=index, reward=None, failure=failure(message=f"no row {index}")) for index in range(4)]
     other = rollout(task=5, reward=None, failure=failure(type="KeyError"))
     found = [finding for finding in findings(subject(rollouts=(*late, other))) if finding.rule == "SMK001"]
-    assert [finding.evidence["count"] for finding in found] == [4, 1]
+    assert [finding.evidence.named()["count"] for finding in found] == [4, 1]
 
 
 def test_case_names_what_was_expected_and_where_it_stands() -> None:
     found = the("RWD040", subject(cases=(case({"reward": "< 0.5"}),)))
     assert found.message == "case 'plain answer': reward is 1, expected < 0.5"
     assert found.place == Place("tests/cases.yaml", 3)
-    assert found.evidence["expected"] == {"reward": "< 0.5"}
+    assert found.evidence.named()["expected"] == {"reward": "< 0.5"}
 
 
-def test_unknown_function_in_a_case_is_told_with_the_nearest() -> None:
+def test_case_unknown_function_suggests_nearest() -> None:
     found = the("RWD041", subject(cases=(case({"corect_answer": "1"}),)))
-    assert found.message.endswith("which no function is called; did you mean correct_answer?")
+    assert found.message.endswith("but there is no such function; did you mean correct_answer?")
 
 
 def test_failure_shows_the_authors_line_and_the_traceback() -> None:
     found = the("SCH041", unloaded("load", failures={"load": failure(traceback="Traceback: …")}))
     assert found.place == Place("plain_sums/taskset.py", 21)
-    assert found.evidence["traceback"] == "Traceback: …"
+    assert found.evidence.named()["traceback"] == "Traceback: …"
 
 
 def test_declared_secret_without_a_value_is_inconclusive() -> None:
@@ -90,7 +90,7 @@ def test_declared_secret_without_a_value_is_inconclusive() -> None:
     assert found.inconclusive
 
 
-def test_conversation_is_told_line_by_line() -> None:
+def test_reply_text_of_conversation_has_line_per_turn() -> None:
     call = {"function": {"name": "add", "arguments": '{"a": 1}'}}
     conversation = (
         {"role": "assistant", "content": None, "tool_calls": [call]},

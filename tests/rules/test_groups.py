@@ -21,12 +21,12 @@ def test_smaller_groups_are_all_that_could_be_drawn():
     assert chance_of_live_group(values, 3) == pytest.approx(fmean(drawn))
 
 
-def test_larger_groups_than_were_played_cannot_be_had():
+def test_group_size_above_rollouts_has_no_estimate():
     with pytest.raises(ValueError, match="no group of 8"):
         chance_of_live_group([0.0, 1.0], 8)
 
 
-def test_estimate_is_unbiased_where_the_prediction_leans_to_dead():
+def test_group_estimate_is_unbiased():
     generator = random.Random(3)
     truth = 1 - 0.1**4 - 0.9**4
     draws = [[float(generator.random() < 0.1) for _ in range(8)] for _ in range(4000)]
@@ -38,7 +38,7 @@ def test_prediction_is_the_formula_for_two_values():
     assert predicted_live([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8) == pytest.approx(1 - 0.25**8 - 0.75**8)
 
 
-def test_rounding_errors_make_no_group_live():
+def test_group_rounding_errors_are_zero_variance():
     assert chance_of_live_group([0.1 + 0.2, 0.3], 2) == 0
 
 

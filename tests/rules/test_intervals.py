@@ -38,7 +38,7 @@ def test_incomplete_beta_of_known_places():
     assert (incomplete_beta(2, 3, 0), incomplete_beta(2, 3, 1)) == (0, 1)
 
 
-def test_three_of_three_is_not_much():
+def test_interval_of_three_equal_is_wide():
     """3 of 3 passes is only 0.44 by Wilson's lower bound."""
     assert wilson_of(3, 3, 0.95).low == pytest.approx(0.4385, abs=1e-4)
     assert wilson_of(3, 3, 0.95).high == 1
@@ -57,7 +57,7 @@ def test_wilson_of_nothing_is_everything():
     assert wilson(0.5, 10, math.inf) == (0.0, 1.0)
 
 
-def test_wilson_holds_the_truth_as_often_as_it_says():
+def test_wilson_coverage_is_nominal():
     generator = random.Random(1)
     held = 0
     for _ in range(2000):
@@ -67,7 +67,7 @@ def test_wilson_holds_the_truth_as_often_as_it_says():
     assert 0.93 <= held / 2000 <= 0.98
 
 
-def test_as_much_more_data_as_is_said_decides():
+def test_check_with_suggested_rollouts_decides():
     estimate = wilson_of(10, 20, 0.95)
     fold = fold_that_decides(estimate, 0.3)
     assert fold is not None
@@ -75,5 +75,5 @@ def test_as_much_more_data_as_is_said_decides():
     assert estimate.with_fold(fold * 0.9).low < 0.3
 
 
-def test_a_value_on_the_bound_is_never_decided():
+def test_check_value_on_bound_is_inconclusive():
     assert fold_that_decides(wilson_of(10, 20, 0.95), 0.5) is None

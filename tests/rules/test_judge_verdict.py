@@ -29,7 +29,7 @@ def test_error_finding_fails_its_gate_alone() -> None:
     }
 
 
-def test_warning_and_advice_fail_nothing() -> None:
+def test_gate_with_warning_and_advice_passes() -> None:
     judgement = judge(subject(package={"cases": ()}, entry={"ignore": {"RWD005": "paraphrases"}}))
     assert {finding.severity for finding in judgement.findings} == {"warning", "advice"}
     assert judgement.verdict == "pass"
@@ -61,7 +61,7 @@ def test_own_failure_fails_its_gate_and_leaves_the_others_open(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", OWN)
 @pytest.mark.parametrize("stage", STAGES)
-def test_no_own_failure_of_any_stage_goes_unsaid(stage: engine.Any, kind: str) -> None:
+def test_own_failure_of_any_stage_is_reported(stage: engine.Any, kind: str) -> None:
     """Each stage's own failure is a finding of the first gate that needs it."""
     assert verdicts(unloaded(stage, kind))[stage_named(stage).gates[0]] == "fail"
 
@@ -77,7 +77,7 @@ def test_a_failure_that_is_ignored_proves_nothing() -> None:
     assert judge(each).gates["schema"].verdict == "inconclusive"
 
 
-def test_failure_counts_more_than_broken_infrastructure() -> None:
+def test_gate_failure_outranks_infrastructure_error() -> None:
     assert verdicts(unloaded("smoke", "crash", package={"tags": ()}))["schema"] == "fail"
     each = subject(scores=scores(nop={"reward": 1.0}), failures={"tests": failure("timeout")})
     assert verdicts(each)["rewards"] == "fail"
@@ -89,7 +89,7 @@ def test_too_little_evidence_is_inconclusive() -> None:
     assert judgement.verdict == "inconclusive"
 
 
-def test_gate_says_why() -> None:
+def test_gate_verdict_has_reason() -> None:
     gates = judge(unloaded("load", message="No module named 'numpy'\nmore")).gates
     assert gates["schema"].reason == "SCH041"
     assert "load failed (raised, ValueError: No module named 'numpy')" in gates["smoke"].reason
@@ -103,14 +103,14 @@ def test_only_the_chosen_gates_are_judged() -> None:
     assert judgement.verdict == "pass"
 
 
-def test_worst_verdict_speaks_for_the_whole() -> None:
+def test_verdict_of_environment_is_worst_gate() -> None:
     assert worst(["pass", "inconclusive", "error", "fail"]) == "fail"
     assert worst(["pass", "inconclusive", "error"]) == "error"
     assert worst(["pass", "inconclusive"]) == "inconclusive"
     assert worst([]) == "pass"
 
 
-def test_rule_that_raises_takes_no_other_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_that_raises_leaves_other_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: Subject) -> Iterator[Found]:
         yield Found("seen before it broke", inconclusive=True)
         raise ZeroDivisionError("division by zero")
@@ -123,7 +123,7 @@ def test_rule_that_raises_takes_no_other_down(monkeypatch: pytest.MonkeyPatch) -
     assert bug.bug
     assert "ZeroDivisionError: division by zero" in bug.message
     assert "bug of envops" in bug.message
-    assert "in broken" in bug.evidence["traceback"]
+    assert "in broken" in bug.evidence.failure.traceback
     assert judgement.verdict == "fail"
 
     alone = judge(subject())

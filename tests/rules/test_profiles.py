@@ -8,7 +8,7 @@ import pytest
 from envops.facts.observed import Failure, FunctionScore, Rollout, Score
 from envops.facts.recordings import RecordedScore, RecordingFacts
 from envops.rules.engine import Subject
-from envops.rules.profiles import MOST_TASKS, MOST_VALUES, Profile, profiles
+from envops.rules.profiles import MOST_TASKS, MOST_VALUES, RewardProfile, profiles
 from subjects import subject
 
 
@@ -24,12 +24,12 @@ def played(task: int, reward: float | None, **more: object) -> Rollout:
     return Rollout(task, "blend", 0, (), reward, said(reward), **more)  # type: ignore[arg-type]
 
 
-def of(**facts: object) -> tuple[Profile, ...]:
+def of(**facts: object) -> tuple[RewardProfile, ...]:
     made: Subject = subject(**{"scores": (), "rollouts": (), "recordings": (), **facts})
     return profiles(made)
 
 
-def test_everybody_has_a_profile_scored_before_evaluated_before_recorded() -> None:
+def test_profiles_are_scored_evaluated_recorded() -> None:
     rows = (RecordedScore(1, 0, "k", 1.0, {"right": 1.0}),)
     recording = RecordingFacts("recordings/m.jsonl.gz", "x", {"model": "M"}, rows=rows)
     found = of(
@@ -49,7 +49,7 @@ def test_the_total_comes_first_then_what_counts_then_metrics() -> None:
     assert (profile.spreads[2].low, profile.spreads[2].high) == (None, None)
 
 
-def test_a_missing_reward_lowers_the_count_and_is_never_zero() -> None:
+def test_comparison_missing_reward_is_not_zero() -> None:
     broken = Failure("timeout", "Timeout", "")
     [profile] = of(rollouts=(played(0, 1.0), played(1, None), played(2, 0.0, failure=broken)))
     total = profile.spreads[0]

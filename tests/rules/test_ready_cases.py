@@ -21,24 +21,24 @@ def says(*turns: str | dict[str, Any]) -> list[dict[str, Any]]:
     "reply",
     ["", "plain", 'a "quoted" \\ backslash', "two\nlines\t", "￿ \x00 \u2028", "字 – ⁷ 😀", "- [: {", "\u202enac"],
 )
-def test_a_reply_comes_back_as_it_was(reply: str):
+def test_ready_case_reply_is_read_back_unchanged(reply: str):
     [case] = yaml.safe_load(ready_case("some name", 3, says(reply), {"reward": 0.5}))
     assert case == {"name": "some name", "task": 3, "reply": reply, "expect": {"reward": 0.5}}
 
 
-def test_a_conversation_is_a_list_of_its_turns():
+def test_ready_case_of_conversation_lists_turns():
     call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     said = [*says({"content": None, "tool_calls": [call]}), {"role": "tool", "content": "1"}, *says("done")]
     [case] = yaml.safe_load(ready_case("two turns", 0, said, {"reward": 1.0}))
     assert case["reply"] == [{"role": "assistant", "tool_calls": [call]}, "done"]
 
 
-def test_what_has_no_number_is_not_expected():
+def test_ready_case_missing_score_is_left_out():
     [case] = yaml.safe_load(ready_case("broken", 0, says("x"), {"reward": 0.0, "other": None}))
     assert case["expect"] == {"reward": 0.0}
 
 
-def test_the_file_is_read_without_problems(tmp_path: Path):
+def test_ready_case_is_valid_cases_yaml(tmp_path: Path):
     path = tmp_path / "cases.yaml"
     path.write_text(ready_case("one: two", 0, says("<a>\n</a>"), {"reward": 1 / 3}) + "\n")
     cases, problems = read_cases(path, tmp_path)

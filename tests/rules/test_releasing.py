@@ -16,7 +16,7 @@ from envops.release.steps import (
     step_of,
 )
 from envops.repository.registry import ExternalEntry
-from envops.repository.version_steps import next_versions
+from envops.repository.versions import next_versions
 from envops.rules.engine import Finding
 
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")
@@ -60,7 +60,7 @@ def test_one_step_for_every_state(reading: HubReading | None, action: str, said:
         HubReading("unreadable", why="x"),
     ],
 )
-def test_where_nothing_is_done_somebody_is_told_what_to_do(reading: HubReading) -> None:
+def test_plan_step_without_action_has_advice(reading: HubReading) -> None:
     assert step_of(DESIRED, reading).next
 
 
@@ -111,7 +111,7 @@ def test_without_the_hub_nothing_is_said_of_it() -> None:
     assert external_step(ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8"), None).standing == "not-asked"
 
 
-def test_orphans_are_what_the_hub_has_and_nobody_declares() -> None:
+def test_plan_orphan_is_on_hub_and_undeclared() -> None:
     hub = HubState(HubIdentity("acme"), listed={"acme": ("acme/old", "acme/Sums"), "lab": ("lab/older",)})
     assert orphans(hub, ["acme/sums", "lab/new"]) == ("acme/old", "lab/older")
 

@@ -120,7 +120,7 @@ def test_new_recording_is_judged_anew(validation: ValidationRequest) -> None:
 
 
 @pytest.mark.usefixtures("unreadable")
-def test_cache_that_is_not_wanted_is_not_read(validation: ValidationRequest) -> None:
+def test_remembered_verdict_without_cache_is_not_read(validation: ValidationRequest) -> None:
     assert remembered_result(replace(validation, observation=ObservationRequest(use_cache=False)), NAME) is None
 
 
@@ -155,7 +155,7 @@ def test_rules_do_not_look_at_the_entrys_line_unless_it_ignores_some(rule: str) 
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[" * 100_000, b"\xff", b'{"key": "k", "result": {}}'])
-def test_damaged_verdict_is_as_good_as_none(damage: bytes, validation: ValidationRequest) -> None:
+def test_remembered_verdict_damaged_is_ignored(damage: bytes, validation: ValidationRequest) -> None:
     path = kept_facts(validation)
     judged = remembered_result(validation, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
@@ -164,7 +164,7 @@ def test_damaged_verdict_is_as_good_as_none(damage: bytes, validation: Validatio
     assert kept.read_bytes() != damage
 
 
-def test_truncated_verdict_is_as_good_as_none(validation: ValidationRequest) -> None:
+def test_remembered_verdict_truncated_is_ignored(validation: ValidationRequest) -> None:
     path = kept_facts(validation)
     remembered_result(validation, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")
@@ -223,7 +223,7 @@ def test_only_facts_that_the_cache_holds_count_as_kept(validation: ValidationReq
     assert not are_in_the_cache(facts, validation.workspace)
 
 
-def test_cache_that_takes_nothing_costs_no_verdict(
+def test_remembered_verdict_unwritable_cache_keeps_verdict(
     validation: ValidationRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = kept_facts(validation)

@@ -71,7 +71,7 @@ def test_sound_environment_passes_without_any_finding(each: Subject) -> None:
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_finding_says_what_is_wrong_and_what_to_do(rule: str) -> None:
+def test_health_finding_has_message_and_fix(rule: str) -> None:
     for each in CASES[rule].fires.values():
         for finding in findings(each):
             assert finding.message

@@ -11,7 +11,7 @@ from envops.rules.engine import all_rules
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_catalogue_is_as_the_rules_say() -> None:
+def test_catalogue_in_docs_is_up_to_date() -> None:
     """Renew it with `nox -s docs`."""
     assert (REPOSITORY / CATALOGUE_FILE).read_text(encoding="utf-8") == render_catalogue()
 
@@ -31,6 +31,6 @@ def test_rule_is_found_in_lower_case() -> None:
     assert explain("rwd004") == explain("RWD004")
 
 
-def test_unknown_rule_is_told_with_the_nearest() -> None:
+def test_explain_unknown_rule_suggests_nearest() -> None:
     with pytest.raises(UnknownRuleError, match="did you mean SCH09"):
         explain("SCH092")

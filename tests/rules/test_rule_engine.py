@@ -31,7 +31,7 @@ def undocumented(_: Subject) -> tuple[()]:
 
 
 def test_taken_id_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"SCH001 is taken by name_is_not_what_the_hub_takes"):
+    with pytest.raises(TypeError, match=r"SCH001 is taken by name_is_not_accepted_by_the_hub"):
         rule(next(iter(all_rules())), gate="schema")(full)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.repository.cases import read_cases
-from envops.rules.exploits import case_entry
+from envops.rules.ready_case import ready_case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,10 @@ REPLIES = (
 @pytest.mark.parametrize("reply", REPLIES)
 def test_case_entry_round_trip_keeps_reply(reply: str, tmp_path: Path) -> None:
     path = tmp_path / "cases.yaml"
-    path.write_text(case_entry("several tags", 3, reply, "<= 0.05"), encoding="utf-8")
+    path.write_text(
+        ready_case("several tags", 3, [{"role": "assistant", "content": reply}], {"reward": "<= 0.05"}),
+        encoding="utf-8",
+    )
     (case,), problems = read_cases(path, tmp_path)
     assert not problems
     assert case.reply == reply

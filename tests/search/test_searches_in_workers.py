@@ -90,7 +90,7 @@ def test_worker_search_planted_defect_is_found(
     assert PLANTED[name] <= {finding.rule for finding in findings}
     for finding in findings:
         assert not finding.bug
-        assert_case_fails_as_offered(finding.evidence, tmp_path)
+        assert_case_fails_as_offered(finding.evidence.named(), tmp_path)
 
 
 def assert_case_fails_as_offered(evidence, folder: Path) -> None:
@@ -122,7 +122,7 @@ def test_reward_for_length_is_reported_as_undeclared(observations: Observations,
     (finding,) = fired(EFFORT, facts, tmp_path)
     assert finding.rule == "RWD087"
     assert finding.message.startswith("effort pays")
-    assert finding.evidence["pattern"] == "length"
+    assert finding.evidence.details["pattern"] == "length"
 
 
 def test_reward_that_hangs_and_raises_is_reported_with_replies(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, Probe, SmokeGate
 from envops.validation.facts_cache import facts_key
 from envops.validation.observation_request import ObservationRequest
 from recorded_requests import ENTRY, PACKAGE, REQUEST, RecordedObservations
@@ -19,7 +19,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "owner": "team",
         "owners": ("@a/b",),
         "args": {"split": "test"},
-        "probe_args": {"tasks": 3},
+        "probe": Probe({"tasks": 3}),
         "secrets": ("SUMS_API_KEY", "OTHER_KEY"),
         "publish_evals": True,
         "gates": None,
@@ -57,7 +57,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
 }
 """Another value for every setting there is; `None` where the setting is no single value."""
 NOT_SEEN = {
-    "entry": {"visibility", "owner", "owners", "probe_args", "publish_evals", "ignore", "line"},
+    "entry": {"visibility", "owner", "owners", "probe", "publish_evals", "ignore", "line"},
     "smoke": set(),
     "distribution": {
         *("min_mean", "max_mean", "min_std", "min_format", "min_live_groups", "confidence"),

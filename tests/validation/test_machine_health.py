@@ -73,10 +73,10 @@ def test_what_some_need_is_advice_with_something_to_do(lack: dict[str, object], 
     assert check.do
 
 
-def test_an_endpoint_with_a_key_that_answers_is_well():
+def test_health_endpoint_with_key_passes():
     checks = examined(replace(WELL, endpoints=(Reach("mini", "MINI_KEY", True, "HTTP 401"),)))
     assert checks[-1] == HealthCheck("endpoint mini", "ok", "MINI_KEY is set; HTTP 401")
 
 
-def test_what_can_be_repaired_says_so():
+def test_health_repairable_check_has_repair():
     assert only(replace(WELL, unsound=(Path("abc"),)), "advice").repair

@@ -10,7 +10,7 @@ import packages_with_weak_rewards
 import pytest
 from envops.facts.limits import POLICIES
 from envops.facts.observed import Case, Description, Score
-from envops.repository.mutation_settings import EquivalentMutant, MutationDeclaration
+from envops.repository.package import EquivalentMutant, MutationDeclaration
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Confinement, Job, checked
 from envops.validation.observation_request import ObservationRequest

@@ -10,7 +10,7 @@ import pytest
 from envops.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
 from envops.repository.cases import parse_expectation
 from envops.repository.package import Package, RewardDeclaration
-from envops.statistics.reward_range import range_of
+from envops.statistics.declared_range import range_of
 from envops.validation.stages.mutation import LONGEST_REPLY, probes_of
 from envops_worker.mutation.bench import _otherwise_before, broken_expectation, differences
 

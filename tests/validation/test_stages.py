@@ -12,7 +12,7 @@ from envops.cli.docs import with_stages
 from envops.facts import stages as table
 from envops.facts.stages import Stage, in_start_order, needed_by, with_needs
 from envops.reports.json_report import environment_data
-from envops.reports.progress import Progress
+from envops.reports.progress import RunProgress
 from envops.rules.engine import Subject
 from envops.rules.result import environment_result
 from envops.rules.verdict import judge
@@ -74,7 +74,7 @@ def test_new_stage_runs_after_what_it_needs(observations: RecordedObservations) 
 
 @pytest.mark.usefixtures("spelling")
 def test_new_stage_is_in_progress(observations: RecordedObservations) -> None:
-    progress, reached = Progress(["sums"]), set()
+    progress, reached = RunProgress(["sums"]), set()
 
     def listen(stage: str) -> None:
         progress.stage("sums", stage)

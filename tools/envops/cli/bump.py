@@ -13,8 +13,7 @@ from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import read_pyproject
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
-from envops.repository.version_edit import write_version
-from envops.repository.version_steps import next_versions
+from envops.repository.versions import next_versions, write_version
 
 EXAMPLES = """examples:
   envops bump reverse-text                 0.1.2 to 0.1.3: nothing that can change a reward

@@ -48,8 +48,9 @@ from envops.reports.before_after import (
     TaskReport,
     interval_of,
     render_json,
+    render_markdown,
+    render_text,
 )
-from envops.reports.before_after_text import render_markdown, render_text
 from envops.reports.html.written import refresh_page
 from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
 from envops.repository.endpoints import Endpoint
@@ -59,7 +60,7 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.statistics.before_after import BeforeAfter, before_after
 from envops.statistics.declared_range import DeclaredRange, declared_range
-from envops.statistics.outcomes import Sample, outcome_of_rollout
+from envops.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envops.statistics.two_sides import SideName, TwoSides
 from envops.system.termination import terminated_like_interrupted
 from envops.validation.journal import Journal
@@ -211,7 +212,7 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
     """What endpoints are asked: the tasks of the side that is there already, or as many as the package wants."""
     if not comparison.endpoints:
         return None
-    tasks, rollouts = default_tasks(comparison.package, comparison.entry)
+    tasks, rollouts = default_tasks(comparison.package)
     indices: tuple[int, ...] = ()
     options = comparison.options
     for there in held.values():
@@ -347,13 +348,15 @@ def _report(
     )
 
 
-def _sample(side: SideRollouts, declared: DeclaredRange, confidence: float) -> Sample:
+def _sample(side: SideRollouts, declared: DeclaredRange, confidence: float) -> RolloutSample:
     """The rollouts of a side, its tasks named by what they hold."""
     outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
-    return Sample(side.speaker, outcomes, declared, confidence)
+    return RolloutSample(side.speaker, outcomes, declared, confidence)
 
 
-def _side(side: SideRollouts, sample: Sample, mean: Interval | None, dollars: Mapping[SideName, float]) -> SideReport:
+def _side(
+    side: SideRollouts, sample: RolloutSample, mean: Interval | None, dollars: Mapping[SideName, float]
+) -> SideReport:
     source = side.side
     return SideReport(
         name=source.name,

@@ -13,8 +13,7 @@ from envops.cli import arguments
 from envops.facts.training_log import NoMetrics
 from envops.hub.access import HubUnavailable, hub_access
 from envops.hub.runs import RunsUnreadable
-from envops.reports.run_report import RunReport, write_run
-from envops.reports.run_text import render_run, render_run_markdown
+from envops.reports.run_report import RunReport, render_run, render_run_markdown, write_run
 from envops.system.subprocesses import Interrupted
 from envops.text.plain_data import plain_data
 from envops.training.follow import Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of

@@ -23,8 +23,7 @@ from envops.facts import stages
 from envops.facts.stages import Stage
 from envops.files.atomic_write import write_whole
 from envops.repository.codeowners import CODEOWNERS_FILE, render
-from envops.repository.registry import load_registry
-from envops.repository.schema import registry_schema
+from envops.repository.registry import SCHEMA_FILE, load_registry, registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
 from envops.training.trainers import MATRIX_FILE, with_matrix
 
@@ -54,10 +53,11 @@ Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inco
 _REGISTRY = """\
 # registry.yaml
 
-Made from `tools/envops/repository/registry.schema.json` by `nox -s docs`; a test compares. Do not edit by hand.
+Made from `envops/repository/registry.py` and `run.py`, where every key is declared, by `nox -s docs`; a test compares.
+Do not edit by hand.
 
-What the repository publishes and trains on. Unknown keys are mistakes, and are told with line and nearest key. The
-first line of the file tells editors where the schema is, so they complete and check it:
+What the repository publishes and trains on. An unknown key is a mistake, which is reported with its line and the
+nearest key. The first line of the file names the schema for editors, which complete and check the file with it:
 `# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
 """
 _POLICIES = f"""\
@@ -92,6 +92,8 @@ def run(options: argparse.Namespace) -> int:
     }
     if (root / STAGES_FILE).is_file():
         generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
+    if (root / SCHEMA_FILE).parent.is_dir():  # only where the tool itself lies in the repository
+        generated[SCHEMA_FILE] = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
     if (page := root / MATRIX_FILE).is_file():
         generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
@@ -151,9 +153,9 @@ def render_registry(schema: Mapping[str, Any]) -> str:
     definitions = schema["$defs"]
     sections = [
         ("The file", "", schema),
-        ("An environment of this repository", "environments.NAME", definitions["local"]),
-        ("An environment that is on the Hub already", "environments.NAME", definitions["external"]),
-        ("A training run", "runs.NAME", definitions["run"]),
+        ("An environment of this repository", "environments.NAME", definitions["EnvironmentKeys"]),
+        ("An environment that is on the Hub already", "environments.NAME", definitions["ExternalKeys"]),
+        ("A training run", "runs.NAME", definitions["RunKeys"]),
     ]
     parts = [_REGISTRY]
     for title, path, described in sections:
@@ -170,7 +172,11 @@ def _keys(described: Mapping[str, Any], schema: Mapping[str, Any], path: str = "
     for key, value in described.get("properties", {}).items():
         resolved = _resolved(value, schema)
         meaning = str(resolved.get("description", ""))
-        yield f"{path}{key}", _values(resolved, schema), meaning + (" Required." if key in required else "")
+        meaning += " Required." if key in required else ""
+        if "default" in resolved:
+            default = resolved["default"]
+            meaning += f" Default: `{default if isinstance(default, str) else json.dumps(default)}`."
+        yield f"{path}{key}", _values(resolved, schema), meaning
         if resolved.get("type") == "object" and "properties" in resolved:
             yield from _keys(resolved, schema, f"{path}{key}.")
 

@@ -28,6 +28,7 @@ from envops.models.model_run import (
     spent,
 )
 from envops.models.relay import Relay
+from envops.repository.content import reward_digest
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.recordings import (
@@ -41,7 +42,6 @@ from envops.repository.recordings import (
 )
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
-from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Subject
 from envops.statistics.recorded import measures
@@ -120,7 +120,7 @@ def _read_again(package: Package, root: Path) -> Package:
 
 def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> None:
     endpoint = shared.relay.endpoint if shared.relay else None
-    asked = asked_of(shared.options, endpoint, *default_tasks(package, entry))
+    asked = asked_of(shared.options, endpoint, *default_tasks(package))
     evaluated = _evaluated(shared, entry, package, asked)
     _check_worth(shared, package, evaluated)
     root = shared.repository.root

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from envops import exit_codes
 from envops.cli import arguments
 from envops.facts.observed import Failure
+from envops.repository.content import reward_digest
 from envops.repository.problem import nearest
 from envops.repository.repository import Repository
-from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Finding
 from envops.system.subprocesses import Interrupted, ProgramFailed

@@ -81,7 +81,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])
     entry, package = repository.registry.environments[chosen], repository.packages[chosen]
-    args = {**entry.probe_args, **(options.args or {})}
+    args = {**entry.probe.args, **(options.args or {})}
     workspace = Workspace(root)
     about = json.dumps([package.digest, code_digest(), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]

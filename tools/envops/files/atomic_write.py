@@ -1,4 +1,4 @@
-"""Atomic writes: a reader sees the old content or the new content."""
+"""Writes files whole: a reader sees the old content or the new one."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from stat import S_IMODE
 
 
 def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
-    """Write to a temporary file and rename it, so that an interruption never leaves half a file."""
+    """Write a file, text as UTF-8, so that an interruption never leaves half of it.
+
+    The content, perhaps in parts, goes into a file beside it that is then renamed. A file that is
+    replaced keeps its permissions; the folder is made where it is missing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    mode = S_IMODE(path.stat().st_mode) if path.exists() else 0o644
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    aside = Path(name)
+    unfinished = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             for part in [content] if isinstance(content, str | bytes) else content:
                 file.write(part if isinstance(part, bytes) else part.encode())
-        aside.chmod(0o644)
-        aside.replace(path)
+        unfinished.chmod(mode)
+        unfinished.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)

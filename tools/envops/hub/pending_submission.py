@@ -12,12 +12,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from filelock import FileLock
-
+from envops.files.atomic_write import write_whole
+from envops.system.file_lock import locked
 from envops.system.subprocesses import Interrupted
 
 PENDING_SECONDS = 900.0
@@ -47,10 +48,10 @@ class PendingSubmission:
     seconds: float = PENDING_SECONDS
 
     @property
-    def lock(self) -> FileLock:
+    def lock(self) -> AbstractContextManager[None]:
         """Held while a submission is made, so that two commands at once do not both make it."""
         self.note.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(f"{self.note}.lock")
+        return locked(self.note.with_name(f"{self.note.name}.lock"))
 
     def submit(
         self,
@@ -66,7 +67,7 @@ class PendingSubmission:
         Raises `Interrupted`, and whatever `look` raises.
         """
         now = time.time()
-        self.note.write_text(json.dumps({"name": name, "at": now, "until": now + self.seconds}))
+        write_whole(self.note, json.dumps({"name": name, "at": now, "until": now + self.seconds}))
         printed = create()
         for pause in pauses:
             if stop.wait(pause):

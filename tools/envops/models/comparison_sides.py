@@ -14,12 +14,12 @@ from envops.facts.results import EvaluationRow
 from envops.models.import_results import Expected, NoResults, import_results, say_problems
 from envops.models.model_evaluation import sampling_of
 from envops.models.model_run import RunRefused
+from envops.repository.content import reward_digest
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.package import Package
 from envops.repository.problem import nearest
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.reward_digest import reward_digest
 from envops.statistics.two_sides import SideName, TwoSides
 
 SideKind = Literal["endpoint", "results", "recording"]

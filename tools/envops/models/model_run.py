@@ -31,6 +31,8 @@ DEFAULT_CEILING = 1.0
 """Dollars that a run may cost unless --max-cost is given."""
 LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
+EVALUATED_TASKS, EVALUATED_ROLLOUTS = 50, 3
+"""Size of a recording or a comparison where neither the command nor the package sets one."""
 
 
 class RunRefused(Exception):
@@ -228,8 +230,8 @@ def spent(spending: Spending, endpoint: Endpoint) -> str:
     return "; ".join(parts)
 
 
-def default_tasks(package: Package, entry: EnvironmentEntry) -> tuple[int, int]:
-    """The package's own numbers of tasks and rollouts for an evaluation."""
+def default_tasks(package: Package) -> tuple[int, int]:
+    """Tasks and rollouts of an evaluation: those of `[tool.verifiers.eval]`, which vf-eval reads, or of all others."""
     wanted = [package.eval_settings.get(key) for key in ("num_examples", "rollouts_per_example")]
     tasks, rollouts = (number if isinstance(number, int) and number > 0 else None for number in wanted)
-    return min(tasks or entry.gates.smoke.tasks, MOST_TASKS), rollouts or entry.gates.smoke.rollouts
+    return min(tasks or EVALUATED_TASKS, MOST_TASKS), rollouts or EVALUATED_ROLLOUTS

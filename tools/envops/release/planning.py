@@ -17,8 +17,7 @@ from envops.repository.git import ContentMissing
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import EnvironmentEntry, Registry, load_registry
-from envops.repository.release_content import ReleaseContent, release_content
-from envops.repository.release_history import release_history
+from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Finding, Subject, findings
 from envops.training.due import Situation

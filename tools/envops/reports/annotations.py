@@ -6,7 +6,14 @@ import posixpath
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from envops.rules.result import STANDINGS, EnvironmentResult, Standing, ValidationResult, path_in_repository, standing
+from envops.rules.result import (
+    FINDING_KINDS,
+    EnvironmentResult,
+    FindingKind,
+    ValidationResult,
+    finding_kind,
+    path_in_repository,
+)
 from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
 MOST_OF_A_KIND = 10
 """GitHub shows ten errors, ten warnings and ten notices of one step and drops the rest."""
 LONGEST_MESSAGE = 2_000
-_COMMANDS: dict[Standing, str] = {
+_COMMANDS: dict[FindingKind, str] = {
     "error": "error",
     "bug": "error",
     "inconclusive": "warning",
@@ -34,11 +41,11 @@ def wants_annotations(environ: Mapping[str, str]) -> bool:
 def render_annotations(result: ValidationResult) -> tuple[str, ...]:
     """One command per line, weightiest first, no more than GitHub shows."""
     commands = [workflow_command("error", one.file, one.line, "declaration", str(one)) for one in result.problems]
-    of_standing: dict[Standing, list[str]] = {kind: [] for kind in STANDINGS}
+    of_standing: dict[FindingKind, list[str]] = {kind: [] for kind in FINDING_KINDS}
     of_failures: list[str] = []
     for environment in result.environments:
         for finding in environment.findings:
-            found = of_standing[kind := standing(finding)]
+            found = of_standing[kind := finding_kind(finding)]
             if kind in _COMMANDS and len(found) < MOST_OF_A_KIND:
                 found.append(_annotation(environment, finding, _COMMANDS[kind]))
         of_failures += [

@@ -1,4 +1,4 @@
-"""What the comment on a pull request says: made from a report that may be hostile, so from its data alone."""
+"""The comment on a pull request, rendered from the data of a report that may be hostile."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def conversation(folder: Path, limit: int, run: str) -> str:
     Raises `DeclarationError` where there is no report or it is none.
     """
     plan = "".join(_plan(folder / "plan.json"))
-    foot = f"\n[The whole run]({run}) has the reports and the evidence.\n"
+    foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
     report = folder / "validate.json"
     if not report.is_file() and plan:
-        return f"## Nothing had to be proved\n\n{plan}{foot}"
+        return f"## Nothing to validate\n\n{plan}{foot}"
     result = result_of(read_report(_small(report)))
     return f"{render_markdown(result, limit - len((plan + foot).encode()))}\n{plan}{foot}"
 
@@ -61,7 +61,7 @@ def _steps(path: Path) -> Iterator[Mapping[str, str]]:
 
 def _small(path: Path) -> Path:
     if not path.is_file() or path.is_symlink():
-        raise DeclarationError([Problem(str(path), None, "is no file")])
+        raise DeclarationError([Problem(str(path), None, "is not a file")])
     if path.stat().st_size > LARGEST:
         raise DeclarationError([Problem(str(path), None, f"is larger than {LARGEST:,} bytes")])
     return path

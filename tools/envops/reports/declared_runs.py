@@ -122,7 +122,7 @@ def _finding_data(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity,
         "message": finding.message,
         "fix": finding.fix,
-        "evidence": dict(finding.evidence),
+        "evidence": finding.evidence.named(),
         "file": finding.place.file if finding.place else None,
         "line": finding.place.line if finding.place else None,
         "ignored": finding.ignored is not None,

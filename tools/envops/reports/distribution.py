@@ -1,4 +1,4 @@
-"""What was measured of rewards, and what follows for training: the section that every report shares."""
+"""The section on the distribution of rewards, with advice for training, that all reports share."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from envops.reports.page import Page
-    from envops.statistics.checks import Check
+    from envops.statistics.checks import MeasuredCheck
     from envops.statistics.intervals import Estimate
     from envops.statistics.measures import Distribution
 
-SCRIPTED = "a scripted policy: the advice below shows the method and says nothing about a model"
+SCRIPTED = "a scripted policy: the advice below shows the method and does not apply to a model"
 _SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
 
 def title(measured: Distribution) -> str:
-    """Who spoke, and how often."""
+    """The policy and its rollouts."""
     return f"{measured.policy}: {measured.scored} of {measured.attempted} rollouts scored, {measured.tasks} tasks"
 
 
@@ -33,20 +33,23 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
         yield (
             "",
             f"within tasks {shaping.outcome_variance:.3f} from the outcome, {shaping.shaped_variance:.3f} from form "
-            f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} live groups differ in these alone",
+            f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} informative groups differ only in these",
         )
     if measured.live is not None:
-        yield "groups", f"of {measured.group_size}: dead {_percent(_rest(measured.live))}{_predicted(measured)}"
+        yield (
+            "groups",
+            f"of {measured.group_size}: zero variance {_percent(_rest(measured.live))}{_predicted(measured)}",
+        )
     if measured.pass_at:
         yield "pass@k", ", ".join(f"{k}: {chance:.2f}" for k, chance in measured.pass_at.items())
     if measured.errors:
         yield "errors", ", ".join(f"{name} {count}" for name, count in measured.errors.items())
 
 
-def check_line(check: Check) -> str:
+def check_line(check: MeasuredCheck) -> str:
     """One check with its interval and its bound."""
     more = f"; {check.more}" if check.more else ""
-    return f"{check.rule} {check.name} {_spread(check.estimate)}, needed {check.needed}: {check.answer}{more}"
+    return f"{check.rule} {check.name} {_spread(check.estimate)}, required {check.needed}: {check.answer}{more}"
 
 
 def show(page: Page, measured: Distribution) -> None:
@@ -62,10 +65,16 @@ def show(page: Page, measured: Distribution) -> None:
     page.blank()
 
 
-def _table(page: Page, checks: Sequence[Check]) -> None:
-    from envops.reports.page import Column
+def _table(page: Page, checks: Sequence[MeasuredCheck]) -> None:
+    from envops.reports.page import TableColumn
 
-    columns = [Column(""), Column("rule"), Column("check", shrinking=True), Column("measured"), Column("needed")]
+    columns = [
+        TableColumn(""),
+        TableColumn("rule"),
+        TableColumn("check", shrinking=True),
+        TableColumn("measured"),
+        TableColumn("required"),
+    ]
     rows = [
         [
             (_SIGNS[check.answer], _STYLES[check.answer]),

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import FunctionScore
 from envops.text.plain_data import number_text, plain_data
 
 if TYPE_CHECKING:
     from envops.rules.engine import Finding
+    from envops.rules.evidence import Evidence
 
-FIRST = (
-    "case",
-    "task",
-    "policy",
-    "prompt",
-    "answer",
-    "reply",
-    "completion",
-    "extracted",
-    "expected",
-    "reward",
-    "functions",
-)
-"""Keys that are shown first, in this order; others follow as the rule gave them."""
-ALWAYS_QUOTED = frozenset({"prompt", "reply", "completion", "output", "traceback", "diff"})
-COUNTED = frozenset({"count", "of"})
-"""Where both are there, the message says `3 of 10` already."""
 LONGEST_IN_LINE = 56
 
 
@@ -38,46 +23,93 @@ class ShownEvidence:
 
     label: str
     text: str
-    quoted: bool
+    quoted: bool = False
     """Shown as a block of its own, line for line."""
 
 
 def shown_evidence(finding: Finding) -> tuple[ShownEvidence, ...]:
     """The evidence of a finding in reading order."""
-    said = {"more", "reply_length"} | (COUNTED if finding.evidence.keys() >= COUNTED else set())
-    keys = [key for key in FIRST if key in finding.evidence]
-    keys += [key for key in finding.evidence if key not in FIRST and key not in said]
-    shown = [_shown(str(key), finding.evidence[key]) for key in keys]
-    more = finding.evidence.get("more")
-    if isinstance(more, list | tuple):
-        shown += [_also(evidence) for evidence in more]
-    return tuple(shown)
+    return tuple(_entries(finding.evidence))
 
 
-def _shown(key: str, value: Any) -> ShownEvidence:
-    text = _text(key, value)
-    long = isinstance(value, str | list | tuple) and ("\n" in text or len(text) > LONGEST_IN_LINE)
-    quoted = key in ALWAYS_QUOTED or long
+def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:
+    if evidence.case is not None:
+        yield _entry("case", evidence.case)
+    reply = evidence.reply
+    if reply is not None:
+        yield _entry("task", reply.task)
+        if reply.policy is not None:
+            yield _entry("policy", reply.policy)
+    if evidence.answer is not None:
+        yield _entry("answer", evidence.answer)
+    if reply is not None:
+        yield _block("reply", reply.text)
+    for label, value in (("extracted", evidence.extracted), ("expected", evidence.expected)):
+        if value is not None:
+            yield _entry(label, value)
+    if evidence.earned is not None:
+        yield _entry("reward", evidence.earned.reward)
+        if evidence.earned.functions:
+            yield ShownEvidence("functions", _functions(evidence.earned.functions))
+    if reply is not None:
+        yield from _circumstances(reply.rollout, reply.stop, derived=reply.derived)
+    if evidence.reference is not None:
+        yield ShownEvidence("reference reply", _in_brief(evidence.reference), quoted=True)
+    if evidence.failure is not None:
+        for label, value in (("kind", evidence.failure.kind), ("error", evidence.failure.error)):
+            if value:
+                yield _entry(label, value)
+        if evidence.failure.traceback:
+            yield _block("traceback", evidence.failure.traceback)
+    yield from _counted(evidence)
+    for label, value in evidence.details.items():
+        yield _entry(label.replace("_", " "), value)
+    for one in evidence.more:
+        yield ShownEvidence("also", _in_brief(one), quoted=True)
+
+
+def _circumstances(rollout: int | None, stop: str | None, *, derived: bool) -> Iterator[ShownEvidence]:
+    for label, value in (("rollout", rollout), ("stop", stop)):
+        if value is not None:
+            yield _entry(label, value)
+    if derived:
+        yield _entry("derived", derived)
+
+
+def _counted(evidence: Evidence) -> Iterator[ShownEvidence]:
+    """One number alone; where both are there, the message has them: `3 of 10`."""
+    if evidence.count is None or evidence.of is None:
+        for label, value in (("count", evidence.count), ("of", evidence.of)):
+            if value is not None:
+                yield _entry(label, value)
+
+
+def _entry(label: str, value: Any) -> ShownEvidence:
+    text = _text(value)
     if isinstance(value, str) and not value.strip():
-        text, quoted = _empty(value), False
-    return ShownEvidence(key.replace("_", " "), text, quoted)
+        return ShownEvidence(label, _empty(value))
+    long = isinstance(value, str | list | tuple) and ("\n" in text or len(text) > LONGEST_IN_LINE)
+    return ShownEvidence(label, text, long)
 
 
-def _also(evidence: Any) -> ShownEvidence:
-    """Another conversation that the same finding speaks of: one line about it, then the reply."""
-    if not isinstance(evidence, Mapping):
-        return _shown("also", evidence)
-    about = [(key, _text(key, evidence[key])) for key in FIRST if key in evidence and key not in ALWAYS_QUOTED]
-    lines = [", ".join(f"{key} {text}" for key, text in about if text)]
-    lines += [_text(key, evidence[key]) or _empty("") for key in ("reply", "completion") if key in evidence]
-    return ShownEvidence("also", "\n".join(line for line in lines if line), quoted=True)
+def _block(label: str, text: str) -> ShownEvidence:
+    return ShownEvidence(label, text, quoted=True) if text.strip() else ShownEvidence(label, _empty(text))
+
+
+def _in_brief(evidence: Evidence) -> str:
+    """Another conversation that a finding is about: one line on it, then the reply."""
+    shown = [one for one in _entries(evidence) if one.label != "reply" and not one.quoted]
+    lines = [", ".join(f"{one.label} {one.text}" for one in shown)]
+    if evidence.reply is not None:
+        lines.append(evidence.reply.text or _empty(""))
+    return "\n".join(line for line in lines if line)
 
 
 def _empty(text: str) -> str:
     return f"({len(text)} characters of white space)" if text else "(empty)"
 
 
-def _text(key: str, value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value is None:
@@ -85,33 +117,17 @@ def _text(key: str, value: Any) -> str:
     if isinstance(value, float):
         return number_text(value)
     data = plain_data(value)
-    if key == "functions" and isinstance(data, dict):
-        return ", ".join(f"{name} {_score(score)}" for name, score in data.items())
-    if _is_conversation(data):
-        return "\n".join(_message(message) for message in data)
     if isinstance(data, dict) and not any(isinstance(item, dict | list) for item in data.values()):
-        return ", ".join(f"{name} {_text('', item)}" for name, item in data.items())
+        return ", ".join(f"{name} {_text(item)}" for name, item in data.items())
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
 
-def _score(score: Any) -> str:
+def _functions(functions: Mapping[str, FunctionScore | float | None]) -> str:
+    return ", ".join(f"{name} {_score(score)}" for name, score in functions.items())
+
+
+def _score(score: FunctionScore | float | None) -> str:
     """One function's score, with its weight where the evidence has it."""
-    if isinstance(score, Mapping) and "score" in score:
-        weight = score.get("weight")
-        times = "" if weight is None or score.get("kind") == "metric" else f" × {_text('weight', weight)}"
-        return f"{_text('score', score['score'])}{times}"
-    return _text("score", score)
-
-
-def _is_conversation(data: Any) -> bool:
-    return isinstance(data, list) and bool(data) and all(isinstance(one, dict) and "role" in one for one in data)
-
-
-def _message(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    said = content if isinstance(content, str) else "" if content is None else json.dumps(content, ensure_ascii=False)
-    calls = message.get("tool_calls")
-    lines = [f"[{message['role']}] {said}".rstrip()]
-    if isinstance(calls, Sequence) and calls and not isinstance(calls, str):
-        lines += [f"    calls {json.dumps(call, ensure_ascii=False)}" for call in calls]
-    return "\n".join(lines)
+    if not isinstance(score, FunctionScore):
+        return _text(score)
+    return _text(score.score) if score.kind == "metric" else f"{_text(score.score)} × {_text(score.weight)}"

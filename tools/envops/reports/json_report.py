@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
 from envops.reports.distribution import distribution_data
-from envops.reports.mutation import mutation_data
-from envops.reports.profiles import profile_data, recording_data
-from envops.reports.search import search_data
+from envops.rules.evidence import reply_text
 from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from envops.facts.mutation import Mutation
     from envops.facts.observed import Failure
+    from envops.facts.recordings import RecordingFacts
+    from envops.facts.search import Search
     from envops.rules.engine import Finding
+    from envops.rules.profiles import RewardProfile
 
 FORMAT_VERSION = 1
 """Raised when a key changes its meaning or goes; new keys do not raise it."""
@@ -107,11 +109,11 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "scores_count": environment.scores_count,
         "rollouts_count": environment.rollouts_count,
         "distributions": [distribution_data(measured) for measured in environment.distributions],
-        "profiles": [profile_data(profile) for profile in environment.profiles],
-        "recordings": [recording_data(recording) for recording in environment.recordings],
+        "profiles": [_profile_data(profile) for profile in environment.profiles],
+        "recordings": [_recording_data(recording) for recording in environment.recordings],
         "spending": environment.spending,
-        "mutation": mutation_data(environment.mutation),
-        "search": search_data(environment.search),
+        "mutation": _mutation_data(environment.mutation),
+        "search": _search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
         "failures": [_failure_data(environment, stage, broke) for stage, broke in environment.failures.items()],
     }
@@ -123,7 +125,7 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
         "gate": finding.gate,
         "severity": finding.severity,
         "message": finding.message,
-        "evidence": finding.evidence,
+        "evidence": finding.evidence.named(),
         "fix": finding.fix,
         "file": path_in_repository(environment, finding.place),
         "line": finding.place.line if finding.place else None,
@@ -143,4 +145,72 @@ def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) 
         "file": path_in_repository(environment, failure.place),
         "line": failure.place.line if failure.place else None,
         "traceback": failure.traceback,
+    }
+
+
+def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
+    """Everything, every mutant with its diff and what became of it included; of a brief one the counts alone."""
+    if mutation is None:
+        return None
+    data = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
+    del data["unlisted"]  # they are among the counts
+    return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **data}
+
+
+def _search_data(search: Search | None) -> dict[str, Any] | None:
+    """Everything, every find with what it earns on the panel included."""
+    return None if search is None else {part.name: getattr(search, part.name) for part in fields(search)}
+
+
+def _profile_data(profile: RewardProfile) -> dict[str, Any]:
+    """A profile; each group is a short list, because there are many."""
+    return {
+        "policy": profile.policy,
+        "source": profile.source,
+        "scripted": profile.scripted,
+        "tasks": profile.tasks,
+        "tokens": profile.tokens,
+        "seconds": profile.seconds,
+        "spreads": [vars(spread) for spread in profile.spreads],
+        "groups": [[group.task, group.count, group.mean, group.deviation] for group in profile.groups],
+    }
+
+
+def _recording_data(recording: RecordingFacts) -> dict[str, Any]:
+    """A recording with its baseline's numbers and what changed, without its rows."""
+    baseline = recording.baseline
+    copied = (
+        "model",
+        "date",
+        "endpoint",
+        "rollouts",
+        "scored",
+        "mean",
+        "interval",
+        "confidence",
+        "digest",
+        "functions",
+    )
+    return {
+        "file": recording.file,
+        "speaker": baseline.get("model") or baseline.get("policy"),
+        **{name: baseline.get(name) for name in (*copied, "package_version", "sampling", "spent", "tokens")},
+        "replayed": recording.replayed,
+        "compared": recording.compared,
+        "change_count": recording.change_count,
+        "changes": [
+            {
+                "line": change.line,
+                "task": change.task,
+                "reply": reply_text(change.completion),
+                "reward": change.reward,
+                "again": change.again,
+                "functions": change.functions,
+                "functions_again": change.functions_again,
+            }
+            for change in recording.changes
+        ],
+        "not_compared": recording.not_compared,
+        "problems": recording.problems,
+        "failure": recording.failure,
     }

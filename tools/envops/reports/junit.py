@@ -1,7 +1,7 @@
 """reports/validate.xml: one suite per environment, one case per gate and per failing rule.
 
-JUnit knows no inconclusive verdict. Here it is a skipped case that says so: neither green
-nor the environment's failure.
+JUnit has no inconclusive verdict. Here it is a skipped case with the reason: neither passed
+nor failed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from envops.reports.evidence import shown_evidence
-from envops.reports.spill_list import Kept
+from envops.reports.spill_list import SpillList
 from envops.rules.result import (
     EnvironmentResult,
-    Standing,
+    FindingKind,
     ValidationResult,
+    finding_kind,
     path_in_repository,
-    standing,
     weightiest_first,
     where,
 )
@@ -36,7 +36,12 @@ COUNTS = {"tests": None, "failures": "failure", "errors": "error", "skipped": "s
 LONGEST_EVIDENCE = 4_000
 MOST_FINDINGS_OF_A_RULE = 20
 _NOT_PASSED: dict[Verdict, str] = {"fail": "failure", "error": "error", "inconclusive": "skipped"}
-_OUTCOMES: dict[Standing, str] = {"error": "failure", "bug": "error", "inconclusive": "skipped", "ignored": "skipped"}
+_OUTCOMES: dict[FindingKind, str] = {
+    "error": "failure",
+    "bug": "error",
+    "inconclusive": "skipped",
+    "ignored": "skipped",
+}
 
 
 def render_junit(result: ValidationResult) -> str:
@@ -48,7 +53,7 @@ def junit_parts(result: ValidationResult) -> Iterator[str]:
     """The same a suite at a time. The first line counts all cases, so every suite is kept until that is known."""
     root = Element("testsuites", name="envops validate", time=_time(result.seconds))
     totals: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
-    suites: Kept[str] = Kept()
+    suites: SpillList[str] = SpillList()
     for suite in _suites(result):
         totals.update({count: int(suite.get(count, 0)) for count in COUNTS})
         indent(suite, level=1)
@@ -93,7 +98,7 @@ def _environment(environment: EnvironmentResult) -> Element:
         _rule(suite, environment, rule, findings)
     for stage, failure in environment.failures.items():
         _failure(suite, environment, stage, failure)
-    remarks = [finding for finding in environment.findings if standing(finding) in ("warning", "advice")]
+    remarks = [finding for finding in environment.findings if finding_kind(finding) in ("warning", "advice")]
     if remarks:
         lines = [f"{one.rule} {one.severity}: {one.message} [{where(environment, one.place)}]" for one in remarks]
         SubElement(suite, "system-out").text = visible(shortened("\n".join(lines), LONGEST_EVIDENCE))
@@ -123,7 +128,7 @@ def _gate(suite: Element, environment: EnvironmentResult, gate: Gate, verdict: V
 def _by_rule(environment: EnvironmentResult) -> dict[str, list[Finding]]:
     by_rule: dict[str, list[Finding]] = {}
     for finding in weightiest_first(environment.findings):
-        if standing(finding) in _OUTCOMES:
+        if finding_kind(finding) in _OUTCOMES:
             by_rule.setdefault(finding.rule, []).append(finding)
     return by_rule
 
@@ -133,11 +138,11 @@ def _rule(suite: Element, environment: EnvironmentResult, rule: str, findings: l
     file = path_in_repository(environment, first.place) or environment.folder
     line = first.place.line if first.place else None
     case = _case(suite, environment.name, f"{first.gate}: {rule}", file, line)
-    prefix = {"inconclusive": "inconclusive: ", "ignored": f"ignored ({first.ignored}): "}.get(standing(first), "")
+    prefix = {"inconclusive": "inconclusive: ", "ignored": f"ignored ({first.ignored}): "}.get(finding_kind(first), "")
     texts = [_finding_text(environment, finding) for finding in findings[:MOST_FINDINGS_OF_A_RULE]]
     if len(findings) > MOST_FINDINGS_OF_A_RULE:
         texts.append(f"and {len(findings) - MOST_FINDINGS_OF_A_RULE} more, all in validate.json")
-    _outcome(case, _OUTCOMES[standing(first)], rule, prefix + first.message, "\n\n".join(texts))
+    _outcome(case, _OUTCOMES[finding_kind(first)], rule, prefix + first.message, "\n\n".join(texts))
 
 
 def _finding_text(environment: EnvironmentResult, finding: Finding) -> str:

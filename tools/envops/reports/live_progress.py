@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from envops.reports.progress import Progress, Row
+from envops.reports.progress import EnvironmentProgress, RunProgress
 from envops.reports.terminal import VERDICT_STYLES
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import on_one_line
@@ -36,7 +36,7 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-class LiveProgress(Progress):
+class LiveProgress(RunProgress):
     """Redrawn in place while the run goes on, gone when the closing table comes."""
 
     def __init__(
@@ -104,10 +104,10 @@ class LiveProgress(Progress):
         details = [Text(f"{on_one_line(row.name)}: {row.detail}", "dim") for row in shown if self._has_detail(row)]
         return Group(table, *details[: room - len(shown)], self._summary(rows, hidden=len(rows) - len(shown)))
 
-    def _has_detail(self, row: Row) -> bool:
+    def _has_detail(self, row: EnvironmentProgress) -> bool:
         return row.state == "running" and bool(row.detail)
 
-    def _cells(self, row: Row) -> tuple[RenderableType, ...]:
+    def _cells(self, row: EnvironmentProgress) -> tuple[RenderableType, ...]:
         name = on_one_line(row.name)
         if row.state == "waiting":
             return Text(name, "dim"), "", Text("waiting", "dim"), "", "", ""
@@ -123,7 +123,7 @@ class LiveProgress(Progress):
         seconds = seconds_text(self._clock() - row.since)
         return Text(name, "bold"), self._spinner, Text(row.stage or "starting"), bar, Text(count), Text(seconds)
 
-    def _summary(self, rows: list[Row], *, hidden: int) -> Text:
+    def _summary(self, rows: list[EnvironmentProgress], *, hidden: int) -> Text:
         finished = [row for row in rows if row.state == "finished"]
         verdicts = Counter(row.verdict for row in finished)
         parts = [f"{len(finished)} of {len(rows)} done"]

@@ -1,7 +1,7 @@
 """reports/validate.md: the job summary of a pull request, on one page.
 
-GitHub refuses a summary over 1 MiB whole, so the least important goes first: evidence of
-the lightest findings, then the findings themselves, then table rows of what passed.
+GitHub refuses a summary over 1 MiB, so the least important parts are dropped first: evidence of
+minor findings, then the findings themselves, then table rows of environments that passed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 from envops.reports.distribution import markdown_lines, title
 from envops.reports.evidence import ShownEvidence, shown_evidence
-from envops.reports.mutation import mutation_sentence
-from envops.reports.search import search_sentence
-from envops.reports.spill_list import Kept
-from envops.reports.summary import headline, next_commands, policy_sentence
+from envops.reports.spill_list import SpillList
+from envops.reports.summary import headline, mutation_sentence, next_commands, policy_sentence, search_sentence
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     EnvironmentResult,
-    Standing,
+    FindingKind,
     ValidationResult,
-    standing,
+    finding_kind,
     unreached_gates,
     weightiest_first,
     where,
@@ -37,12 +35,12 @@ if TYPE_CHECKING:
     from envops.statistics.measures import Distribution
 
 LIMIT_BYTES = 1_000_000
-"""Below GitHub's 1 MiB with room for what other steps of the job say."""
+"""Below GitHub's 1 MiB, with room for the output of other steps."""
 LONGEST_EVIDENCE = 4_000
 _SIGNS: dict[Verdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "error": "⚠️"}
 
 
-_CUTS: dict[Standing, tuple[int, int]] = {
+_CUTS: dict[FindingKind, tuple[int, int]] = {
     "ignored": (1, 2),
     "advice": (3, 4),
     "warning": (5, 6),
@@ -93,7 +91,7 @@ def render_markdown(result: ValidationResult, limit: int = LIMIT_BYTES) -> str:
 def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterator[str]:
     """The page a piece at a time. What is cut depends on all of it, so every piece is kept until that is known."""
     head, foot = _head(result), _foot(result)
-    pieces: Kept[_Piece] = Kept()
+    pieces: SpillList[_Piece] = SpillList()
     weights = []
     for piece in _pieces(result):
         weights.append(_Weight(piece))
@@ -123,9 +121,9 @@ def _head(result: ValidationResult) -> str:
 
 
 def _foot(result: ValidationResult) -> str:
-    lines = [f"- not finished: {code_span(name)}" for name in result.unfinished[:50]]
+    lines = [f"- unfinished: {code_span(name)}" for name in result.unfinished[:50]]
     if len(result.unfinished) > 50:
-        lines.append(f"- and {len(result.unfinished) - 50} more not finished")
+        lines.append(f"- and {len(result.unfinished) - 50} more unfinished")
     if lines:
         lines.append("")
     if sentence := policy_sentence(result):
@@ -206,7 +204,7 @@ def _failure_piece(stage: str, failure: Failure) -> _Piece:
 
 
 def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
-    kind = standing(finding)
+    kind = finding_kind(finding)
     summary = f"<b>{inside_html(finding.rule)}</b> {kind} · {finding.gate} · {inside_html(finding.message)}"
     lines = []
     if finding.ignored is not None:
@@ -218,7 +216,7 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     return _details(summary, "\n".join(lines), kind, opened=kind == "error")
 
 
-def _details(summary: str, body: str, kind: Standing, *, opened: bool) -> _Piece:
+def _details(summary: str, body: str, kind: FindingKind, *, opened: bool) -> _Piece:
     tag = "<details open>" if opened else "<details>"
     shown = f"{tag}<summary>{summary}</summary>\n\n{body}\n</details>\n\n"
     without_evidence, gone = _CUTS[kind]

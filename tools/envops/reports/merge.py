@@ -1,7 +1,7 @@
 """The reports of a divided run as one, and what is missing from it.
 
-A part that nobody reported is never taken for a pass: its environments are unfinished, and the
-whole is inconclusive at best.
+A missing report never counts as a pass: its environments are unfinished, and the
+merged verdict is inconclusive at best.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def _disagreements(reports: Mapping[str, dict[str, Any]]) -> Iterable[Problem]:
     for file, part in reports.items():
         for key in SAME:
             if part[key] != first[key]:
-                message = f"is not of the same run as {first_file}"
+                message = f"is from another run than {first_file}"
                 yield Problem(file, None, message, key, str(part[key]), str(first[key]))
         mine, theirs = share_of(part), share_of(first)
         divided = (mine and (mine.of, mine.environments), theirs and (theirs.of, theirs.environments))
         if divided[0] != divided[1] and not part["problems"] and not first["problems"]:
-            yield Problem(file, None, f"is a part of another division than {first_file}", "shard")
+            yield Problem(file, None, f"is a shard of another division than {first_file}", "shard")
 
 
 def _repeated(reports: Mapping[str, dict[str, Any]]) -> Iterable[Problem]:
@@ -79,7 +79,7 @@ def _repeated(reports: Mapping[str, dict[str, Any]]) -> Iterable[Problem]:
         for one in part["environments"]:
             known = first.setdefault(one["name"], file)
             if known != file:
-                message = f"holds an environment that is in {known} too"
+                message = f"has an environment that is also in {known}"
                 yield Problem(file, None, message, found=one["name"], fix="merge the reports of one run only")
 
 

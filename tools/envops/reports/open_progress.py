@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
-from envops.reports.progress import PlainProgress, Progress
+from envops.reports.progress import PlainProgress, RunProgress
 
 
 def open_progress(
@@ -16,11 +16,11 @@ def open_progress(
     quiet: bool = False,
     stream: TextIO | None = None,
     environ: Mapping[str, str] = os.environ,
-) -> Progress:
+) -> RunProgress:
     """The kind of progress that suits the stream: nothing, plain lines, or a live table."""
     stream = stream or sys.stderr
     if quiet:
-        return Progress(names)
+        return RunProgress(names)
     if not stream.isatty() or environ.get("TERM") in ("dumb", "unknown"):
         return PlainProgress(names, stream)
     from envops.reports.live_progress import LiveProgress

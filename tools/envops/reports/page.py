@@ -27,7 +27,7 @@ LABEL_WIDTH = 10
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a table; a `shrinking` one gives way where the page is narrow."""
 
     title: str
@@ -120,7 +120,7 @@ class Page:
                 self._put(start + bar, line)
                 start = " " * len(start)
 
-    def table(self, columns: Iterable[Column], rows: Iterable[list[tuple[str, str]]]) -> None:
+    def table(self, columns: Iterable[TableColumn], rows: Iterable[list[tuple[str, str]]]) -> None:
         """A table without rules; cells are text and style."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for column in columns:

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
-from envops.rules.result import DECIDING, EnvironmentResult, standing
+from envops.rules.result import DECIDING, EnvironmentResult, finding_kind
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import fitting, on_one_line, without_workflow_commands
 
@@ -34,7 +34,7 @@ MOST_NAMED_IN_A_LINE = 4
 
 
 @dataclass(frozen=True)
-class Row:
+class EnvironmentProgress:
     """Where one environment stands."""
 
     name: str
@@ -49,11 +49,11 @@ class Row:
     verdict: Verdict | None = None
 
 
-class Progress:
+class RunProgress:
     """Keeps the state of every environment; what is shown of it is up to the kinds below."""
 
     def __init__(self, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
-        self._rows = {name: Row(name) for name in names}
+        self._rows = {name: EnvironmentProgress(name) for name in names}
         self._steps: dict[str, tuple[int, int]] = {}
         """Done and in all in the present stage: told a thousand times, and drawn now and then."""
         self._clock = clock
@@ -110,21 +110,21 @@ class Progress:
         """Something worth a line of its own."""
         self._safely(self._show_note, text)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[EnvironmentProgress]:
         """Every environment as it stands now."""
         with self._lock:
             names = dict.fromkeys([*self._rows, *self._steps])
         return [self._row(name) for name in names]
 
-    def _row(self, name: str) -> Row:
+    def _row(self, name: str) -> EnvironmentProgress:
         with self._lock:
-            row = self._rows.get(name) or Row(name)
+            row = self._rows.get(name) or EnvironmentProgress(name)
         steps = self._steps.get(name)
         return row if steps is None else replace(row, done=steps[0], total=steps[1])
 
     def _update(self, name: str, **changes: object) -> None:
         with self._lock:
-            self._rows[name] = replace(self._rows.get(name) or Row(name), **changes)  # type: ignore[arg-type]
+            self._rows[name] = replace(self._rows.get(name) or EnvironmentProgress(name), **changes)  # type: ignore[arg-type]
 
     def _safely(self, show: Callable[..., None], *arguments: object) -> None:
         """Show something. The lock is free here: drawing may take locks of its own."""
@@ -151,7 +151,7 @@ class Progress:
         """A line for the reader."""
 
 
-class PlainProgress(Progress):
+class PlainProgress(RunProgress):
     """One line when an observation starts, one when it ends, one when it was silent for long."""
 
     def __init__(
@@ -200,7 +200,7 @@ class PlainProgress(Progress):
         finished = sum(row.state == "finished" for row in rows)
         seconds = next(row.seconds for row in rows if row.name == result.name)
         how = "from the cache" if result.cached else f"in {seconds_text(seconds)}"
-        counted = [one for one in result.findings if standing(one) in DECIDING]
+        counted = [one for one in result.findings if finding_kind(one) in DECIDING]
         rules = ", ".join(dict.fromkeys(one.rule for one in counted))
         self._write(f"[{finished}/{len(rows)}] {result.name}: {result.verdict} {how}{f' ({rules})' if rules else ''}")
 
@@ -215,7 +215,7 @@ class PlainProgress(Progress):
             self._stream.flush()
 
 
-def _still_running(row: Row, now: float) -> str:
+def _still_running(row: EnvironmentProgress, now: float) -> str:
     stage = row.stage or "starting"
     count = f" {row.detail or f'{row.done}/{row.total}'}" if row.total else ""
     return f"{row.name} ({stage}{count}, {seconds_text(now - row.since)})"

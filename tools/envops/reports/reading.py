@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from envops.facts.observed import Failure, Place, StartMode
 from envops.repository.problem import DeclarationError, Problem
 from envops.rules.engine import Finding
+from envops.rules.evidence import Evidence
 from envops.rules.result import EnvironmentResult, Share, ValidationResult
 
 if TYPE_CHECKING:
@@ -84,9 +85,14 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
 
 def finding_of(folder: str, data: dict[str, Any]) -> Finding:
     """One finding of an environment in this folder."""
-    kept = ("rule", "gate", "severity", "message", "evidence", "fix", "inconclusive", "bug")
+    kept = ("rule", "gate", "severity", "message", "fix", "inconclusive", "bug")
     place = _place(folder, data)
-    return Finding(**{key: data[key] for key in kept}, place=place, ignored=data["reason"] if data["ignored"] else None)
+    return Finding(
+        **{key: data[key] for key in kept},
+        evidence=Evidence.read(data["evidence"]),
+        place=place,
+        ignored=data["reason"] if data["ignored"] else None,
+    )
 
 
 def _failure(folder: str, data: dict[str, Any]) -> Failure:

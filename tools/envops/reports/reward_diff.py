@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.facts.reward_numbers import number
-from envops.reports.page import Column, Page
+from envops.reports.page import Page, TableColumn
 from envops.rules.evidence import of_functions, reply_text
 from envops.text.markdown import code_span, fenced, prose, table_cell
 from envops.text.plain_data import plain_data
@@ -175,7 +175,7 @@ def _comparison_text(page: Page, comparison: RewardComparison) -> None:
     if rows:
         page.blank()
         titles = ("said by", "replies", "changed", "mean at base", "mean here")
-        page.table([Column(title, right=place > 0) for place, title in enumerate(titles)], rows)
+        page.table([TableColumn(title, right=place > 0) for place, title in enumerate(titles)], rows)
         page.blank()
     for change in comparison.prompts[:MOST_PROMPTS]:
         page.quote("prompt", _prompt_diff(change), indent=2)

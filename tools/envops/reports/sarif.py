@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from envops.reports.evidence import shown_evidence
 from envops.rules.engine import all_rules
 from envops.rules.result import (
-    STANDINGS,
+    FINDING_KINDS,
     EnvironmentResult,
-    Standing,
+    FindingKind,
     ValidationResult,
+    finding_kind,
     path_in_repository,
-    standing,
     weightiest_first,
 )
 from envops.text.plain_data import plain_data
@@ -64,11 +64,11 @@ def render_sarif(result: ValidationResult) -> str:
 
 def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) -> list[dict[str, Any]]:
     """As many as are asked for; no more of each kind than that are made, however many environments there are."""
-    kinds: dict[Standing, list[dict[str, Any]]] = {kind: [] for kind in STANDINGS}
+    kinds: dict[FindingKind, list[dict[str, Any]]] = {kind: [] for kind in FINDING_KINDS}
     for environment in environments:
         seen: Counter[str] = Counter()
         for finding in weightiest_first(environment.findings):
-            found = kinds[standing(finding)]
+            found = kinds[finding_kind(finding)]
             if not finding.bug and len(found) < most:
                 found.append(_result(environment, finding, seen))
     return [one for found in kinds.values() for one in found][: max(0, most)]
@@ -92,7 +92,7 @@ def _declaration_rule(used: set[str]) -> list[dict[str, Any]]:
 
 
 def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]) -> dict[str, Any]:
-    kind = standing(finding)
+    kind = finding_kind(finding)
     file = path_in_repository(environment, finding.place) or ""
     line = finding.place.line if finding.place else None
     if not _lies_inside(file):

@@ -32,7 +32,7 @@ class _Held(NamedTuple):
     data: bytes
 
 
-class Kept(Sequence[T], Generic[T]):
+class SpillList(Sequence[T], Generic[T]):
     """Things in their order. Not for several threads at a time.
 
     `folder` is where the file is made, without a name. Where that is not possible, or the disk is
@@ -89,7 +89,7 @@ class Kept(Sequence[T], Generic[T]):
         return self._read(self._places[index])
 
 
-class KeptResults(Kept[EnvironmentResult]):
+class SpilledResults(SpillList[EnvironmentResult]):
     """One result of each environment."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -106,7 +106,7 @@ class KeptResults(Kept[EnvironmentResult]):
         super().append(item)
         self._names.append(item.name)
 
-    def in_order(self, names: Sequence[str]) -> KeptResults:
+    def in_order(self, names: Sequence[str]) -> SpilledResults:
         """Itself, told in the order of these names; every result's is among them."""
         places = dict(zip(self._names, self._places, strict=True))
         self._names = [name for name in names if name in places]

@@ -1,23 +1,33 @@
-"""The sentences that several reports share: the verdict in words and what to do next."""
+"""The sentences that several reports share: the verdict, mutants and search in words, and what to do next."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from envops.text.plain_data import seconds_text
+from envops.text.plain_data import number_text, seconds_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envops.facts.mutation import Mutation
+    from envops.facts.search import Search
     from envops.rules.engine import Verdict
     from envops.rules.result import ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
-"""More environments than this in one command and it is easier to validate all."""
+"""With more environments than this, the command validates all of them."""
 _VERDICT_WORDS: dict[Verdict, str] = {
     "fail": "failed",
-    "error": "could not be judged",
+    "error": "not judged",
     "inconclusive": "inconclusive",
     "pass": "passed",
+}
+_MUTATION_ENDINGS = {"all": "all of them", "count": "a sample of {exist}", "time": "of {exist}, some undecided"}
+_SEARCH_ENDINGS = {
+    "evaluations": "ended by their number",
+    "time": "ended by the time limit",
+    "found": "ended by an exploit",
 }
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -27,25 +37,25 @@ def headline(result: ValidationResult) -> str:
     if result.problems:
         return f"{problems_sentence(result)}; nothing was observed"
     if not result.environments and not result.unfinished:
-        return "no environment was chosen, so there was nothing to prove"
+        return "no environments selected, nothing to validate"
     counts = result.outline.counts
     total = len(result.environments) + len(result.unfinished)
     parts = [f"{counts[verdict]} {words}" for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
     if result.unfinished:
-        parts.append(f"{len(result.unfinished)} not finished")
+        parts.append(f"{len(result.unfinished)} unfinished")
     noun = "environment" if total == 1 else "environments"
-    start = "interrupted, the report is partial: " if result.interrupted else ""
+    start = "interrupted, partial report: " if result.interrupted else ""
     return f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
 
 
 def problems_sentence(result: ValidationResult) -> str:
-    """How many mistakes the declarations have."""
+    """The number of problems in the declarations."""
     count, files = len(result.problems), len({problem.file for problem in result.problems})
-    return f"{count} {'mistake' if count == 1 else 'mistakes'} in {files} declared {'file' if files == 1 else 'files'}"
+    return f"{count} {'problem' if count == 1 else 'problems'} in {files} declared {'file' if files == 1 else 'files'}"
 
 
 def cache_sentence(result: ValidationResult) -> str:
-    """How many verdicts rest on an observation of an earlier run."""
+    """The number of verdicts from cached observations."""
     cached = result.outline.cached
     if cached and cached == len(result.environments):
         return "all from the cache" if cached > 1 else "from the cache"
@@ -53,14 +63,14 @@ def cache_sentence(result: ValidationResult) -> str:
 
 
 def policy_sentence(result: ValidationResult) -> str:
-    """Which policies spoke, and what that can and cannot prove; empty when none did."""
+    """The policies of the run, and what they can prove; empty if there were none."""
     spoke = result.outline.policies
     if not spoke:
         return ""
-    names = f"Policies that spoke: {', '.join(spoke)}"
+    names = f"Policies: {', '.join(spoke)}"
     if result.endpoint:
         return f"{names}; real model: {result.endpoint}."
-    return f"{names}. They are scripted: they prove an environment's plumbing, never its difficulty."
+    return f"{names}. Scripted policies test an environment and do not measure its difficulty."
 
 
 def next_commands(result: ValidationResult) -> tuple[str, ...]:
@@ -82,3 +92,50 @@ def _session(session: str, names: list[str]) -> str:
     if not names or len(names) > LONGEST_COMMAND_NAMES or not typeable:
         return f"nox -s {session}"
     return f"nox -s {session} -- {' '.join(names)}"
+
+
+def mutation_sentence(mutation: Mutation) -> str:
+    """How many mutants exist, were tried, killed and so on, and which bound ended it."""
+    if mutation.score is None and not mutation.undecided:
+        return f"mutation: no score, {mutation.exist} mutants of the reward code"
+    tried = mutation.tried
+    counts = {
+        "killed": mutation.count("killed"),
+        "timed out": mutation.count("timeout"),
+        "survived": len(mutation.survivors),
+        "equivalent": mutation.count("equivalent"),
+        "skipped": mutation.count("skipped"),
+        "undecided": mutation.undecided,
+    }
+    parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    ending = _MUTATION_ENDINGS[mutation.bound].format(exist=mutation.exist)
+    return (
+        f"mutation score {score_text(mutation.score_range, '{:.2f}')}: {tried} mutants tried ({ending}): {parts}; "
+        f"{mutation.conversations} conversations, {mutation.cases} of them cases; {number_text(mutation.seconds)} s"
+    )
+
+
+def score_text(bounds: Sequence[float] | None, shape: str = "{:.0%}") -> str:
+    """A score, or the range in which it lies while mutants are not decided."""
+    if bounds is None:
+        return "–"
+    least, most = bounds
+    if least == most:
+        return shape.format(least)
+    if (least, most) == (0.0, 1.0):
+        return "undecided"
+    # Rounding must not make the lower end a full score.
+    return f"{shape.format(min(least, 0.99)).removesuffix('%')}–{shape.format(most)}"
+
+
+def search_sentence(search: Search) -> str:
+    """How far the search went, which bound ended it, and how many finds it made."""
+    if search.ended == "skipped":
+        return f"exploit search: skipped, {search.skipped}"
+    finds = len(search.exploits)
+    return (
+        f"exploit search: {finds or 'no'} exploit{'' if finds == 1 else 's'}; {search.replies} replies in "
+        f"{search.evaluations} scorings of at most {search.limit}, {_SEARCH_ENDINGS[search.ended]}; "
+        f"{len(search.panel)} tasks, {search.lines_reached} of {search.lines_known} lines reached, "
+        f"seed {search.seed}; {number_text(search.seconds)} s"
+    )

@@ -1,4 +1,4 @@
-"""The closing words of a run, for people: table, findings, verdict, what to do next."""
+"""The result of a run on the terminal: table, findings, verdict, next commands."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from envops.reports.distribution import show as show_distribution
 from envops.reports.evidence import shown_evidence
-from envops.reports.mutation import mutation_sentence, score_text
-from envops.reports.page import Column, Page
-from envops.reports.search import search_sentence
-from envops.reports.summary import headline, next_commands, policy_sentence
+from envops.reports.page import Page, TableColumn
+from envops.reports.summary import headline, mutation_sentence, next_commands, score_text, search_sentence
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     DECIDING,
     EnvironmentResult,
-    Standing,
+    FindingKind,
     ValidationResult,
-    standing,
+    finding_kind,
     unreached_gates,
     weightiest_first,
     where,
@@ -33,9 +31,9 @@ if TYPE_CHECKING:
 
 DEFAULT_WIDTH = 80
 MOST_FINDINGS_OF_A_RULE = 5
-"""In one environment; the rest is counted here and is in validate.json."""
+"""Per environment; the others are only counted here, and are in validate.json."""
 MOST_SENTENCES = 3
-"""Environments whose mutants and searches are told in sentences; of more, each gets a line."""
+"""Environments whose mutants and searches get a sentence; with more, each gets a table row."""
 MOST_PROBLEMS = 100
 MOST_TRACEBACK_LINES = 6
 VERDICT_STYLES: dict[Verdict, str] = {
@@ -45,7 +43,7 @@ VERDICT_STYLES: dict[Verdict, str] = {
     "error": "bold magenta",
 }
 _SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
-_STANDING_STYLES: dict[Standing, str] = {
+_STANDING_STYLES: dict[FindingKind, str] = {
     "error": "bold red",
     "bug": "bold magenta",
     "inconclusive": "yellow",
@@ -63,7 +61,7 @@ def render_text(
     quiet: bool = False,
     reports: Sequence[str] = (),
 ) -> str:
-    """The whole closing report. With `quiet`, only what decides the verdict."""
+    """The report. With `quiet`, only what decides the verdict."""
     page = Page(width=width, colour=colour)
     _problems(page, result.problems)
     if result.environments and not quiet:
@@ -75,17 +73,17 @@ def render_text(
     if not quiet:
         _mutations(page, result.environments)
     _infrastructure(page, result.environments)
-    _closing(page, result, reports, quiet=quiet)
+    _closing(page, result, reports)
     return page.text()
 
 
 def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     columns = [
-        Column(""),
-        Column("environment", shrinking=True),
-        Column(""),
-        *(Column(gate) for gate in GATES),
-        Column("time", right=True),
+        TableColumn(""),
+        TableColumn("environment", shrinking=True),
+        TableColumn(""),
+        *(TableColumn(gate) for gate in GATES),
+        TableColumn("time", right=True),
     ]
     page.table(columns, map(_row, environments))
     page.blank()
@@ -105,7 +103,7 @@ def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
 def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> None:
     findings = weightiest_first(environment.findings)
     if quiet:
-        findings = [finding for finding in findings if standing(finding) in DECIDING]
+        findings = [finding for finding in findings if finding_kind(finding) in DECIDING]
     unreached = unreached_gates(environment)
     if not findings and not unreached:
         return
@@ -130,14 +128,14 @@ def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> Non
 
 
 def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
-    """What came of mutants and of the search: a sentence each, and of many environments a line each."""
+    """Mutants and search: a sentence for each environment, or a table if there are many."""
     telling = (environment for environment in environments if environment.mutation or environment.search)
     told = list(islice(telling, MOST_SENTENCES + 1))
     if len(told) > MOST_SENTENCES:
         columns = [
-            Column("", shrinking=True),
-            *(Column(title, right=True) for title in ("mutants", "noticed", "survived")),
-            Column("search"),
+            TableColumn("", shrinking=True),
+            *(TableColumn(title, right=True) for title in ("mutants", "detected", "survived")),
+            TableColumn("search"),
         ]
         page.table(columns, map(_mutation_row, chain(told, telling)))
     else:
@@ -154,13 +152,13 @@ def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
     mutation, search = environment.mutation, environment.search
     survived = len(mutation.survivors) if mutation else 0
     finds = len(search.exploits) if search else 0
-    searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} finds"
+    searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} exploits"
     return [
         (environment.name, ""),
         (str(mutation.tried) if mutation else "–", "dim"),
         (score_text(mutation.score_range) if mutation else "–", ""),
         (str(survived) if mutation else "–", "yellow" if survived else "dim"),
-        ("1 find" if finds == 1 else searched, "bold red" if finds else "dim"),
+        ("1 exploit" if finds == 1 else searched, "bold red" if finds else "dim"),
     ]
 
 
@@ -171,7 +169,7 @@ def _distributions(page: Page, environment: EnvironmentResult) -> None:
 
 
 def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
-    kind = standing(finding)
+    kind = finding_kind(finding)
     style = _STANDING_STYLES[kind]
     if finding.ignored is not None:
         page.paragraph((f"{finding.rule} ignored: {finding.message}", style), indent=2, hanging=9)
@@ -195,7 +193,7 @@ def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> No
     for environment in environments:
         for stage, failure in environment.failures.items():
             if not said:
-                page.line(("Broken on the way (says nothing about the rewards):", "bold magenta"))
+                page.line(("Infrastructure failures (not about the rewards):", "bold magenta"))
                 page.blank()
                 said = True
             _failure(page, environment, stage, failure)
@@ -227,12 +225,12 @@ def _problems(page: Page, problems: Sequence[Problem]) -> None:
                 page.field(label, text, indent=4, style="green" if label in ("nearest", "fix") else "")
         page.blank()
     if len(problems) > MOST_PROBLEMS:
-        page.line(f"{len(problems) - MOST_PROBLEMS} more mistakes, all in validate.json")
+        page.line(f"{len(problems) - MOST_PROBLEMS} more problems, all in validate.json")
         page.blank()
 
 
 def _report_names(reports: Sequence[str]) -> str:
-    """Where the reports are, on one line: the page first, what lies beside it by its ending."""
+    """The reports on one line: the page first, the files beside it by their suffix."""
     page = next((name for name in reports if name.endswith(".html")), None)
     if page is None:
         return "  ".join(reports)
@@ -242,9 +240,7 @@ def _report_names(reports: Sequence[str]) -> str:
     return "  ".join([page, *others, *([f"({' '.join(beside)})"] if beside else [])])
 
 
-def _closing(page: Page, result: ValidationResult, reports: Sequence[str], *, quiet: bool) -> None:
-    if not quiet and (sentence := policy_sentence(result)):
-        page.paragraph((sentence, "dim"))
+def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> None:
     style = VERDICT_STYLES[result.verdict]
     page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), headline(result), hanging=2)
     if result.unfinished:

@@ -16,14 +16,14 @@ from envops.reports.junit import junit_parts
 from envops.reports.markdown import markdown_parts, render_markdown
 from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.reports.sarif import render_sarif
-from envops.reports.spill_list import Kept
+from envops.reports.spill_list import SpillList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from envops.rules.result import ValidationResult
 
-Form = Literal["text", "json", "markdown"]
+PrintFormat = Literal["text", "json", "markdown"]
 
 _RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
     "validate.xml": junit_parts,
@@ -32,7 +32,7 @@ _RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
 }
 
 
-def report(result: ValidationResult, folder: Path, form: Form, *, quiet: bool) -> None:
+def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: bool) -> None:
     """Write, print and tell GitHub; a report that cannot be written is said, and does not change the verdict."""
     written: tuple[Path, ...] = ()
     try:
@@ -76,9 +76,9 @@ def write_reports(
     return tuple(written)
 
 
-def _told(result: ValidationResult, folder: Path) -> Kept[dict[str, Any]]:
+def _told(result: ValidationResult, folder: Path) -> SpillList[dict[str, Any]]:
     """What the JSON says of each environment: two reports are made from it, one of them in several attempts."""
-    told: Kept[dict[str, Any]] = Kept(folder)
+    told: SpillList[dict[str, Any]] = SpillList(folder)
     for environment in result.environments:
         told.append(environment_data(environment))
     return told
@@ -86,7 +86,7 @@ def _told(result: ValidationResult, folder: Path) -> Kept[dict[str, Any]]:
 
 def print_result(
     result: ValidationResult,
-    form: Form = "text",
+    form: PrintFormat = "text",
     *,
     reports: Sequence[Path] = (),
     quiet: bool = False,

@@ -1,7 +1,7 @@
 """What an environment is compared with: another package's folder, or its own at a revision of git.
 
 A revision's files are written into a scratch folder straight from git's objects; the work
-tree and the index are never touched, and filters and attributes have no say.
+tree and the index are never touched, and no filter or attribute applies.
 """
 
 from __future__ import annotations

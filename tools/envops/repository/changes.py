@@ -1,4 +1,4 @@
-"""Which environments a change touches, as git tells it: commits, working tree and untracked files."""
+"""Which environments a change touches, according to git: commits, working tree and untracked files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHARED_FOLDERS = ("tools",)
-"""Whatever changes below these can change what the gates say of any environment."""
+"""A change below these can change the verdict of any environment."""
 SHARED_FILES = ("noxfile.py", "pyproject.toml")
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
 _BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
@@ -29,7 +29,7 @@ ALIKE = 0.5
 
 @dataclass(frozen=True)
 class Change:
-    """What a change touches. With `everything`, every environment is concerned, whatever `names` says."""
+    """What a change touches. With `everything`, every environment is concerned, also those that `names` lacks."""
 
     names: frozenset[str]
     """Environments whose folder or declaration differs, by distribution name; their folders exist."""
@@ -75,15 +75,15 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
         more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
         reason = f"{shared[0]}{more} changed, which every environment depends on"
     renamed = _renamed(root, fork, sorted(before - existing), sorted(existing - before))
-    told = reason or _told(names, fork)
-    return Change(frozenset(names), bool(reason), told, frozenset(removed), renamed, fork)
+    summary = reason or _summary(names, fork)
+    return Change(frozenset(names), bool(reason), summary, frozenset(removed), renamed, fork)
 
 
 def _names(folders: Iterable[str]) -> set[str]:
     return {folder.replace("_", "-") for folder in folders}
 
 
-def _told(names: set[str], fork: str) -> str:
+def _summary(names: set[str], fork: str) -> str:
     since = f"since {fork[:12]}"
     return f"changed {since}: {', '.join(sorted(names))}" if names else f"no environment changed {since}"
 
@@ -126,7 +126,7 @@ def _is_shared(file: str) -> bool:
 
 
 def _changed_entries(before: dict[str, EnvironmentEntry], now: dict[str, EnvironmentEntry]) -> set[str]:
-    """Names whose declaration is new or says something else than before, wherever it stands."""
+    """Names whose declaration is new or differs from before, wherever it stands."""
     return {
         name
         for name, entry in now.items()

@@ -24,7 +24,7 @@ def render(registry: Registry) -> str:
 
 
 def codeowners_problems(registry: Registry, root: Path, fix: str = "nox -s docs") -> list[Problem]:
-    """The first line where the file differs from what the registry says; `fix` is how to write it anew."""
+    """The first line where the file differs from the registry's owners; `fix` is how to write the file again."""
     expected = render(registry)
     try:
         found = read_text(root / CODEOWNERS_FILE, root)

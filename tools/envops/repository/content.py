@@ -1,25 +1,30 @@
-"""What an environment consists of: its files and two digests of them.
+"""The files of an environment and three digests of them.
 
 `hub_content_hash` is the Hub's, byte for byte, so that declared and published can be
 compared; it leaves out files that change how an environment behaves, and it is ambiguous.
-`strict_digest` is ours: evidence belongs to one such digest.
+`strict_digest` is ours: evidence belongs to one such digest. `reward_digest` covers only what
+can change a reward: recordings belong to one of these.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops.repository.declared_text import leads_inside, relative
-from envops.repository.hub_ignore import ignore_matcher
 from envops.repository.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from envops.repository.package import Package
+    from envops.repository.registry import EnvironmentEntry
 
 _CHUNK = 1 << 16
 
@@ -35,6 +40,7 @@ RECORDINGS = "recordings"
 
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
+_NOT_OF_THE_REWARD = ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "requirements.lock")
 _NOT_PUBLISHED = frozenset({"dist", "__pycache__", "build", "outputs"})
 
 
@@ -130,6 +136,24 @@ def _feed(digest: Any, path: str) -> None:
         os.close(descriptor)
 
 
+def reward_digest(entry: EnvironmentEntry, package: Package) -> str:
+    """`sha256:…` over the package's code and data, the pins of its lock and its arguments.
+
+    Left out are the README, the tests, hidden files and pyproject.toml, so that neither a
+    typo nor a new version number makes a recording stale. The same on every Python and platform.
+    Raises `OSError`.
+    """
+    files = tuple(
+        name
+        for name in package.files
+        if name not in _NOT_OF_THE_REWARD and not name.startswith("tests/") and not name.startswith(".")
+    )
+    pins = package.lock.entries if package.lock else ()
+    parts = [strict_digest(package.folder, files), pins, dict(entry.args)]
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
 def hub_content_hash(folder: Path) -> str:
     """The hash that the Hub keeps of a version, as prime 0.5.50 to 0.18.0 compute it (hex, no prefix).
 
@@ -151,6 +175,43 @@ def hub_files(folder: Path) -> list[str]:
     Raises `UnreadablePatternError` like `hub_content_hash`.
     """
     return sorted(_published(folder))
+
+
+class UnreadablePatternError(ValueError):
+    """A line of .gitignore on which the prime CLI stops with an error of its own."""
+
+    def __init__(self, pattern: str, line: int) -> None:
+        super().__init__(f".gitignore line {line}: {pattern!r}")
+        self.pattern = pattern
+        self.line = line
+
+
+def ignore_matcher(folder: Path) -> Callable[[str], bool]:
+    """Whether a path relative to the folder is left out by the folder's .gitignore, as prime reads that.
+
+    prime uses gitignore_parser, which differs from git: `data/` also leaves out a file of that
+    name, a negated folder pattern never applies, a backslash escapes nothing. Its own matcher makes
+    every path absolute for every rule; the same rules are applied to relative paths here. Raises
+    `UnreadablePatternError` where prime cannot read the file either.
+    """
+    path = folder / ".gitignore"
+    if not path.is_file():
+        return lambda _: False
+    from gitignore_parser import rule_from_pattern
+
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    rules: list[tuple[re.Pattern[str], bool]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            if rule := rule_from_pattern(line):
+                rules.append((re.compile(rule.regex), rule.negation))
+        except (re.error, IndexError):
+            raise UnreadablePatternError(line, number) from None
+
+    def is_ignored(name: str) -> bool:
+        return next((not negation for regex, negation in reversed(rules) if regex.search(name)), False)
+
+    return is_ignored
 
 
 def _published(folder: Path) -> Iterator[str]:

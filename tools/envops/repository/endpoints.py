@@ -2,7 +2,7 @@
 
 It is the file that verifiers' own commands read (`[[endpoint]]` with `endpoint_id`, `model`,
 `url` and `key`; verifiers 0.3.1, `legacy/utils/eval_utils.py`). They pass over the keys that
-are this project's own, which say what a call costs and how it is made.
+are this project's own: what a call costs and how it is made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_BYTES = 1_000_000
 Style = Literal["instruct", "reasoning"]
 STYLES: tuple[Style, ...] = ("instruct", "reasoning")
 MAX_TOKENS: Mapping[Style, int] = {"instruct": 2_048, "reasoning": 16_384}
-"""What a reply may have, where the file does not say."""
+"""Tokens of a reply at most, where the file sets no limit."""
 
 _READ_BY_VERIFIERS = ("type", "api_client_type", "headers", "extra_headers")
 """Keys that only verifiers' own commands act on."""
@@ -48,7 +48,7 @@ class Endpoint:
     url: str
     key_variable: str
     input_price: float | None = None
-    """Dollars for a million tokens that are sent; `None` where nobody has said."""
+    """Dollars for a million tokens that are sent; `None` where no price is configured."""
     output_price: float | None = None
     """Dollars for a million tokens that are answered."""
     concurrency: int = 8

@@ -1,4 +1,4 @@
-"""requirements.lock: exact versions with hashes, and nothing that tells where it was made.
+"""requirements.lock: exact versions with hashes, and nothing about where it was made.
 
     # Written by `nox -s lock`. Every version is exact, every file has its hash.
     # inputs: sha256:…
@@ -25,7 +25,7 @@ from packaging.version import InvalidVersion, Version
 from envops.repository.declared_text import read_bytes, relative, text_of
 from envops.repository.package import Lock
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.requirement import readable_requirement
+from envops.repository.pyproject import readable_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.repository.mutation_settings import MutationDeclaration
-
 Generation = Literal["v0", "v1"]
 AnswerType = Literal["number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code", "none"]
 
 
 @dataclass(frozen=True)
 class RewardDeclaration:
-    """`[tool.envops.reward]`: what the author says of the reward where the default does not hold."""
+    """`[tool.envops.reward]`: what the author declares where the defaults for rewards do not hold."""
 
     min: float | None = None
     max: float | None = None
@@ -25,11 +23,27 @@ class RewardDeclaration:
 
 @dataclass(frozen=True)
 class AnswerDeclaration:
-    """`[tool.envops.answer]`: what the author says of the answer where detection does not hold."""
+    """`[tool.envops.answer]`: what the author declares where the answer's kind is not detected."""
 
     type: AnswerType | None = None
     tolerance: float = 0.0
     case_sensitive: bool | None = None
+
+
+@dataclass(frozen=True)
+class EquivalentMutant:
+    """A mutant that behaves as the code itself does, and why."""
+
+    mutant: str
+    """Its id, as the report names it."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class MutationDeclaration:
+    """What the author declares of the mutants of the reward code."""
+
+    equivalent: tuple[EquivalentMutant, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,7 @@ class Lock:
 
     digest: str
     inputs: str
-    """Digest of what the lock was resolved from, as its header says."""
+    """Digest of what the lock was resolved from, from its header."""
     pins: Mapping[str, str]
     """Normalised distribution name → version, for the Python that asks."""
     entries: tuple[str, ...] = ()
@@ -83,7 +97,7 @@ class Package:
     build_requires: tuple[str, ...]
     build_backend: str
     generation: Generation | None
-    """By the bound on verifiers and the source; `None` where neither tells."""
+    """By the bound on verifiers and the source; `None` where neither decides."""
     readme: str | None
     eval_settings: Mapping[str, Any] = field(default_factory=dict)
     reward: RewardDeclaration = RewardDeclaration()

@@ -1,4 +1,4 @@
-"""What is wrong with a declaration, said so that it can be mended without searching."""
+"""A mistake in a declaration, with its place and its fix."""
 
 from __future__ import annotations
 

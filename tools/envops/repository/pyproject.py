@@ -1,11 +1,14 @@
-"""pyproject.toml of an environment: its data and the line of every key."""
+"""pyproject.toml of an environment: its data, the line of every key, and the requirements that it states."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from envops.repository.declared_text import read_text, relative
 from envops.repository.problem import DeclarationError, Problem
@@ -131,3 +134,23 @@ def _end_of_long_string(text: str, offset: int, quotes: str) -> int:
 
 def _name(key: str) -> str:
     return ".".join(part.strip("\"'") for part in _PART.findall(key))
+
+
+@lru_cache(maxsize=4096)
+def parse_requirement(text: str) -> Requirement:
+    """The requirement that the text states.
+
+    Raises `InvalidRequirement`, also where packaging's own parser gives up on nesting.
+    """
+    try:
+        return Requirement(text)
+    except RecursionError:
+        raise InvalidRequirement("its marker is nested too deeply") from None
+
+
+def readable_requirement(text: str) -> Requirement | None:
+    """The same, or `None` for what is no requirement."""
+    try:
+        return parse_requirement(text)
+    except InvalidRequirement:
+        return None

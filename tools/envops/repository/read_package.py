@@ -11,18 +11,14 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from envops.repository.cases import read_cases
-from envops.repository.content import hub_content_hash, list_content, strict_digest
+from envops.repository.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
 from envops.repository.declared_text import read_text, relative
-from envops.repository.generation import generation_of
-from envops.repository.hub_ignore import UnreadablePatternError
 from envops.repository.lock import read_lock
-from envops.repository.mutation_settings import read_mutation_settings
 from envops.repository.package import CaseDeclaration, Lock, Package
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.pyproject import Pyproject, read_pyproject
-from envops.repository.requirement import parse_requirement, readable_requirement
-from envops.repository.settings import read_settings
-from envops.repository.source import read_source
+from envops.repository.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
+from envops.repository.settings import read_mutation_settings, read_settings
+from envops.repository.source import generation_of, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,35 +31,35 @@ _TEST_FILE = re.compile(r"tests/(?:.+/)?(?:test_[^/]*|[^/]*_test)\.py")
 
 
 @dataclass(frozen=True)
-class Reading:
+class PackageReading:
     """What came of reading a folder: the package, where it can be made out, and every problem."""
 
     package: Package | None
     problems: tuple[Problem, ...]
 
 
-def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> Reading:
+def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> PackageReading:
     """Read the environment in `folder` of the repository at `root`.
 
     Without `with_lock` the lock is not looked at: for the commands that write it.
     """
     content = list_content(folder, root)
     if content.problems:
-        return Reading(None, content.problems)
+        return PackageReading(None, content.problems)
     try:
         pyproject = read_pyproject(folder / "pyproject.toml", root)
     except DeclarationError as error:
-        return Reading(None, error.problems)
+        return PackageReading(None, error.problems)
     problems = list(_project_problems(pyproject))
     name = _text(pyproject.table("project"), "name")
     if not name:
-        return Reading(None, tuple(problems))
+        return PackageReading(None, tuple(problems))
     problems += _module_problems(folder, root, name.replace("-", "_"), content.files)
     reading = _read(folder, root, pyproject, content.files, with_lock)
-    return Reading(reading.package, (*problems, *reading.problems))
+    return PackageReading(reading.package, (*problems, *reading.problems))
 
 
-def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...], with_lock: bool) -> Reading:
+def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...], with_lock: bool) -> PackageReading:
     package, problems = _declared(folder, pyproject)
     source, found = read_source(folder, root, package.module, files)
     problems += found
@@ -92,11 +88,11 @@ def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...]
         hub_hash=hub_hash,
         lock=lock,
     )
-    return Reading(package, tuple(problems))
+    return PackageReading(package, tuple(problems))
 
 
 def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem]]:
-    """What pyproject.toml alone says; the rest is still empty."""
+    """What pyproject.toml alone declares; the rest is still empty."""
     project, build = pyproject.table("project"), pyproject.table("build-system")
     reward, answer, problems = read_settings(pyproject)
     mutation, found = read_mutation_settings(pyproject)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from envops.repository.read_package import Reading, read_package
+from envops.repository.read_package import PackageReading, read_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ PARTS = 4
 """For each process; what a part has in common travels once."""
 
 
-def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> list[Reading]:
+def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> list[PackageReading]:
     """Every folder, read by `read_package`, in the same order. Of many, only those that changed are parsed again."""
     if len(folders) < MANY:
         return [read_package(folder, root, with_lock=with_locks) for folder in folders]
@@ -41,10 +41,10 @@ def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> l
             known[folder] = replace(package, lock=lock)
     unknown = [folder for folder in folders if folder not in known]
     read = iter(_read_side_by_side(partial(_read_and_keep, root=root, remembered=remembered), unknown))
-    return [Reading(known[folder], ()) if folder in known else next(read) for folder in folders]
+    return [PackageReading(known[folder], ()) if folder in known else next(read) for folder in folders]
 
 
-def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> Reading:
+def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> PackageReading:
     before = _digest_of(folder, remembered)
     reading = read_package(folder, root)
     package = reading.package
@@ -55,12 +55,12 @@ def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> 
 
 
 def _digest_of(folder: Path, remembered: RememberedPackages) -> str | None:
-    with suppress(OSError):  # which reading tells of, or raises
+    with suppress(OSError):  # reading reports or raises it
         return remembered.digest_of(folder)
     return None
 
 
-def _read_side_by_side(read: partial[Reading], folders: Sequence[Path]) -> list[Reading]:
+def _read_side_by_side(read: partial[PackageReading], folders: Sequence[Path]) -> list[PackageReading]:
     """Every folder in the same order, in several processes where that saves time."""
     processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     if len(folders) < MANY or processes < 2:
@@ -74,5 +74,5 @@ def _read_side_by_side(read: partial[Reading], folders: Sequence[Path]) -> list[
         return [reading for part in pool.imap(partial(_read_part, read), parts) for reading in part]
 
 
-def _read_part(read: partial[Reading], folders: Sequence[Path]) -> list[Reading]:
+def _read_part(read: partial[PackageReading], folders: Sequence[Path]) -> list[PackageReading]:
     return [read(folder) for folder in folders]

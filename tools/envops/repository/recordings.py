@@ -111,7 +111,7 @@ def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Pa
 
 
 def in_order(rows: Sequence[EvaluationRow]) -> list[EvaluationRow]:
-    """By task and by what was said, numbered anew: rollouts of a task arrive in any order."""
+    """By task and completion, numbered again: rollouts of a task arrive in any order."""
     numbers: dict[tuple[int, str], int] = {}
     ordered = []
     for row in sorted(rows, key=lambda row: (row.task, row.task_key, row_line(replace(row, rollout=0)))):
@@ -130,7 +130,7 @@ def _zipped(rows: Sequence[EvaluationRow]) -> bytes:
 
 
 def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationRow:
-    """The row with the machine's own folders out of every text; `places` says what stands for them."""
+    """The row with the machine's own folders out of every text; `places` maps each to what replaces it."""
     patterns = [(path, name) for path, name in sorted(places.items(), key=lambda one: -len(one[0])) if len(path) > 1]
 
     def clean(value: Any) -> Any:
@@ -154,7 +154,6 @@ def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
 def write_recording(folder: Path, name: str, rows: Packed, baseline: Mapping[str, Any]) -> tuple[Path, Path]:
     """Write both files, each atomically."""
     target = folder / RECORDINGS
-    target.mkdir(exist_ok=True)
     text = json.dumps(baseline, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     written = (target / f"{name}{ROWS}", target / f"{name}{BASELINE}")
     for path, content in zip(written, (rows.content, text.encode()), strict=True):
@@ -172,7 +171,7 @@ def keep_from_hub(folder: Path) -> bool:
     if f"!{RECORDINGS}/" in text.splitlines():
         return False
     gap = "" if not text or text.endswith("\n") else "\n"
-    path.write_text(text + gap + "\n".join(GITIGNORE) + "\n", "utf-8")
+    write_whole(path, text + gap + "\n".join(GITIGNORE) + "\n")
     return True
 
 

@@ -1,6 +1,6 @@
-"""What the schema of registry.yaml cannot say: names that must exist, numbers that must fit together.
+"""What the keys of registry.yaml alone cannot state: names that must exist, numbers that must fit together.
 
-Reads the document as it is, so that these problems are told even when the schema found others.
+Reads the document as it is, so that these problems are reported together with those of single keys.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _KEPT_FROM_CODE = ("PRIME_API_KEY",)
 """Variables that code of an environment never sees."""
 
 
-def reference_problems(document: Document) -> list[Problem]:
-    """Every contradiction in the document."""
-    return [*_environment_problems(document), *_gate_problems(document), *_run_problems(document)]
+def reference_problems(document: Document, default_means: tuple[float, float]) -> list[Problem]:
+    """Every contradiction in the document; `default_means` is the range of mean rewards that is allowed by default."""
+    return [*_environment_problems(document), *_gate_problems(document, default_means), *_run_problems(document)]
 
 
 def _environment_problems(document: Document) -> Iterator[Problem]:
@@ -38,13 +38,13 @@ def _environment_problems(document: Document) -> Iterator[Problem]:
                 yield _problem(document, (*steps, "secrets", index), message, secret, fix=f"remove {secret}")
 
 
-def _gate_problems(document: Document) -> Iterator[Problem]:
+def _gate_problems(document: Document, default_means: tuple[float, float]) -> Iterator[Problem]:
     places: list[Steps] = [("defaults",)]
     places += [("environments", name) for name in _mapping(document.data, "environments")]
     fallback = _mapping(document.data, "defaults", "gates", "distribution")
     for steps in places:
         declared = _mapping(document.data, *steps, "gates", "distribution")
-        both = {"min_mean": 0.05, "max_mean": 0.95, **fallback, **declared}
+        both = {**dict(zip(("min_mean", "max_mean"), default_means, strict=True)), **fallback, **declared}
         low, high = both["min_mean"], both["max_mean"]
         if declared and _is_number(low) and _is_number(high) and low >= high:
             where = (*steps, "gates", "distribution", "min_mean" if "min_mean" in declared else "max_mean")
@@ -84,7 +84,7 @@ def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Ite
 
 
 def contradictions(document: Document, run: Steps, declared: Mapping[str, Any]) -> Iterator[Problem]:
-    """Pairs of keys of which only one can hold, each told with both lines."""
+    """Pairs of keys of which only one can hold, each reported with both lines."""
     for key, other, message in _pairs(declared):
         found = f"{_shown(declared, key)}; {_shown(declared, other)}"
         steps = (*run, *key.split("."))

@@ -2,85 +2,166 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import Discriminator, Field, Tag
+
+from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
+from envops.repository.package import Generation
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.run import RunSpec, run_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from envops.repository.package import Generation
+from envops.repository.references import reference_problems
+from envops.repository.registry_values import (
+    KEYS,
+    Count,
+    EnvironmentName,
+    Flag,
+    GroupSize,
+    HubAddress,
+    Ignored,
+    Omissible,
+    OpenShare,
+    Owner,
+    Positive,
+    RunName,
+    Share,
+    Slug,
+    Table,
+    Unique,
+    Variable,
+    Whole,
+)
+from envops.repository.run import RunKeys, RunSpec, run_spec
+from envops.repository.schema import ToldApartBy, checked, json_schema
 
 REGISTRY_FILE = "registry.yaml"
-Visibility = Literal["PUBLIC", "PRIVATE"]
+SCHEMA_FILE = "tools/envops/repository/registry.schema.json"
+Visibility = Annotated[Literal["PUBLIC", "PRIVATE"], Field(description="Who can see the environment on the Hub.")]
 
 
 @dataclass(frozen=True)
 class SmokeGate:
-    """Size and limits of the smoke evaluation."""
+    """The smoke evaluation: size and limits."""
 
-    tasks: int = 10
-    rollouts: int = 3
-    max_concurrent: int = 32
-    timeout_s: float = 300.0
+    __pydantic_config__ = KEYS
+
+    tasks: Annotated[Count, Field(description="Tasks that are evaluated.")] = 10
+    rollouts: Annotated[Count, Field(description="Rollouts of each task.")] = 3
+    max_concurrent: Annotated[Count, Field(description="Rollouts in flight at the same time.")] = 32
+    timeout_s: Annotated[Positive, Field(description="Seconds that the whole evaluation may take.")] = 300.0
 
 
 @dataclass(frozen=True)
 class DistributionGate:
-    """Thresholds of the distribution gate; rewards are taken as a share of the declared range."""
+    """The distribution gate: thresholds. Rewards are taken as a share of the declared range."""
 
-    min_rollouts: int = 20
-    min_mean: float = 0.05
-    max_mean: float = 0.95
-    min_std: float = 0.05
-    min_format: float = 0.3
-    min_live_groups: float = 0.3
-    group_size: int = 8
-    confidence: float = 0.95
-    tasks: int = 16
-    """Tasks that the blend plays, each as often as a group is large."""
-    max_truncated: float = 0.15
-    max_timeouts: float = 0.15
-    max_errors: float = 0.15
-    max_drop: float = 0.1
-    """How much less than the baseline the mean reward may be."""
+    __pydantic_config__ = KEYS
+
+    min_rollouts: Annotated[Count, Field(description="Scored rollouts below which the gate is inconclusive.")] = 20
+    min_mean: Annotated[Share, Field(description="Lowest mean reward.")] = 0.05
+    max_mean: Annotated[Share, Field(description="Highest mean reward.")] = 0.95
+    min_std: Annotated[Share, Field(description="Lowest standard deviation of the reward.")] = 0.05
+    min_format: Annotated[Share, Field(description="Lowest share of replies in the right format.")] = 0.3
+    min_live_groups: Annotated[Share, Field(description="Lowest share of groups whose rewards differ.")] = 0.3
+    group_size: Annotated[
+        GroupSize, Field(description="Rollouts of one task that a trainer compares with each other.")
+    ] = 8
+    confidence: Annotated[OpenShare, Field(description="Confidence at which a threshold must be missed to fail.")] = (
+        0.95
+    )
+    tasks: Annotated[Count, Field(description="Tasks that are evaluated, each with a group of rollouts.")] = 16
+    max_truncated: Annotated[Share, Field(description="Highest share of truncated rollouts.")] = 0.15
+    max_timeouts: Annotated[Share, Field(description="Highest share of rollouts that run out of time.")] = 0.15
+    max_errors: Annotated[
+        Share, Field(description="Highest share of rollouts that break, infrastructure left out.")
+    ] = 0.15
+    max_drop: Annotated[
+        Share, Field(description="How much less than the recorded baseline the mean reward may be.")
+    ] = 0.1
 
 
 @dataclass(frozen=True)
 class Gates:
-    """Settings of the gates, registry defaults already merged in."""
+    """Settings of the gates."""
+
+    __pydantic_config__ = KEYS
 
     smoke: SmokeGate = SmokeGate()
     distribution: DistributionGate = DistributionGate()
 
 
 @dataclass(frozen=True)
-class EnvironmentEntry:
-    """One environment of this repository, as the registry declares it."""
+class Probe:
+    """How `envops train probe NAME` trains a tiny model on it."""
+
+    __pydantic_config__ = KEYS
+
+    args: Annotated[
+        Table, Field(description="Arguments on top of `args` that make its tasks small enough for a tiny model.")
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentKeys:
+    """An environment of this repository."""
+
+    __pydantic_config__ = KEYS
+
+    visibility: Visibility = "PRIVATE"
+    owner: Annotated[
+        Slug,
+        Field(description="Slug of the Hub user or team that this one belongs to, where it is not the registry's."),
+    ] = ""
+    owners: Annotated[
+        Unique[Owner],
+        Field(
+            description="GitHub users, teams or mail addresses that review changes. CODEOWNERS is generated from these."
+        ),
+    ] = ()
+    args: Annotated[
+        Table,
+        Field(description="load_environment arguments (v0) or taskset configuration (v1) used when validating."),
+    ] = field(default_factory=dict)
+    probe: Probe = Probe()
+    secrets: Annotated[
+        Unique[Variable], Field(description="Names of the environment variables that its code may see.")
+    ] = ()
+    publish_evals: Annotated[
+        Flag, Field(description="Push the recorded baseline to the Hub's evaluations after a release.")
+    ] = False
+    gates: Gates = Gates()
+    ignore: Ignored = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EnvironmentEntry(EnvironmentKeys):
+    """One environment of this repository as the registry declares it, the registry's defaults merged in."""
 
     name: str
-    visibility: Visibility = "PRIVATE"
-    owner: str = ""
-    """Slug of the Hub user or team it is published under; the registry's where it names none."""
-    owners: tuple[str, ...] = ()
-    args: Mapping[str, Any] = field(default_factory=dict)
-    probe_args: Mapping[str, Any] = field(default_factory=dict)
-    """On top of `args` when a tiny model is trained on it: tasks that are small enough."""
-    secrets: tuple[str, ...] = ()
-    publish_evals: bool = False
-    gates: Gates = Gates()
-    ignore: Mapping[str, str] = field(default_factory=dict)
-    """Rule id → the reason why it is ignored here."""
-    line: int | None = None
+    line: int | None = field(default=None, kw_only=True)
 
     @property
     def folder_name(self) -> str:
         """The folder below `environments/`, which is also the name of the module."""
         return self.name.replace("-", "_")
+
+
+@dataclass(frozen=True)
+class ExternalKeys:
+    """An environment that is on the Hub already: nothing local, used by runs only."""
+
+    __pydantic_config__ = KEYS
+
+    hub: Annotated[HubAddress, Field(description="owner/name@version, with an exact version.")]
+    generation: Annotated[
+        Omissible[Generation],
+        Field(
+            description="The generation of verifiers that it is written for, where known: trainers run one of the two."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +177,45 @@ class ExternalEntry:
 
 
 @dataclass(frozen=True)
+class Defaults:
+    """Values for every environment that does not set its own."""
+
+    __pydantic_config__ = KEYS
+
+    visibility: Visibility = "PRIVATE"
+    gates: Gates = Gates()
+
+
+_BY_HUB = ToldApartBy("hub")
+AnyEnvironment = Annotated[
+    Annotated[ExternalKeys, Tag("then")] | Annotated[EnvironmentKeys | None, Tag("else")],
+    Discriminator(_BY_HUB.tag),
+    _BY_HUB,
+    Field(description="An environment of this repository, or with `hub` one that is on the Hub already."),
+]
+
+
+@dataclass(frozen=True)
+class RegistryKeys:
+    """What this repository publishes to the Environments Hub and trains on."""
+
+    __pydantic_config__ = KEYS
+
+    version: Annotated[Literal[1], Whole, Field(description="Version of this format. There is only one.")]
+    owner: Annotated[Slug, Field(description="Slug of the Hub user or team that the environments belong to.")]
+    environments: Annotated[
+        Mapping[EnvironmentName, AnyEnvironment],
+        Field(
+            description="Environments by distribution name. The folder is environments/ and the name with underscores."
+        ),
+    ]
+    defaults: Defaults = Defaults()
+    runs: Annotated[Mapping[RunName, RunKeys], Field(description="Training runs by name.")] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(frozen=True)
 class Registry:
     """The whole of registry.yaml."""
 
@@ -108,6 +228,11 @@ class Registry:
     """The same runs, read."""
     run_lines: Mapping[str, int] = field(default_factory=dict)
     """Where each run is declared."""
+
+
+def registry_schema() -> dict[str, Any]:
+    """The JSON Schema of registry.yaml, which `envops docs` writes beside this module for editors."""
+    return {"$id": "https://envops.invalid/registry.schema.json", "title": REGISTRY_FILE, **json_schema(RegistryKeys)}
 
 
 def load_registry(root: Path) -> Registry:
@@ -129,24 +254,28 @@ def registry_of(document: Document) -> Registry:
         raise DeclarationError(
             [Problem(document.file, 1, message, found=found, allowed="a mapping with version, owner")]
         )
-    from envops.repository.references import reference_problems
-    from envops.repository.schema import schema_problems
-
-    problems = [*document.problems, *schema_problems(document), *reference_problems(document)]
-    if problems:
+    keys, problems = checked(RegistryKeys, document)
+    problems += [
+        *document.problems,
+        *reference_problems(document, (DistributionGate.min_mean, DistributionGate.max_mean)),
+    ]
+    if keys is None or problems:
         raise DeclarationError(problems)
-    return _build(document)
+    return _build(keys, document)
 
 
-def _build(document: Document) -> Registry:
+def _build(keys: RegistryKeys, document: Document) -> Registry:
     data = document.data
+    defaults = data.get("defaults", {})
     environments, external = {}, {}
-    for name, declared in data["environments"].items():
+    for name, found in keys.environments.items():
         line = document.line(("environments", name))
-        if declared and "hub" in declared:
-            external[name] = _external(name, declared, line)
+        if isinstance(found, ExternalKeys):
+            external[name] = _external(name, found, line)
         else:
-            environments[name] = _entry(name, declared or {}, data.get("defaults", {}), data["owner"], line)
+            declared = data["environments"][name] or {}
+            entry = _entry(name, found or EnvironmentKeys(), declared, defaults, line)
+            environments[name] = entry if entry.owner else replace(entry, owner=keys.owner)
     runs = data.get("runs", {})
     run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
     lines = _lines_of_runs(document)
@@ -154,10 +283,10 @@ def _build(document: Document) -> Registry:
     return Registry(data["owner"], environments, external, runs, specs, run_lines)
 
 
-def _external(name: str, declared: Mapping[str, Any], line: int | None) -> ExternalEntry:
-    address, _, version = declared["hub"].partition("@")
+def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:
+    address, _, version = keys.hub.partition("@")
     owner, _, hub_name = address.partition("/")
-    return ExternalEntry(name, owner, hub_name, version, line, declared.get("generation"))
+    return ExternalEntry(name, owner, hub_name, version, line, keys.generation)
 
 
 def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
@@ -170,31 +299,14 @@ def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
 
 
 def _entry(
-    name: str, declared: Mapping[str, Any], defaults: Mapping[str, Any], owner: str, line: int | None
+    name: str, keys: EnvironmentKeys, declared: Mapping[str, Any], defaults: Mapping[str, Any], line: int | None
 ) -> EnvironmentEntry:
-    gates = Gates()
-    for source in (defaults.get("gates", {}), declared.get("gates", {})):
-        smoke = _override(gates.smoke, source.get("smoke", {}))
-        gates = Gates(smoke, _override(gates.distribution, source.get("distribution", {})))
-    return EnvironmentEntry(
-        name=name,
-        visibility=declared.get("visibility", defaults.get("visibility", "PRIVATE")),
-        owner=declared.get("owner", owner),
-        owners=tuple(declared.get("owners", ())),
-        args=declared.get("args", {}),
-        probe_args=declared.get("probe", {}).get("args", {}),
-        secrets=tuple(declared.get("secrets", ())),
-        publish_evals=declared.get("publish_evals", False),
-        gates=gates,
-        ignore=declared.get("ignore", {}),
-        line=line,
-    )
-
-
-_Settings = TypeVar("_Settings", SmokeGate, DistributionGate)
-
-
-def _override(settings: _Settings, values: Mapping[str, Any]) -> _Settings:
-    """The settings with some values replaced, each as the kind of number that it is."""
-    kinds = {name: type(getattr(settings, name)) for name in values}
-    return replace(settings, **{name: kinds[name](value) for name, value in values.items()})
+    """The entry with the registry's defaults in place of what is not declared."""
+    own = dict(vars(keys))
+    if "visibility" in defaults and "visibility" not in declared:
+        own["visibility"] = defaults["visibility"]
+    if "gates" in defaults:
+        both = (defaults["gates"], declared.get("gates", {}))
+        merged = {gate: {**both[0].get(gate, {}), **both[1].get(gate, {})} for gate in (*both[0], *both[1])}
+        own["gates"] = adapter(Gates).validate_python(merged)
+    return EnvironmentEntry(name=name, line=line, **own)

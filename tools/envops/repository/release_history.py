@@ -1,4 +1,4 @@
-"""What git remembers of an environment's versions: what a release's rules compare with."""
+"""What a release of an environment is compared with: its content and version now, and what git knows of its past."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from envops.repository.content import hub_content_hash, hub_files
+from envops.repository.content import UnreadablePatternError, hub_content_hash, hub_files, reward_digest
 from envops.repository.git import ContentMissing, contents_of, files_at, git, is_shallow, write_files
-from envops.repository.hub_ignore import UnreadablePatternError
+from envops.repository.problem import DeclarationError
+from envops.repository.pyproject import read_pyproject
 from envops.repository.read_package import read_package
-from envops.repository.reward_digest import reward_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,27 @@ if TYPE_CHECKING:
 MOST_COMMITS = 500
 """How far back contents are compared; versions are read of the whole history."""
 NEVER_SHIPPED = ("requirements.lock", "uv.lock")
+
+
+@dataclass(frozen=True)
+class ReleaseContent:
+    """What would be published under which version."""
+
+    version: str
+    hub_hash: str
+
+
+def release_content(folder: Path, root: Path) -> ReleaseContent | None:
+    """Version and content hash of an environment; `None` where `read_package` reports what is wrong."""
+    try:
+        pyproject = read_pyproject(folder / "pyproject.toml", root)
+        version = pyproject.table("project").get("version")
+        named = pyproject.table("project").get("name") == folder.name.replace("_", "-")
+        if not named or not isinstance(version, str):
+            return None
+        return ReleaseContent(version, hub_content_hash(folder))
+    except (DeclarationError, UnreadablePatternError, OSError):
+        return None
 
 
 @dataclass(frozen=True)

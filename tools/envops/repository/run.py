@@ -1,34 +1,39 @@
-"""One training run as the registry declares it, with its defaults and the line of every key."""
+"""A training run: the keys of `runs` in registry.yaml, and a run with its defaults and the line of every key."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from pydantic import Field
 
+from envops.facts.observed import adapter
+from envops.repository.registry_values import (
+    KEYS,
+    Count,
+    CountOrZero,
+    Filled,
+    Flag,
+    Ignored,
+    Omissible,
+    OneKey,
+    Positive,
+    PositiveOrZero,
+    Slug,
+    Table,
+    Temperature,
+    Text,
+    Unique,
+    Variable,
+    Word,
+)
+
+Backend = Literal[
+    "prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl", "verifiers-rl", "local", "prime-lora"
+]
 Schema = Literal["portable", "august", "later"]
 Algorithm = Literal["grpo", "max_rl", "rloo", "reinforce"]
-
-_AS_WRITTEN = (
-    "model",
-    "max_steps",
-    "schema",
-    "batch_size",
-    "rollouts_per_example",
-    "algorithm",
-    "seq_len",
-    "max_concurrent",
-    "max_off_policy_steps",
-    "difficulty_filter",
-    "renderer",
-    "submit",
-    "ignore",
-    "overrides",
-    "slurm",
-)
-"""Keys that need no conversion."""
 
 LORA_LEARNING_RATE = 1e-5
 FULL_LEARNING_RATE = 1e-6
@@ -37,22 +42,39 @@ EVAL_INTERVAL = 50
 
 @dataclass(frozen=True)
 class Source:
-    """One environment of the mix, or one that is evaluated on."""
+    """One environment that a run trains or evaluates on."""
 
-    id: str
-    name: str | None = None
-    ratio: float = 1.0
-    rollouts_per_example: int | None = None
-    """Only where it differs from the run's."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the taskset (v1) or arguments of load_environment (v0)."""
-    harness: Mapping[str, Any] | None = None
-    runtime: Mapping[str, Any] | None = None
-    max_turns: int | None = None
+    __pydantic_config__ = KEYS
+
+    id: Annotated[Text, Field(description="Name of an environment of this registry.")]
+    name: Annotated[
+        Omissible[Slug], Field(description="Name in metrics; needed where one environment is used twice.")
+    ] = None
+    ratio: Annotated[Positive, Field(description="Weight in the mix, relative to the others.")] = 1.0
+    rollouts_per_example: Annotated[
+        Omissible[Count], Field(description="Rollouts of each task here, where they differ from the run's.")
+    ] = None
+    args: Annotated[Table, Field(description="Arguments of load_environment (v0).")] = field(default_factory=dict)
+    taskset: Annotated[
+        Table,
+        Field(description="Configuration of the taskset (v1), without its id; arguments of load_environment (v0)."),
+    ] = field(default_factory=dict)
+    harness: Annotated[
+        Omissible[Table], Field(description="Configuration of the harness (v1), with its id; null by default.")
+    ] = None
+    runtime: Annotated[
+        Omissible[Table], Field(description="Where the harness runs (v1), with its type; subprocess by default.")
+    ] = None
+    max_turns: Annotated[Omissible[Count], Field(description="Turns of one rollout at most.")] = None
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Fields of the taskset (v1) or arguments of load_environment (v0)."""
+        return {**self.args, **self.taskset}
 
     @property
     def label(self) -> str:
-        """What metrics call it."""
+        """Its name in metrics."""
         return self.name or self.id
 
 
@@ -60,71 +82,86 @@ class Source:
 class Sampling:
     """How replies are sampled."""
 
-    max_tokens: int = 1024
-    temperature: float = 1.0
-    enable_thinking: bool | None = None
+    __pydantic_config__ = KEYS
+
+    max_tokens: Annotated[Count, Field(description="Tokens of one reply at most.")] = 1024
+    temperature: Annotated[Temperature, Field(description="Sampling temperature.")] = 1.0
+    enable_thinking: Annotated[Omissible[Flag], Field(description="Let a model that can think do so.")] = None
 
 
 @dataclass(frozen=True)
 class Lora:
-    """Low-rank adaptation."""
+    """Low-rank adaptation; leave out for full fine-tuning."""
 
-    rank: int = 16
-    alpha: float = 32.0
+    __pydantic_config__ = KEYS
+
+    rank: Annotated[Count, Field(description="Rank of the adapter.")] = 16
+    alpha: Annotated[Positive, Field(description="Scale of the adapter.")] = 32.0
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Evaluation while training."""
 
-    interval: int = EVAL_INTERVAL
-    tasks: int | None = None
-    """`None` is all of them."""
-    rollouts: int = 1
-    temperature: float | None = None
-    skip_first: bool = False
-    environments: tuple[Source, ...] = ()
+    __pydantic_config__ = KEYS
+
+    interval: Annotated[Count, Field(description="Steps between evaluations.")] = EVAL_INTERVAL
+    tasks: Annotated[Omissible[Count], Field(description="Tasks of one evaluation; all by default.")] = None
+    rollouts: Annotated[Count, Field(description="Rollouts of each task.")] = 1
+    temperature: Annotated[Omissible[Temperature], Field(description="Sampling temperature.")] = None
+    skip_first: Annotated[Flag, Field(description="Leave out the evaluation before the first step.")] = False
+    environments: Annotated[
+        tuple[Source, ...], Field(description="What to evaluate on; what is trained on by default.", min_length=1)
+    ] = ()
 
 
 @dataclass(frozen=True)
 class Checkpoints:
     """Checkpoints while training."""
 
-    interval: int | None = None
-    keep: int | None = None
+    __pydantic_config__ = KEYS
+
+    interval: Annotated[Omissible[Count], Field(description="Steps between checkpoints.")] = None
+    keep: Annotated[Omissible[Count], Field(description="Latest checkpoints that are kept.")] = None
 
 
 @dataclass(frozen=True)
 class Resume:
-    """A checkpoint to begin from; exactly one of the three is given."""
+    """A checkpoint to begin from: a step of this run, a folder, or a run of the platform."""
 
-    step: int | None = None
-    folder: str | None = None
-    run: str | None = None
+    __pydantic_config__ = KEYS
+
+    step: Annotated[Omissible[Count], Field(description="Step of this run's own checkpoint.")] = None
+    folder: Annotated[Omissible[Filled], Field(description="Folder of a checkpoint, ending with step_N.")] = None
+    run: Annotated[Omissible[Slug], Field(description="Id of a hosted run.")] = None
 
 
 @dataclass(frozen=True)
 class Wandb:
-    """Weights & Biases."""
+    """Weights & Biases; leave out to log nowhere but here."""
 
-    project: str
-    entity: str | None = None
-    group: str | None = None
-    tags: tuple[str, ...] = ()
+    __pydantic_config__ = KEYS
+
+    project: Annotated[Filled, Field(description="Project.")]
+    entity: Annotated[Omissible[Filled], Field(description="User or team.")] = None
+    group: Annotated[Omissible[Filled], Field(description="Group of runs.")] = None
+    tags: Annotated[Unique[Filled], Field(description="Tags.")] = ()
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """What the run is spread over."""
+    """What it runs on."""
 
-    train: int = 1
-    inference: int = 1
-    per_node: int = 8
-    tensor_parallel: int = 1
-    context_parallel: int = 1
-    train_nodes: int | None = None
-    inference_nodes: int | None = None
-    type: str | None = None
+    __pydantic_config__ = KEYS
+
+    train: Annotated[Count, Field(description="GPUs that train (of each node, with several).")] = 1
+    inference: Annotated[Count, Field(description="GPUs that sample.")] = 1
+    per_node: Annotated[Count, Field(description="GPUs of one node.")] = 8
+    tensor_parallel: Annotated[Count, Field(description="GPUs that hold one copy of the sampled model.")] = 1
+    context_parallel: Annotated[Count, Field(description="GPUs that share one sequence in training.")] = 1
+    train_nodes: Annotated[Omissible[Count], Field(description="Nodes that train; with several nodes.")] = None
+    inference_nodes: Annotated[Omissible[Count], Field(description="Nodes that sample; with several nodes.")] = None
+    type: Annotated[Omissible[Word], Field(description="GPU type of the hosted service, such as H200_141GB.")] = None
 
     @property
     def multi_node(self) -> bool:
@@ -140,50 +177,94 @@ class Gpus:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What the run may cost, and what is known of its price."""
+class RunBudget:
+    """What the run may cost."""
 
-    max_gpu_hours: float | None = None
-    max_dollars: float | None = None
-    hours: float | None = None
-    gpu_hour_price: float | None = None
+    __pydantic_config__ = KEYS
+
+    max_gpu_hours: Annotated[Omissible[Positive], Field(description="GPU hours at most.")] = None
+    max_dollars: Annotated[Omissible[Positive], Field(description="Dollars at most.")] = None
+    hours: Annotated[Omissible[Positive], Field(description="How long the run is expected to take, in hours.")] = None
+    gpu_hour_price: Annotated[Omissible[Positive], Field(description="Dollars of one GPU for one hour.")] = None
 
 
-@dataclass(frozen=True)
-class RunSpec:
+@dataclass(frozen=True, kw_only=True)
+class RunKeys:
+    """One training run."""
+
+    __pydantic_config__ = KEYS
+
+    backend: Annotated[
+        Backend,
+        Field(description="Who trains. prime is hosted training, local another name of trl; prime-lora is retired."),
+    ]
+    schema: Annotated[
+        Schema,
+        Field(description="Spelling of prime-rl's configuration: what both know, August 2026's or the later one."),
+    ] = "portable"
+    model: Annotated[Word, Field(description="The model to begin with, as the backend names it.")]
+    environments: Annotated[tuple[Source, ...], Field(description="What to train on.", min_length=1)]
+    max_steps: Annotated[Count, Field(description="Training steps.")]
+    batch_size: Annotated[
+        Count, Field(description="Rollouts per step, over all tasks. Converted for trainers that count tasks.")
+    ] = 128
+    rollouts_per_example: Annotated[
+        Count, Field(description="Rollouts of each task that are compared with each other.")
+    ] = 8
+    learning_rate: Annotated[
+        Omissible[Positive], Field(description="Peak learning rate; 1e-5 by default with LoRA, 1e-6 without.")
+    ] = None
+    weight_decay: Annotated[PositiveOrZero, Field(description="Weight decay.")] = 0.0
+    algorithm: Annotated[Algorithm, Field(description="How advantages are made.")] = "grpo"
+    seq_len: Annotated[Count, Field(description="Tokens of prompt and replies together at most.")] = 4096
+    max_concurrent: Annotated[Omissible[Count], Field(description="Rollouts in flight at the same time.")] = None
+    max_off_policy_steps: Annotated[
+        Omissible[CountOrZero],
+        Field(description="Steps by which a rollout's policy may be older than the trainer's."),
+    ] = None
+    difficulty_filter: Annotated[
+        Flag,
+        Field(description="Drop groups without variance and sample others in their place, where the trainer can."),
+    ] = False
+    renderer: Annotated[
+        Omissible[Slug],
+        Field(description="Name of the chat renderer; needed where the trainer does not know the model."),
+    ] = None
+    sampling: Sampling = Sampling()
+    lora: Omissible[Lora] = None
+    eval: Omissible[Evaluation] = None
+    checkpoints: Omissible[Checkpoints] = None
+    resume: Omissible[OneKey[Resume]] = None
+    wandb: Omissible[Wandb] = None
+    secrets: Annotated[
+        Unique[Variable],
+        Field(
+            description="Names of the variables that the run needs, such as WANDB_API_KEY; values are never written."
+        ),
+    ] = ()
+    gpus: Gpus = Gpus()
+    slurm: Annotated[
+        Omissible[Table],
+        Field(description="Submit through SLURM (prime-rl); its own keys, such as job_name and partition."),
+    ] = None
+    submit: Annotated[
+        Literal["on-release", "manual"],
+        Field(description="When the run is submitted: after a release that changes it, or by hand only."),
+    ] = "manual"
+    budget: RunBudget = RunBudget()
+    ignore: Ignored = field(default_factory=dict)
+    overrides: Annotated[Table, Field(description="Merged last into the backend's own configuration.")] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec(RunKeys):
     """One run; what was left out has its default, and `lines` knows what was written where."""
 
     name: str
-    backend: str
-    model: str
-    environments: tuple[Source, ...]
-    max_steps: int
-    schema: Schema = "portable"
-    batch_size: int = 128
-    """Rollouts per step, over all tasks."""
-    rollouts_per_example: int = 8
     learning_rate: float = LORA_LEARNING_RATE
-    weight_decay: float = 0.0
-    algorithm: Algorithm = "grpo"
-    seq_len: int = 4096
-    max_concurrent: int | None = None
-    max_off_policy_steps: int | None = None
-    difficulty_filter: bool = False
-    renderer: str | None = None
-    sampling: Sampling = Sampling()
-    lora: Lora | None = None
-    eval: Evaluation | None = None
-    checkpoints: Checkpoints | None = None
-    resume: Resume | None = None
-    wandb: Wandb | None = None
-    secrets: tuple[str, ...] = ()
-    gpus: Gpus = Gpus()
-    slurm: Mapping[str, Any] | None = None
-    submit: Literal["on-release", "manual"] = "manual"
-    budget: Budget = Budget()
-    ignore: Mapping[str, str] = field(default_factory=dict)
-    """Rule id → the reason why it is ignored here."""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Never `None` here: LoRA and full fine-tuning have a default each."""
     file: str = "registry.yaml"
     lines: Mapping[str, int] = field(default_factory=dict)
     """Where a key stands: `sampling.max_tokens` → line; the run itself is ''."""
@@ -202,7 +283,7 @@ class RunSpec:
 
     @property
     def evaluated(self) -> tuple[Source, ...]:
-        """What is evaluated on: what is trained on, unless said otherwise."""
+        """What is evaluated on: by default what is trained on."""
         if self.eval is None:
             return ()
         return self.eval.environments or self.environments
@@ -213,30 +294,15 @@ class RunSpec:
 
 
 def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str) -> RunSpec:
-    """The run that a mapping declares; the mapping has passed the registry's schema."""
-    values: dict[str, Any] = {key: declared[key] for key in _AS_WRITTEN if key in declared}
-    lora = Lora(**_numbers(declared["lora"], "alpha")) if "lora" in declared else None
-    rate = declared.get("learning_rate", LORA_LEARNING_RATE if lora else FULL_LEARNING_RATE)
-    return RunSpec(
-        name=name,
-        backend=declared["backend"],
-        environments=tuple(_source(each) for each in declared["environments"]),
-        learning_rate=float(rate),
-        weight_decay=float(declared.get("weight_decay", 0.0)),
-        sampling=Sampling(**_numbers(declared.get("sampling", {}), "temperature")),
-        lora=lora,
-        eval=_evaluation(declared["eval"]) if "eval" in declared else None,
-        checkpoints=Checkpoints(**declared["checkpoints"]) if "checkpoints" in declared else None,
-        resume=Resume(**declared["resume"]) if "resume" in declared else None,
-        wandb=_wandb(declared["wandb"]) if "wandb" in declared else None,
-        secrets=tuple(declared.get("secrets", ())),
-        gpus=Gpus(**declared.get("gpus", {})),
-        budget=Budget(**declared.get("budget", {})),
-        file=file,
-        lines=lines,
-        written=frozenset(_keys(declared)),
-        **values,
-    )
+    """The run that a mapping declares.
+
+    Raises pydantic's `ValidationError` where the mapping is not what `RunKeys` allows.
+    """
+    keys: RunKeys = adapter(RunKeys).validate_python(declared)
+    default = LORA_LEARNING_RATE if keys.lora else FULL_LEARNING_RATE
+    rate = default if keys.learning_rate is None else keys.learning_rate
+    written = frozenset(_keys(declared))
+    return RunSpec(**{**vars(keys), "learning_rate": rate}, name=name, file=file, lines=lines, written=written)
 
 
 def _keys(declared: Any, before: str = "") -> Iterator[str]:
@@ -250,31 +316,3 @@ def _keys(declared: Any, before: str = "") -> Iterator[str]:
         for index, value in enumerate(declared):
             yield f"{before}[{index}]"
             yield from _keys(value, f"{before}[{index}]")
-
-
-def _source(declared: Mapping[str, Any]) -> Source:
-    return Source(
-        id=declared["id"],
-        name=declared.get("name"),
-        ratio=float(declared.get("ratio", 1.0)),
-        rollouts_per_example=declared.get("rollouts_per_example"),
-        settings={**declared.get("args", {}), **declared.get("taskset", {})},
-        harness=declared.get("harness"),
-        runtime=declared.get("runtime"),
-        max_turns=declared.get("max_turns"),
-    )
-
-
-def _evaluation(declared: Mapping[str, Any]) -> Evaluation:
-    given = _numbers(declared, "temperature")
-    given["environments"] = tuple(_source(each) for each in declared.get("environments", ()))
-    return Evaluation(**given)
-
-
-def _wandb(declared: Mapping[str, Any]) -> Wandb:
-    return Wandb(**{**declared, "tags": tuple(declared.get("tags", ()))})
-
-
-def _numbers(declared: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """The mapping with some values as floats: `1` and `1.0` are one run."""
-    return {key: float(value) if key in names else value for key, value in declared.items()}

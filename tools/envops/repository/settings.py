@@ -1,4 +1,4 @@
-"""`[tool.envops.*]` of an environment's pyproject.toml: what the author says of reward and answer."""
+"""`[tool.envops.*]` of an environment's pyproject.toml: what the author declares of reward, answer and mutants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from envops.repository.package import AnswerDeclaration, AnswerType, RewardDeclaration
+from envops.repository.package import (
+    AnswerDeclaration,
+    AnswerType,
+    EquivalentMutant,
+    MutationDeclaration,
+    RewardDeclaration,
+)
 from envops.repository.problem import Problem, nearest
 
 if TYPE_CHECKING:
@@ -44,6 +50,10 @@ _TABLES: Mapping[str, Mapping[str, _Kind]] = {
     "mutation": {"equivalent": _MARKS},
     "worker": {"fresh": _BOOLEAN},
 }
+
+_EQUIVALENT = "tool.envops.mutation.equivalent"
+_MARK_KEYS = ("mutant", "reason")
+_MARK_EXAMPLE = '{ mutant = "name:operator:0a1b2c", reason = "why no reply can tell it apart" }'
 
 
 def read_settings(pyproject: Pyproject) -> tuple[RewardDeclaration, AnswerDeclaration, list[Problem]]:
@@ -89,3 +99,39 @@ def _value_problems(pyproject: Pyproject, table: str, values: Mapping[str, Any])
 
 def _unknown(pyproject: Pyproject, place: str, key: str, known: Mapping[str, Any]) -> Problem:
     return pyproject.problem(place, "is not a known key", key, allowed=", ".join(known), nearest=nearest(key, known))
+
+
+def read_mutation_settings(pyproject: Pyproject) -> tuple[MutationDeclaration, list[Problem]]:
+    """The declaration and what is wrong with it; an entry with a problem is left out.
+
+    That `equivalent` is a list at all is seen to where the tables are read.
+    """
+    entries = pyproject.table("tool", "envops", "mutation").get("equivalent", [])
+    marks: dict[str, EquivalentMutant] = {}
+    problems: list[Problem] = []
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        place = f"{_EQUIVALENT}[{index}]"
+        place = place if place in pyproject.lines else _EQUIVALENT  # entries that are no text have no line of their own
+        found = list(_entry_problems(pyproject, place, entry))
+        if not found and entry["mutant"] in marks:
+            found = [pyproject.problem(place, "is marked already", entry["mutant"], fix="keep one")]
+        if not found:
+            marks[entry["mutant"]] = EquivalentMutant(entry["mutant"], entry["reason"])
+        problems += found
+    return MutationDeclaration(tuple(marks.values())), problems
+
+
+def _entry_problems(pyproject: Pyproject, place: str, entry: Any) -> Iterator[Problem]:
+    if not isinstance(entry, dict):
+        yield pyproject.problem(place, "is not a mark of a mutant", repr(entry), allowed=_MARK_EXAMPLE)
+        return
+    for key in entry:
+        if key not in _MARK_KEYS:
+            near = nearest(key, _MARK_KEYS)
+            yield pyproject.problem(place, "is not a known key", key, allowed=", ".join(_MARK_KEYS), nearest=near)
+    for key in _MARK_KEYS:
+        value = entry.get(key)
+        if key not in entry:
+            yield pyproject.problem(place, f"lacks the key {key}", repr(entry), allowed=_MARK_EXAMPLE)
+        elif not isinstance(value, str) or not value.strip():
+            yield pyproject.problem(place, f"has a {key} that is not text", repr(value), allowed=_MARK_EXAMPLE)

@@ -1,4 +1,7 @@
-"""What an environment's Python source says about it, by its syntax alone; nothing is imported."""
+"""What an environment's Python source states, by its syntax alone, and the generation of verifiers that it is for.
+
+Nothing is imported.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,14 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
 from envops.repository.declared_text import read_bytes, relative
-from envops.repository.package import SourceNote
+from envops.repository.package import Generation, SourceNote
 from envops.repository.problem import DeclarationError, Problem
 
 if TYPE_CHECKING:
@@ -28,9 +35,27 @@ _CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
 _MOVING = (None, "main", "master", "refs/convert/parquet")
 """Revisions that are no pin."""
 
+_V1_ONLY = Version("0.4.0.dev0")
+_FIRST_V1 = Version("0.2.0.dev0")
+_RELEASED = (
+    "0.1.0",
+    "0.1.8",
+    "0.1.9",
+    "0.1.14",
+    "0.2.0",
+    "0.2.1",
+    "0.3.0",
+    "0.3.1",
+    "0.3.99",
+    "0.4.0",
+    "0.5.0",
+    "1.0.0",
+    "99.0.0",
+)
+
 
 @dataclass(frozen=True)
-class Source:
+class ModuleSource:
     """The environment's module as written."""
 
     exports: tuple[str, ...] = ()
@@ -39,7 +64,7 @@ class Source:
     notes: tuple[SourceNote, ...] = ()
 
 
-def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> tuple[Source, list[Problem]]:
+def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> tuple[ModuleSource, list[Problem]]:
     """Read the module's sources and check that those of the tests can be parsed.
 
     `files` are the environment's files relative to its folder.
@@ -65,10 +90,10 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
             notes += _notes(tree, name) if _CALLS.search(content) else ()
     main = trees.get(f"{module}.py") or trees.get(f"{module}/__init__.py")
     if main is None:
-        return Source(notes=tuple(notes)), problems
+        return ModuleSource(notes=tuple(notes)), problems
     exports = _exports(main)
     taskset = bool(_tasksets(trees.values()) & set(exports))
-    return Source(exports, "load_environment" in _bound_names(main), taskset, tuple(notes)), problems
+    return ModuleSource(exports, "load_environment" in _bound_names(main), taskset, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -217,3 +242,46 @@ def _shown(call: ast.Call) -> str:
     except RecursionError:
         text = f"{_last_name(call.func)}(…)"
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Generation | None:
+    """The generation by the bound on verifiers, and by the source where the bound allows both.
+
+    `None` where neither decides.
+    """
+    old, shared, new = _allowed(str(specifier or ""))
+    if new and not old and not shared:
+        return "v1"
+    if old and not shared and not new:
+        return "v0"
+    if source.exports_taskset:
+        return "v1"
+    if source.defines_load_environment:
+        return "v0"
+    return "v0" if not new else None
+
+
+@lru_cache(maxsize=1024)
+def _allowed(specifier: str) -> tuple[bool, bool, bool]:
+    """Whether a version is allowed that has v0 only, one that has both, one that has v1 only."""
+    bounds = SpecifierSet(specifier)
+    versions = [version for version in _candidates(specifier) if bounds.contains(version, prereleases=True)]
+    return (
+        any(version < _FIRST_V1 for version in versions),
+        any(_FIRST_V1 <= version < _V1_ONLY for version in versions),
+        any(version >= _V1_ONLY for version in versions),
+    )
+
+
+def _candidates(specifier: str) -> list[Version]:
+    """Known versions, those that the bound names, and their next neighbours."""
+    found = [Version(text) for text in _RELEASED]
+    for text in re.findall(r"[0-9][0-9A-Za-z.+!]*", specifier):
+        try:
+            named = Version(text.rstrip("."))
+        except InvalidVersion:
+            continue
+        *leading, last = named.release
+        found += [named, Version(".".join(map(str, [*leading, last + 1])))]
+        found += [Version(f"{named.base_version}.1"), Version(f"{named.base_version}.post1")]
+    return found

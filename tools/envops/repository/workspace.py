@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import envops
-from envops.system.subprocesses import Interrupted
+from envops.system.file_lock import AlreadyLocked, locked
 
 CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOLS = Path(envops.__file__).parents[1]
@@ -75,28 +74,27 @@ class Workspace:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Nothing is pruned while the block runs, whoever asks; many runs may use the cache at once."""
-        with self._lock(fcntl.LOCK_SH):
+        """Nothing is pruned while the block runs; many runs may use the cache at once."""
+        with ExitStack() as stack:
+            for path in self._locks():
+                stack.enter_context(locked(path, shared=True))
             yield
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else uses the cache while the block runs. Raises `InUse` when somebody does, in whatever checkout."""
-        with self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
+        """No other run uses the cache while the block runs. Raises `InUse` when one does, in whatever checkout."""
+        with ExitStack() as stack:
+            try:
+                for path in self._locks():
+                    stack.enter_context(locked(path, wait=False))
+            except AlreadyLocked:
+                raise InUse from None
             yield
 
-    @contextmanager
-    def _lock(self, kind: int) -> Iterator[None]:
-        with ExitStack() as stack:
-            for folder in dict.fromkeys((self.base, self.shared)):
-                folder.mkdir(parents=True, exist_ok=True)
-                held = os.open(folder / "in-use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                stack.callback(os.close, held)
-                try:
-                    fcntl.flock(held, kind)
-                except BlockingIOError:
-                    raise InUse from None
-            yield
+    def _locks(self) -> Iterator[Path]:
+        for folder in dict.fromkeys((self.base, self.shared)):
+            folder.mkdir(parents=True, exist_ok=True)
+            yield folder / "in-use.lock"
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -110,24 +108,17 @@ class Workspace:
                 stack.enter_context(self.used())
             self._sweep()
             folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
-            held = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX)
-                yield folder
-            finally:
-                remove_folder(folder)
-                os.close(held)
+            with locked(folder, is_folder=True):
+                try:
+                    yield folder
+                finally:
+                    remove_folder(folder)
 
     def _sweep(self) -> None:
         for folder in self.base.glob(f"{SCRATCH}*"):
-            with suppress(OSError):
-                held = os.open(folder, os.O_RDONLY)
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
-                        remove_folder(folder)
-                finally:
-                    os.close(held)
+            with suppress(OSError, AlreadyLocked), locked(folder, is_folder=True, wait=False):
+                if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
+                    remove_folder(folder)
 
 
 def users_folder() -> Path | None:
@@ -135,16 +126,16 @@ def users_folder() -> Path | None:
 
     `None` where nobody knows the user's home.
     """
-    if told := os.environ.get(CACHE_DIR):
-        return Path(os.path.expanduser(told)).absolute()  # noqa: PTH111
-    told = os.environ.get("XDG_CACHE_HOME", "")
-    base = told if os.path.isabs(told) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
+    if given := os.environ.get(CACHE_DIR):
+        return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    base = given if os.path.isabs(given) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
     return Path(base, "envops") if os.path.isabs(base) else None  # noqa: PTH117
 
 
 @cache
 def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder; where not, that is said once on standard error."""
+    """Whether files can be made in a folder; where not, that is reported once on standard error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -177,7 +168,7 @@ def made_once(
     if is_sound(target):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _held(target.with_name(target.name + ".lock"), stop):
+    with locked(target.with_name(target.name + ".lock"), stop=stop):
         if is_sound(target):
             return target
         for leftover in target.parent.glob(f".{target.name}.*"):
@@ -191,24 +182,6 @@ def made_once(
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return target
-
-
-@contextmanager
-def _held(path: Path, stop: threading.Event) -> Iterator[None]:
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path)
-    while True:
-        try:
-            lock.acquire(timeout=0.2)
-            break
-        except Timeout:
-            if stop.is_set():
-                raise Interrupted from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def mark_used(path: Path) -> None:
@@ -231,7 +204,7 @@ def tool_digest() -> str:
 
 @cache
 def code_digest(folder: Path) -> str:
-    """Digest of a folder's code: what another version of any of it worked out is worked out anew."""
+    """Digest of a folder's code: what another version of it computed is computed again."""
     digest = hashlib.sha256()
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != "__pycache__")

@@ -24,7 +24,6 @@ MODULES = (
     "rewards.against",
     "rewards.mutation",
     "smoke.rollouts",
-    "smoke.accounting",
     "distribution.learnable",
     "distribution.groups",
     "distribution.incidents",

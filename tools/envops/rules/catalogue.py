@@ -1,4 +1,4 @@
-"""The rule catalogue, made from the rules themselves: docs/rules.md and `envops explain`."""
+"""The rule catalogue, generated from the rules: docs/rules.md and `envops explain`."""
 
 from __future__ import annotations
 
@@ -8,35 +8,38 @@ from envops.rules.engine import ALL_GATES, Gate, Rule, Severity, all_rules
 CATALOGUE_FILE = "docs/rules.md"
 
 _GATES: dict[Gate, str] = {
-    "schema": "Is the package what it says, and does it install, load and hold tasks?",
-    "rewards": "Does the reward tell right from wrong, on every reply and every time?",
-    "smoke": "Does a real evaluation end, with the rewards that were predicted?",
+    "schema": "Does the package match its declaration, install, load and have tasks?",
+    "rewards": "Does the reward distinguish right from wrong, for every reply and every time?",
+    "smoke": "Does a real evaluation end, with the predicted rewards?",
     "distribution": "Do the rewards vary enough to learn from?",
-    "release": "Does the version say what changed? Judged by `nox -s plan`, from git's history.",
-    "run": "Will the declared training run start, and does its configuration give it a chance?",
-    "diagnosis": "What is wrong with a run that is under way, and what is to be changed?",
+    "release": "Does the version match what changed? Checked by `nox -s plan`, from git's history.",
+    "run": "Will the declared training run start, and can its configuration learn?",
+    "diagnosis": "What is wrong with a running training run, and what should change?",
 }
 _HEADINGS: dict[Gate, str] = {"run": "Training runs", "diagnosis": "Diagnoses of runs"}
 _SEVERITIES: dict[Severity, str] = {
     "error": "fails its gate",
-    "warning": "is shown and does not fail anything",
-    "advice": "is shown as a hint",
+    "warning": "does not fail its gate",
+    "advice": "a hint",
 }
 _INTRODUCTION = """\
 # Rules
 
-Made from the rules in `tools/envops/rules` by `envops docs`; a test compares. Do not edit by hand.
+Generated from `tools/envops/rules` by `envops docs`, and checked by a test. Do not edit by hand.
 
-A rule that fires fails its gate when its severity is *error* and the evidence is conclusive; too little evidence is
-*inconclusive*; warnings and advice are only shown. `envops explain RULE` prints one entry.
+A finding fails its gate if its severity is *error* and its evidence is conclusive. With too little evidence the gate is
+*inconclusive*. Warnings and advice do not fail a gate. `envops explain RULE` prints one entry.
 
-Any rule can be ignored for one environment, with a reason that every report shows. In `registry.yaml`:
+The *reference reply* is what a perfect model would answer: the oracle's reply, from `tests/oracle.py` or derived from
+the task's answer.
+
+A rule can be ignored for one environment, with a reason that every report shows. In `registry.yaml`:
 
 ```yaml
 environments:
   reverse-text:
     ignore:
-      RWD005: "the answer is a paraphrase, and small changes of it are right"
+      RWD005: "the answer is a paraphrase, and small changes are right"
 ```
 
 An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091). Rules of training runs are

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from envops.rules.engine import Found, Gate, rule
+from envops.rules.evidence import Evidence
 
 if TYPE_CHECKING:
     from envops.repository.run import RunSpec
@@ -87,7 +88,7 @@ class RunLog:
             told |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
         if steps is not None:
             told["steps"] = list(steps)
-        return Found(message, told)
+        return Found(message, Evidence(details=told))
 
     def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
         """A change of one number of the declaration by a factor, within bounds; nothing where it stands there."""

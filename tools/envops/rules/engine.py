@@ -1,8 +1,8 @@
-"""The rule engine: a rule is one pure function from a subject to what it found.
+"""The rule engine: a rule is a pure function from a subject to its findings.
 
     @rule("RWD001", gate="rewards")
     def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
-        \"\"\"The oracle's reply does not earn the declared maximum.
+        \"\"\"The reference reply does not earn the maximum.
 
         What: …
         Why: …
@@ -10,11 +10,11 @@
         \"\"\"
 
 The docstring is the catalogue entry: its first line is the title, the three sections say
-what is checked, why it matters and how to mend it. A rule without a full docstring is
-refused when it is defined; a rule without cases is refused by the test suite.
+what is checked, why it matters and how to fix it. A rule without a full docstring is
+refused when it is defined; the test suite refuses a rule without cases.
 
-A rule that itself raises takes no other rule down: it becomes a finding of its own that
-names the rule and says that the bug is ours.
+A rule that raises does not affect other rules: it becomes a finding that names the rule
+and reports a bug of envops.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envops.facts.observed import Place
-from envops.statistics.declared_range import DeclaredRange, functions_of
+from envops.rules.evidence import Evidence, ShownFailure
+from envops.statistics.declared_range import DeclaredRange, functions_of, range_of
 from envops.statistics.measures import Distribution, distribution_of
-from envops.statistics.outcomes import Sample, samples_of_rollouts
-from envops.statistics.reward_range import range_of
+from envops.statistics.outcomes import RolloutSample, samples_of_rollouts
 
 if TYPE_CHECKING:
     from envops.facts.observed import Facts, RewardFunction, Score
@@ -54,7 +54,7 @@ ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a rule of a gate may look at: what was declared and what was seen."""
+    """What a rule of a gate reads: what was declared and what was observed."""
 
     gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
 
@@ -80,7 +80,7 @@ class Subject:
 
     @cached_property
     def range(self) -> DeclaredRange:
-        """What the environment says its rewards are."""
+        """The range of rewards that the environment declares."""
         return range_of(self.package.reward, self.functions)
 
     @cached_property
@@ -113,7 +113,7 @@ class Subject:
         return dict(found)
 
     @cached_property
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[RolloutSample, ...]:
         """The rollouts of each policy whose replies vary as a model's do."""
         return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
 
@@ -125,42 +125,57 @@ class Subject:
 
 @dataclass(frozen=True)
 class Found:
-    """What a rule saw; the engine adds whose finding it is."""
+    """What a rule found; the engine adds the rule's id, gate and severity."""
 
     message: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     place: Place | None = None
     fix: str | None = None
-    """Only where the fix for this very finding is more exact than the rule's."""
+    """Only where the fix for this finding is more exact than the rule's."""
     inconclusive: bool = False
-    """The evidence is too thin to call it a failure."""
+    """There is too little evidence to fail the gate."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a report shows, complete in itself."""
+    """A finding as reports show it."""
 
     rule: str
     gate: Gate
     severity: Severity
     message: str
     fix: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     place: Place | None = None
     inconclusive: bool = False
     ignored: str | None = None
     """The registry's reason for ignoring this rule here; shown, but without effect."""
     bug: bool = False
-    """The rule itself failed: our fault, and nothing is known about the environment."""
+    """The rule itself failed: a bug of envops, and nothing is known about the environment."""
 
     @property
     def counts(self) -> bool:
-        """Whether the finding has a say in the verdict."""
+        """Whether the finding affects the verdict."""
         return self.severity == "error" and self.ignored is None
 
 
+SHOWN = 3
+"""Hits of a merged finding whose evidence is kept."""
+
+
+def merged(hits: Iterable[Found], of: int, noun: str = "conversations") -> Iterable[Found]:
+    """One finding for many hits, or none: the first is the headline. `of` is how many were looked at."""
+    found = list(hits)
+    if not found:
+        return
+    first, count = found[0], len(found)
+    evidence = replace(first.evidence, count=count, of=of, more=tuple(hit.evidence for hit in found[1:SHOWN]))
+    message = f"{first.message} ({count} of {of} {noun})" if of > 1 else first.message
+    yield replace(first, message=message, evidence=evidence)
+
+
 class Judged(Protocol):
-    """What rules look at; `gates` are those whose rules take such a subject."""
+    """What rules read; `gates` are those whose rules take such a subject."""
 
     gates: ClassVar[tuple[Gate, ...]]
 
@@ -169,7 +184,7 @@ class Judged(Protocol):
         """Rule id → the reason why it is ignored here."""
 
 
-Check = Callable[[Any], Iterable[Found]]
+RuleFunction = Callable[[Any], Iterable[Found]]
 
 
 @dataclass(frozen=True)
@@ -183,11 +198,11 @@ class Rule:
     what: str
     why: str
     fix: str
-    check: Check
+    check: RuleFunction
     last: bool = False
     """Applied after all others, on a subject that knows which rules fired."""
     compares: bool = False
-    """Has something to look at only where another version was compared with."""
+    """Applies only where two versions were compared."""
 
 
 _rules: dict[str, Rule] = {}
@@ -196,13 +211,13 @@ _SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
 
 def rule(
     id: str, *, gate: Gate, severity: Severity = "error", last: bool = False, compares: bool = False
-) -> Callable[[Check], Check]:
+) -> Callable[[RuleFunction], RuleFunction]:
     """Register a rule under its stable id.
 
     Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
     """
 
-    def register(check: Check) -> Check:
+    def register(check: RuleFunction) -> RuleFunction:
         if not re.fullmatch(r"[A-Z]{3}\d{3}", id):
             raise TypeError(f"{check.__qualname__}: rule id {id!r} is not three letters and three digits")
         if id in _rules:
@@ -216,7 +231,7 @@ def rule(
     return register
 
 
-def _read_docstring(check: Check) -> tuple[str, dict[str, str]]:
+def _read_docstring(check: RuleFunction) -> tuple[str, dict[str, str]]:
     text = inspect.getdoc(check) or ""
     title, _, rest = text.partition("\n")
     parts = _SECTIONS.split(rest)[1:]
@@ -276,8 +291,8 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             severity="error",
             message=f"the rule itself failed with {type(error).__name__}: {error}; "
             "this is a bug of envops, not of the environment",
-            fix=f"Report it with the traceback; until it is mended, ignoring {known.id} lets the rest count.",
-            evidence={"traceback": traceback.format_exc()},
+            fix=f"Report it with the traceback; until it is fixed, ignore {known.id} to get a verdict.",
+            evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
             ignored=ignored,
             bug=True,
         )

@@ -1,73 +1,226 @@
-"""Evidence: the very reply, who said it on which task, and what it earned.
+"""Evidence: what a rule saw, in the parts that reports show.
 
-A rule that hits many tasks makes one finding of them with `merged`: the first hit is the
-headline, its evidence stays flat, and the next ones stand under `more`.
+`Evidence.named` is its form in `validate.json`, and `Evidence.read` reads that form. Rules build it with
+the functions below, verdicts pass it on, and reports render it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from envops_worker.messages import text_of
+from envops_worker.policies.answers import answer_of, find_payload
 
-from envops.facts.observed import Case, Failure, FunctionScore, Message, Rollout, Score
-
-if TYPE_CHECKING:
-    from envops.rules.engine import Found
+from envops.facts.observed import Case, Facts, Failure, FunctionScore, Message, Rollout, Score
 
 REPLY_LIMIT = 500
-SHOWN = 3
+_NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 
-def merged(hits: Iterable[Found], of: int, noun: str = "conversations") -> Iterable[Found]:
-    """One finding for many hits, or none; `of` is how many were looked at."""
-    found = list(hits)
-    if not found:
-        return
-    count = len(found)
-    evidence = {**found[0].evidence, "count": count, "of": of}
-    if count > 1:
-        evidence["more"] = [dict(hit.evidence) for hit in found[1:SHOWN]]
-    message = f"{found[0].message} ({count} of {of} {noun})" if of > 1 else found[0].message
-    yield replace(found[0], message=message, evidence=evidence)
+@dataclass(frozen=True)
+class ShownReply:
+    """Who replied what on which task."""
+
+    task: int
+    text: str
+    """The reply, shortened."""
+    policy: str | None = None
+    length: int | None = None
+    """Of the whole reply, where only its beginning is shown."""
+    rollout: int | None = None
+    stop: str | None = None
+    derived: bool = False
+    """The reference reply was derived from the task, not written by the author."""
 
 
-def of_conversation(conversation: Score | Rollout) -> dict[str, Any]:
-    """Who said what on which task, and what it earned."""
-    reply = reply_text(conversation.completion)
-    evidence: dict[str, Any] = {"task": conversation.task, "policy": conversation.policy, "reply": shortened(reply)}
-    if len(reply) > REPLY_LIMIT:
-        evidence["reply_length"] = len(reply)
-    evidence["reward"] = conversation.reward
-    evidence["functions"] = of_functions(conversation.functions)
+@dataclass(frozen=True)
+class EarnedReward:
+    """What a reply earned, in all and by function."""
+
+    reward: float | None
+    functions: Mapping[str, FunctionScore | float | None] | None = None
+    """`None` where the rule has only the total."""
+
+
+@dataclass(frozen=True)
+class ShownFailure:
+    """What broke."""
+
+    error: str = ""
+    kind: str | None = None
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a rule saw. Reports show the parts in this order."""
+
+    case: str | None = None
+    reply: ShownReply | None = None
+    answer: Any = None
+    """The task's own."""
+    extracted: str | None = None
+    """What the reply is taken to answer."""
+    expected: Any = None
+    earned: EarnedReward | None = None
+    reference: Evidence | None = None
+    """The reference reply on the same task."""
+    failure: ShownFailure | None = None
+    count: int | None = None
+    of: int | None = None
+    """How many were looked at; where both numbers are known, the message has them."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What only this rule knows, by label."""
+    needed: str = ""
+    """How much more evidence would decide; the message has it."""
+    more: tuple[Evidence, ...] = ()
+    """Further conversations that the same finding is about."""
+
+    def named(self) -> dict[str, Any]:
+        """The evidence as the flat object that validate.json holds."""
+        parts: dict[str, Any] = {"case": self.case}
+        if self.reply is not None:
+            reply = self.reply
+            parts |= {"task": reply.task, "policy": reply.policy, "reply": reply.text, "reply_length": reply.length}
+            parts |= {"rollout": reply.rollout, "stop": reply.stop, "derived": reply.derived or None}
+        parts |= {"answer": self.answer, "extracted": self.extracted, "expected": self.expected}
+        if self.failure is not None:
+            parts |= {"kind": self.failure.kind, "error": self.failure.error or None}
+            parts |= {"traceback": self.failure.traceback or None}
+        parts |= {"gold": self.reference.named() if self.reference else None, "count": self.count, "of": self.of}
+        parts |= {"more": self.needed or [one.named() for one in self.more] or None}
+        given = {name: value for name, value in parts.items() if value is not None}
+        if self.earned is not None:
+            given["reward"] = self.earned.reward  # null where there is none: that is evidence, too
+            if self.earned.functions is not None:
+                given["functions"] = of_functions(self.earned.functions)
+        return given | dict(self.details)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Evidence:
+        """Evidence from its form in validate.json."""
+        rest = dict(data)
+        more = rest.pop("more", ())
+        reference = rest.pop("gold", None)
+        return cls(
+            case=rest.pop("case", None),
+            reply=_read_reply(rest),
+            answer=rest.pop("answer", None),
+            extracted=rest.pop("extracted", None),
+            expected=rest.pop("expected", None),
+            earned=_read_earned(rest),
+            reference=cls.read(reference) if reference else None,
+            failure=_read_failure(rest),
+            count=rest.pop("count", None),
+            of=rest.pop("of", None),
+            needed=more if isinstance(more, str) else "",
+            more=() if isinstance(more, str) else tuple(map(cls.read, more)),
+            details=rest,
+        )
+
+
+def _read_reply(rest: dict[str, Any]) -> ShownReply | None:
+    if not {"task", "reply"} <= rest.keys():
+        return None
+    return ShownReply(
+        rest.pop("task"),
+        rest.pop("reply"),
+        rest.pop("policy", None),
+        rest.pop("reply_length", None),
+        rest.pop("rollout", None),
+        rest.pop("stop", None),
+        rest.pop("derived", False),
+    )
+
+
+def _read_earned(rest: dict[str, Any]) -> EarnedReward | None:
+    if "reward" not in rest:
+        return None
+    given = rest.pop("functions", None)
+    functions = given and {
+        name: FunctionScore(_number(score["score"]), score["weight"], score["kind"])
+        if isinstance(score, Mapping)
+        else _number(score)
+        for name, score in given.items()
+    }
+    return EarnedReward(_number(rest.pop("reward")), functions)
+
+
+def _read_failure(rest: dict[str, Any]) -> ShownFailure | None:
+    if not {"error", "traceback"} & rest.keys():
+        return None
+    return ShownFailure(rest.pop("error", ""), rest.pop("kind", None), rest.pop("traceback", ""))
+
+
+def _number(value: Any) -> Any:
+    return float(value) if value in _NO_NUMBER_IN_JSON else value
+
+
+def of_conversation(
+    facts: Facts,
+    conversation: Score | Rollout,
+    *,
+    expected: Any = None,
+    reference: Score | None = None,
+    failure: Failure | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> Evidence:
+    """Who said what on which task, what it earned, and what else the rule gives."""
+    reply = shown_reply(conversation.task, conversation.completion, conversation.policy)
     if isinstance(conversation, Rollout):
-        evidence["rollout"] = conversation.rollout
-        if conversation.stop is not None:
-            evidence["stop"] = conversation.stop
-    elif conversation.derived:
-        evidence["derived"] = True
-    return evidence
+        reply = replace(reply, rollout=conversation.rollout, stop=conversation.stop)
+    else:
+        reply = replace(reply, derived=conversation.derived)
+    seen = of_reply(facts, reply, EarnedReward(conversation.reward, conversation.functions))
+    return replace(
+        seen,
+        expected=expected,
+        reference=replace(of_conversation(facts, reference), answer=None, extracted=None) if reference else None,
+        failure=of_failure(failure).failure if failure else None,
+        details=details or {},
+    )
 
 
-def of_case(case: Case) -> dict[str, Any]:
-    """A case of tests/cases.yaml, and the conversation if it got as far."""
-    conversation = of_conversation(case.score) if case.score is not None else {}
-    return {"case": case.name, **conversation, "expected": dict(case.expect)}
+def shown_reply(task: int, completion: Sequence[Message], policy: str | None = None) -> ShownReply:
+    """A reply with its text shortened."""
+    text = reply_text(completion)
+    return ShownReply(task, shortened(text), policy, len(text) if len(text) > REPLY_LIMIT else None)
 
 
-def of_functions(functions: Mapping[str, FunctionScore]) -> dict[str, Any]:
-    return {name: {"score": said.score, "weight": said.weight, "kind": said.kind} for name, said in functions.items()}
+def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None) -> Evidence:
+    """A reply beside the right answer.
+
+    What it is taken to answer is known of one whole reply only: not of a conversation, nor of a reply that was
+    shortened. The marks are those by which scripted policies find answers; what the environment's own parser reads
+    is in the output of `envops rewards reply`.
+    """
+    whole = reply.length is None and reply.text.strip()
+    task = next((one for one in facts.tasks if one.index == reply.task), None)
+    if not whole or task is None or facts.description is None or facts.description.conversational:
+        return Evidence(reply=reply, earned=earned)
+    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+    extracted = find_payload(reply.text, answer).answer[:REPLY_LIMIT]
+    return Evidence(reply=reply, answer=answer and answer[:REPLY_LIMIT], extracted=extracted, earned=earned)
 
 
-def of_failure(failure: Failure) -> dict[str, Any]:
+def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidence:
+    """A case of tests/cases.yaml, the conversation if it got as far, and what broke."""
+    seen = of_conversation(facts, case.score) if case.score is not None else Evidence()
+    broken = of_failure(failure).failure if failure else None
+    return replace(seen, case=case.name, expected=dict(case.expect), failure=broken)
+
+
+def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[str, Any]:
+    """Scores as plain data."""
+    return {name: dict(vars(said)) if isinstance(said, FunctionScore) else said for name, said in functions.items()}
+
+
+def of_failure(failure: Failure, **details: Any) -> Evidence:
     """What broke, with the traceback where there is one."""
-    evidence = {"kind": failure.kind, "error": described(failure)}
-    if failure.traceback:
-        evidence["traceback"] = failure.traceback
-    return evidence
+    return Evidence(failure=ShownFailure(described(failure), failure.kind, failure.traceback), details=details)
 
 
 def described(failure: Failure) -> str:

@@ -1,4 +1,4 @@
-"""Whose failure it is: the environment's own, or nobody's here."""
+"""Whether a failure is the environment's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
-"""What breaks a rollout around the environment."""
+"""Failures of a rollout outside the environment."""
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
 
@@ -22,5 +22,5 @@ def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Fail
 
 
 def is_nobodys_fault(failure: Failure | None) -> bool:
-    """Whether one conversation broke for reasons outside of the environment: nothing is known of it then."""
+    """Whether a conversation failed for reasons outside the environment, which proves nothing about it."""
     return failure is not None and failure.kind in NOBODYS_FAULT

@@ -1,4 +1,4 @@
-"""What the oracle said and earned, task by task, and who else comes up to it."""
+"""Reference replies by task, and other replies that earn as much."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from envops.rules.engine import Subject
 
 NO_ORACLE = "NoOracle"
-"""Type of the worker's failure where nothing says what a perfect model would answer."""
+"""Type of the worker's failure where there is no reference reply."""
 ORACLE_ERROR = "OracleError"
-"""Type of the worker's failure where tests/oracle.py answers something no model could say."""
+"""Type of the worker's failure where tests/oracle.py returns an invalid reply."""
 ORACLE_FILE = "tests/oracle.py"
 
 
@@ -38,11 +38,10 @@ def is_of_the_oracle(failure: Failure) -> bool:
 
 
 def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]]:
-    """Conversations of a policy that earn what gold earns, each beside gold's.
+    """Conversations of a policy that earn as much as the reference reply, each with that reply.
 
-    Who ends on gold's last words has found gold, be it on another way: a scripted policy
-    that errs on every turn still arrives where the environment guides it. What earns no
-    more than form alone may reaches nothing.
+    A conversation that ends on the reference reply's last turn is left out: it reached the right answer on another
+    way, for example because the environment guided the policy. So is what earns no more than form alone may.
     """
     declared = subject.range
     gold = gold_by_task(subject)
@@ -62,7 +61,7 @@ def last_words(score: Score) -> str:
 
 
 def differing_from_gold(subject: Subject, policy: str) -> list[Score]:
-    """Conversations of a policy, less those that say exactly what gold says."""
+    """Conversations of a policy, without those that equal the reference reply."""
     gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject).items()}
     return [score for score in scores_of(subject, policy) if reply_text(score.completion) != gold.get(score.task)]
 

@@ -1,6 +1,6 @@
-"""What everybody who spoke earned, side by side: the numbers behind the pictures in reports.
+"""What each policy earned: the numbers behind the charts in reports.
 
-A profile is a digest of many conversations and holds none of them. It judges nothing: what is good is for rules.
+A profile summarizes many conversations without their text. Judging it is left to rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from envops.facts.observed import FunctionScore
 from envops.statistics.clusters import clustered_mean
 from envops.statistics.declared_range import functions_of, is_reward
 from envops.statistics.intervals import Estimate
-from envops.statistics.outcomes import Outcome, Sample, grouped, outcome_of_rollout
+from envops.statistics.outcomes import RolloutOutcome, RolloutSample, grouped, outcome_of_rollout
 from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from envops.rules.engine import Subject
     from envops.statistics.declared_range import DeclaredRange
 
-Source = Literal["scored", "rollouts", "recording"]
+ProfileSource = Literal["scored", "rollouts", "recording"]
 MOST_VALUES = 24
 """More different values than this are counted in as many bins of equal width."""
 MOST_TASKS = 200
-"""Tasks that are told one by one."""
+"""Tasks with a group of their own."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What one function said, or what all of them together earned."""
+    """The scores of one function, or the total rewards."""
 
     name: str
     """`reward` for the total."""
@@ -42,7 +42,7 @@ class Spread:
     weight: float
     count: int
     missing: int
-    """Conversations in which it gave no number."""
+    """Conversations without a number."""
     mean: float | None
     low: float | None
     high: float | None
@@ -64,11 +64,11 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Profile:
+class RewardProfile:
     """What one policy or model earned, over all tasks and task by task. Rewards are as they were paid."""
 
     policy: str
-    source: Source
+    source: ProfileSource
     """One reply for each task, scored in the process; rollouts over HTTP; or the rows of a recording."""
     scripted: bool
     tasks: int
@@ -82,8 +82,8 @@ class Profile:
     """Of all its conversations together."""
 
 
-def profiles(subject: Subject) -> tuple[Profile, ...]:
-    """A profile of everybody who spoke: scored in the process, evaluated, recorded, each in the order they came."""
+def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
+    """A profile of each policy: scored in process, evaluated, recorded, each in the order of the facts."""
     make = _Maker(subject.range, subject.entry.gates.distribution.confidence)
     scores: dict[str, list[Score]] = defaultdict(list)
     for score in subject.facts.scores:
@@ -103,24 +103,24 @@ class _Maker:
     range: DeclaredRange
     confidence: float
 
-    def of_scores(self, policy: str, scores: Sequence[Score]) -> Profile:
+    def of_scores(self, policy: str, scores: Sequence[Score]) -> RewardProfile:
         outcomes = [
-            Outcome(each.task, each.reward, each.functions, "environment" if each.failure is not None else None)
+            RolloutOutcome(each.task, each.reward, each.functions, "environment" if each.failure is not None else None)
             for each in scores
         ]
         return self._made(policy, "scored", outcomes, seconds=math.fsum(each.seconds for each in scores))
 
-    def of_rollouts(self, policy: str, rollouts: Sequence[Rollout]) -> Profile:
+    def of_rollouts(self, policy: str, rollouts: Sequence[Rollout]) -> RewardProfile:
         outcomes = [outcome_of_rollout(each) for each in rollouts]
         told = [each.tokens for each in rollouts if each.tokens is not None]
         tokens = (sum(prompt for prompt, _ in told), sum(reply for _, reply in told)) if told else None
         return self._made(policy, "rollouts", outcomes, tokens, math.fsum(each.seconds for each in rollouts))
 
-    def of_recording(self, recording: RecordingFacts, facts: Facts) -> Profile:
+    def of_recording(self, recording: RecordingFacts, facts: Facts) -> RewardProfile:
         """Its rows have no weights: those of the functions as they are now."""
         known = {each.name: each for each in functions_of(facts)}
         outcomes = [
-            Outcome(
+            RolloutOutcome(
                 row.task_key,
                 row.reward,
                 {name: _as_now(name, score, known) for name, score in row.functions.items()},
@@ -133,17 +133,17 @@ class _Maker:
     def _made(
         self,
         policy: str,
-        source: Source,
-        outcomes: Sequence[Outcome],
+        source: ProfileSource,
+        outcomes: Sequence[RolloutOutcome],
         tokens: tuple[int, int] | None = None,
         seconds: float = 0.0,
-    ) -> Profile:
-        sample = Sample(policy, tuple(outcomes), self.range, self.confidence)
+    ) -> RewardProfile:
+        sample = RolloutSample(policy, tuple(outcomes), self.range, self.confidence)
         rewards = {
             task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
         }
         groups = [_group(task, found) for task, found in list(rewards.items())[:MOST_TASKS] if found]
-        return Profile(
+        return RewardProfile(
             policy=policy,
             source=source,
             scripted=sample.is_scripted,
@@ -160,7 +160,7 @@ def _as_now(name: str, score: float | None, known: Mapping[str, RewardFunction])
     return FunctionScore(score, function.weight if function else 0.0, function.kind if function else "metric")
 
 
-def _total(sample: Sample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
+def _total(sample: RolloutSample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
     declared = sample.range
     told = clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
     if told is not None:
@@ -170,8 +170,8 @@ def _total(sample: Sample, rewards: Mapping[int | str, Sequence[float]]) -> Spre
     return _spread("reward", "total", 1.0, values, sample.attempted - len(values), told)
 
 
-def _functions(outcomes: Sequence[Outcome], confidence: float) -> list[Spread]:
-    """A spread for each function that said anything, those that count first."""
+def _functions(outcomes: Sequence[RolloutOutcome], confidence: float) -> list[Spread]:
+    """A spread for each function with a score, weighted ones first."""
     said: dict[str, dict[int | str, list[float]]] = defaultdict(lambda: defaultdict(list))
     known: dict[str, FunctionScore] = {}
     missing: Counter[str] = Counter()

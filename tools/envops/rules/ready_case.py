@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from envops.facts.observed import Message
 
 
-def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | None]) -> str:
-    """The conversation as a case that expects these numbers; what has no number cannot be expected."""
-    expected = ", ".join(f"{function}: {value:.9g}" for function, value in expect.items() if value is not None)
+def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | str | None]) -> str:
+    """The conversation as a case that expects these numbers or comparisons; `None` is left out."""
+    expected = ", ".join(f"{function}: {_expected(value)}" for function, value in expect.items() if value is not None)
     said = [message for message in completion if message.get("role") == "assistant"]
     lines = [f"- name: {_scalar(name)}", f"  task: {task}"]
     if len(said) == 1 and not said[0].get("tool_calls"):
@@ -20,6 +20,10 @@ def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapp
     else:
         lines += ["  reply:", *(f"    - {_turn(message)}" for message in said)]
     return "\n".join([*lines, f"  expect: {{{expected}}}"])
+
+
+def _expected(value: float | str) -> str:
+    return _scalar(value) if isinstance(value, str) else f"{value:.9g}"
 
 
 def _turn(message: Message) -> str:
@@ -38,4 +42,8 @@ def _scalar(text: str) -> str:
 def _escaped(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
-    return char if char.isprintable() else json.dumps(char)[1:-1]
+    if char.isprintable():
+        return char
+    if "\ud800" <= char <= "\udfff":  # half of a pair, which no file can hold
+        return "?"
+    return json.dumps(char)[1:-1] if char <= "\uffff" else f"\\U{ord(char):08x}"

@@ -1,24 +1,27 @@
-"""Rules of recordings: does what was recorded still hold under the code at hand?"""
+"""Rules of recordings: do recorded replies still earn the same under the current code?"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
 from envops.facts.recordings import RecordingFacts
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import reply_text, shortened
+from envops.rules.evidence import EarnedReward, Evidence, of_reply, shown_reply
 from envops.statistics.recorded import disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envops.facts.observed import Facts
+
 BEYOND = "beyond what is scored again of one recording"
 
 
 def _renewal(subject: Subject, recording: RecordingFacts) -> str:
-    """The command that makes the recording anew."""
+    """The command that renews the recording."""
     said = recording.baseline
     how = f"--policy {said['policy']}" if said.get("policy") else f"--endpoint {said.get('endpoint') or 'ENDPOINT'}"
     size = "".join(
@@ -31,22 +34,19 @@ def _bumped(subject: Subject, recording: RecordingFacts) -> bool:
     return bool(recording.baseline.get("package_version") != subject.package.version)
 
 
-def _changed(recording: RecordingFacts) -> tuple[str, dict[str, Any], Place]:
+def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Place]:
     first = recording.changes[0]
     message = (
         f"the reply recorded on line {first.line} earned {number(first.reward)} on task {first.task}, "
         f"now it earns {number(first.again)} ({recording.change_count} of {recording.compared} replies changed)"
     )
-    evidence = {
-        "task": first.task,
-        "reply": shortened(reply_text(first.completion)),
-        "recorded": first.reward,
-        "reward": first.again,
-        "functions_recorded": dict(first.functions),
-        "functions": dict(first.functions_again),
-        "count": recording.change_count,
-        "of": recording.compared,
-    }
+    now = EarnedReward(first.again, dict(first.functions_again))
+    evidence = replace(
+        of_reply(facts, shown_reply(first.task, first.completion), now),
+        details={"recorded": first.reward, "functions_recorded": dict(first.functions)},
+        count=recording.change_count,
+        of=recording.compared,
+    )
     return message, evidence, Place(recording.file, first.line)
 
 
@@ -54,69 +54,69 @@ def _changed(recording: RecordingFacts) -> tuple[str, dict[str, Any], Place]:
 def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn something else, and the version is the same.
 
-    What: Every reply of a recording, scored by the code at hand, earns what was recorded, unless
-        project.version was raised since.
-    Why: Under one version number two rewards would be in use, and the baseline would be compared with
-        something that it does not measure.
-    Fix: Undo the change of the reward; or, where it is meant, raise project.version and renew the recording.
+    What: Every reply of a recording, scored by the current code, earns what was recorded, unless project.version was
+        raised since.
+    Why: One version number would have two rewards, and the baseline would be compared with something else than it
+        measured.
+    Fix: Undo the change of the reward. If it is intended, raise project.version and renew the recording.
     """
     for recording in subject.facts.recordings:
         if recording.changes and not _bumped(subject, recording):
-            message, evidence, place = _changed(recording)
+            message, evidence, place = _changed(subject.facts, recording)
             version = subject.package.version
-            fix = f"Undo the change; or raise project.version and run: {_renewal(subject, recording)}"
+            fix = f"Undo the change, or raise project.version and run: {_renewal(subject, recording)}"
             yield Found(f"{message}; the version is still {version}", evidence, place, fix)
 
 
 @rule("REC002", gate="distribution")
 def baseline_disagrees(subject: Subject) -> Iterator[Found]:
-    """A baseline says something else than the rollouts beside it.
+    """A baseline disagrees with its rollouts.
 
-    What: Counts, the mean reward and the mean of every function in a baseline are those of its rollouts, and
-        the digest of the rollouts is the one that it names.
-    Why: A baseline that nobody can draw again from its rollouts is a number that somebody typed.
-    Fix: Renew the recording; neither of its two files is to be edited.
+    What: Counts, the mean reward and the mean of every function in a baseline match its rollouts, and so does the
+        digest of the rollouts.
+    Why: A baseline that cannot be computed from its rollouts may have been edited by hand.
+    Fix: Renew the recording. Do not edit either of its two files.
     """
     for recording in subject.facts.recordings:
         if recording.problems or not recording.baseline:
             continue
         wrong = disagreements(recording.baseline, recording.rows)
         if recording.baseline.get("environment") != subject.entry.name:
-            wrong.insert(0, f"it is about {recording.baseline.get('environment')!r}")
+            wrong.insert(0, f"its environment is {recording.baseline.get('environment')!r}")
         if recording.baseline.get("rows") != recording.rows_digest:
-            wrong.append(f"it names rollouts with the digest {recording.baseline.get('rows')}")
+            wrong.append(f"it has the digest of other rollouts: {recording.baseline.get('rows')}")
         if wrong:
             place = Place(recording.file.removesuffix(".jsonl.gz") + ".json")
-            evidence = {"disagreements": wrong, "count": len(wrong)}
+            evidence = Evidence(count=len(wrong), details={"disagreements": wrong})
             fix = f"Run: {_renewal(subject, recording)}"
             yield Found(f"the baseline disagrees with its rollouts: {wrong[0]}", evidence, place, fix)
 
 
 @rule("REC003", gate="distribution", severity="warning")
 def recording_is_stale(subject: Subject) -> Iterator[Found]:
-    """A recording was made by other code, which paid the same.
+    """A recording is from older code that gives the same rewards.
 
-    What: The digest of code, data, pins and arguments in a baseline is that of the package at hand.
-    Why: All recorded replies still earn the same, but nothing tells how a model would answer what has changed
-        since, such as the prompts.
-    Fix: Renew the recording when you next have a key at hand.
+    What: The digest of code, data, pins and arguments in a baseline is that of the current package.
+    Why: All recorded replies still earn the same, but a model might reply differently to what changed since, such as
+        the prompts.
+    Fix: Renew the recording when you next have a key.
     """
     for recording in subject.facts.recordings:
         recorded = recording.baseline.get("reward_digest")
         if recorded and recorded != recording.reward_digest and not recording.changes and not recording.problems:
             command = _renewal(subject, recording)
             message = f"stale: the code changed since {recording.baseline.get('date')}, renew it with: {command}"
-            evidence = {"recorded": recorded, "now": recording.reward_digest, "compared": recording.compared}
-            yield Found(message, evidence, Place(recording.file), f"Run: {command}")
+            digests = {"recorded": recorded, "now": recording.reward_digest, "compared": recording.compared}
+            yield Found(message, Evidence(details=digests), Place(recording.file), f"Run: {command}")
 
 
 @rule("REC004", gate="distribution")
 def recording_is_damaged(subject: Subject) -> Iterator[Found]:
-    """A recording cannot be read as it stands.
+    """A recording cannot be read.
 
-    What: The files of a recording are whole, both there, at most 2 MB, every line is one rollout, and none
-        holds what looks like a key.
-    Why: Whatever cannot be read was not compared, and would silently be missing from every comparison.
+    What: Both files of a recording exist, are complete and at most 2 MB, every line is one rollout, and none contains
+        what looks like a key.
+    Why: An unreadable recording is not compared, and would silently be missing from every comparison.
     Fix: Restore the files from git, or renew the recording.
     """
     for recording in subject.facts.recordings:
@@ -124,28 +124,28 @@ def recording_is_damaged(subject: Subject) -> Iterator[Found]:
             count = len(recording.problems)
             more = "" if count == 1 else f" (one of {count} problems)"
             fix = f"Restore it from git, or run: {_renewal(subject, recording)}"
-            yield Found(f"{problem.message}{more}", {"count": count}, Place(problem.file, problem.line), fix)
+            yield Found(f"{problem.message}{more}", Evidence(count=count), Place(problem.file, problem.line), fix)
 
 
 @rule("REC005", gate="distribution", severity="warning")
 def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
-    """Some of a recording could not be compared.
+    """Part of a recording could not be compared.
 
     What: Every recorded reply with a reward can be scored again, and earns the same twice.
-    Why: What cannot be compared does not protect the reward: its task is gone, its environment answers
-        differently each time, or its judge cannot be reached.
-    Fix: Renew the recording where tasks have changed. Rewards that need a judge or luck cannot be compared; a
-        recording of them keeps the baseline alone.
+    Why: What cannot be compared does not protect the reward: its task is gone, its environment replies differently
+        each time, or its judge is unreachable.
+    Fix: Renew the recording if tasks have changed. Rewards that need a judge or chance cannot be compared. Their
+        recording keeps only the baseline.
     """
     for recording in subject.facts.recordings:
         place = Place(recording.file)
         if recording.failure:
-            yield Found(f"scoring the recording again broke off: {recording.failure}", {}, place)
+            yield Found(f"scoring the recording again failed: {recording.failure}", Evidence(), place)
         for one in recording.not_compared:
             if one.reason != BEYOND:
                 rewarded = sum(row.reward is not None for row in recording.rows)
                 message = f"{one.count} of {rewarded} recorded replies could not be compared: {one.reason}"
-                evidence = {"count": one.count, "of": rewarded, "compared": recording.compared}
+                evidence = Evidence(count=one.count, of=rewarded, details={"compared": recording.compared})
                 yield Found(message, evidence, Place(recording.file, one.first_line))
 
 
@@ -153,12 +153,12 @@ def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
 def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn something else, under another version.
 
-    What: As REC001, where project.version differs from the one that was recorded.
-    Why: The baseline measures a reward that is no longer paid, so drift against it means nothing.
+    What: Same as REC001, where project.version differs from the recorded one.
+    Why: The baseline measures a reward that is no longer in use, so drift against it means nothing.
     Fix: Renew the recording under the new version.
     """
     for recording in subject.facts.recordings:
         if recording.changes and _bumped(subject, recording):
-            message, evidence, place = _changed(recording)
+            message, evidence, place = _changed(subject.facts, recording)
             was, command = recording.baseline.get("package_version"), _renewal(subject, recording)
             yield Found(f"{message}; it was recorded of version {was}", evidence, place, f"Run: {command}")

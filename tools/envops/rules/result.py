@@ -1,7 +1,6 @@
 """The one model that every report is rendered from.
 
-The verdicts in here were reached by `judge`; a report sorts and words them, it never
-reaches one itself.
+`judge` decides the verdicts. A report only sorts and formats them.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from envops.facts.search import Search
 from envops.facts.spending import Spending
 from envops.facts.stages import StageName
 
-# What a result consists of is checked where a remembered one is read (`report/verdicts.py`), which needs the classes.
+# Imported at run time: `validation/remembered_verdicts.py` checks a stored result against these classes.
 from envops.repository.package import Generation, Package
 from envops.rules.engine import GATES, Finding, Gate, Verdict
-from envops.rules.profiles import Profile
+from envops.rules.profiles import RewardProfile
 from envops.rules.verdict import VERDICTS
 from envops.statistics.measures import Distribution
 
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
     from envops.repository.problem import Problem
     from envops.rules.verdict import Judgement
 
-Standing = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
-"""What a finding amounts to in a report, weightiest first."""
-STANDINGS: tuple[Standing, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
-DECIDING: frozenset[Standing] = frozenset({"error", "bug", "inconclusive"})
-"""Findings that have a say in the verdict."""
+FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
+"""How reports classify a finding, most important first."""
+FINDING_KINDS: tuple[FindingKind, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
+DECIDING: frozenset[FindingKind] = frozenset({"error", "bug", "inconclusive"})
+"""Findings that affect the verdict."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +68,23 @@ class EnvironmentResult:
     scores_count: int = 0
     rollouts_count: int = 0
     policies: tuple[str, ...] = ()
-    """Which policies spoke, in the order they first did."""
+    """Policies with a reply, in the order of their first one."""
     mutation: Mutation | None = None
+    """The mutants of the reward code; `None` where mutation testing was not requested or not reached."""
     search: Search | None = None
-    """What came of mutating the reward code; `None` where that was not asked for or not reached."""
+    """The search for exploits; `None` where it was not requested or not reached."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, policy by policy."""
-    profiles: tuple[Profile, ...] = ()
-    """What everybody who spoke earned, for the pictures."""
+    profiles: tuple[RewardProfile, ...] = ()
+    """What each policy earned, for the charts."""
     recordings: tuple[RecordingFacts, ...] = ()
-    """Recorded rollouts, held against this code."""
+    """Recorded rollouts, compared with this code."""
     started: StartMode | None = None
-    """How its worker came to be; `None` where there was none."""
+    """How its worker started; `None` where there was none."""
     brief: bool = False
-    """Profiles, noticed mutants, and checks and advice of the distribution gate were left out."""
+    """Without profiles, detected mutants, and checks and advice of the distribution gate."""
     spending: Spending | None = None
-    """What a real model's calls came to; `None` where only scripted policies spoke."""
+    """What a real model's calls cost; `None` if all policies are scripted."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ class Share:
     index: int
     of: int
     environments: tuple[str, ...]
-    """What all of the machines together had to prove."""
+    """The environments of all machines together."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What the sentences of a report stand on, looked up once."""
+    """What the sentences of a report need, computed once."""
 
     verdicts: tuple[Verdict, ...]
     """Of the environments, in their order."""
     cached: int
     """Environments whose verdict rests on an observation of an earlier run."""
     policies: tuple[str, ...]
-    """Which spoke anywhere, in the order they first did."""
+    """Policies of all environments, in the order of their first reply."""
     unmet: tuple[tuple[str, str | None], ...]
     """Environments that did not pass, worst first, each with the weightiest rule that decided."""
 
@@ -121,7 +121,7 @@ class ValidationResult:
 
     verdict: Verdict
     environments: Sequence[EnvironmentResult] = ()
-    """Perhaps read back one at a time (`report/kept.py`): to be gone over, not to be held."""
+    """May be read back one at a time (`reports/spill_list.py`): iterate, do not hold."""
     problems: tuple[Problem, ...] = ()
     """Mistakes in declarations; where there are any, nothing was observed."""
     interrupted: bool = False
@@ -130,9 +130,9 @@ class ValidationResult:
     seconds: float = 0.0
     tool_version: str = ""
     gates: tuple[Gate, ...] = GATES
-    """The gates that were asked for."""
+    """The requested gates."""
     endpoint: str | None = None
-    """The real model's endpoint that spoke; `None` when only scripted policies did."""
+    """The endpoint of a real model; `None` if all policies are scripted."""
     shard: Share | None = None
     """`None` when one machine had all of them."""
 
@@ -154,13 +154,13 @@ class ValidationResult:
 
 
 def _deciding_rule(environment: EnvironmentResult) -> str | None:
-    return next((one.rule for one in weightiest_first(environment.findings) if standing(one) in DECIDING), None)
+    return next((one.rule for one in weightiest_first(environment.findings) if finding_kind(one) in DECIDING), None)
 
 
 def environment_result(
     package: Package, facts: Facts, judgement: Judgement, *, root: Path, cached: bool, seconds: float
 ) -> EnvironmentResult:
-    """The result of one environment from what was declared, seen and judged of it."""
+    """The result of one environment from its declaration, facts and judgement."""
     spoke = [score.policy for score in facts.scores] + [rollout.policy for rollout in facts.rollouts]
     return EnvironmentResult(
         name=package.name,
@@ -192,9 +192,9 @@ def environment_result(
 
 
 def in_brief(result: EnvironmentResult) -> EnvironmentResult:
-    """A result that nobody reads to its end: everything that decides, and numbers instead of pictures.
+    """A short result: everything that decides, and numbers instead of charts.
 
-    Only what passed is told in brief, and only in reports of very many environments.
+    Only for environments that pass, and only in reports of very many environments.
     """
     if result.verdict != "pass":
         return result
@@ -203,12 +203,12 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
 
 
 def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName, seconds: float) -> EnvironmentResult:
-    """The result of an environment on which the tool itself gave up before there was anything to judge."""
+    """The result of an environment whose validation failed before there was anything to judge."""
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 
 
-def standing(finding: Finding) -> Standing:
-    """How much weight a finding has in a report."""
+def finding_kind(finding: Finding) -> FindingKind:
+    """How reports classify a finding."""
     if finding.ignored is not None:
         return "ignored"
     if finding.bug:
@@ -220,7 +220,7 @@ def standing(finding: Finding) -> Standing:
 
 def weightiest_first(findings: Iterable[Finding]) -> list[Finding]:
     """Findings in the order reports show them; equals keep theirs."""
-    return sorted(findings, key=lambda finding: STANDINGS.index(standing(finding)))
+    return sorted(findings, key=lambda finding: FINDING_KINDS.index(finding_kind(finding)))
 
 
 def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:

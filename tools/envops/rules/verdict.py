@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from envops.facts.stages import needed_by
 from envops.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
-from envops.rules.extracted import with_extracted
-from envops.rules.profiles import Profile, profiles
+from envops.rules.profiles import RewardProfile, profiles
 from envops.statistics.measures import Distribution
 
 if TYPE_CHECKING:
@@ -44,23 +43,23 @@ class GateVerdict:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came of one environment."""
+    """The verdict on one environment, with everything that led to it."""
 
     verdict: Verdict
     gates: Mapping[Gate, GateVerdict]
     """Only the gates that were judged."""
     findings: tuple[Finding, ...]
-    """All of them, the ignored ones and those without a say included."""
+    """All of them, including ignored ones and those without effect on the verdict."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, where the distribution gate was judged."""
-    profiles: tuple[Profile, ...] = ()
-    """What everybody who spoke earned."""
+    profiles: tuple[RewardProfile, ...] = ()
+    """What each policy earned."""
 
 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
-    """Apply the rules of the chosen gates and draw the verdict; `brief` makes no profiles of what passes."""
+    """Apply the rules of the chosen gates and draw the verdict; `brief` leaves out profiles of what passes."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    found = tuple(with_extracted(each, subject.facts) for each in findings(subject, chosen))
+    found = tuple(findings(subject, chosen))
     verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
     measured = subject.distributions if "distribution" in chosen else ()
     verdict = worst(each.verdict for each in verdicts.values())
@@ -74,7 +73,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def gate_verdict(gate: Gate, found: Iterable[Finding], facts: Facts) -> GateVerdict:
-    """The verdict of one gate; findings of other gates are passed over."""
+    """The verdict of one gate; findings of other gates are skipped."""
     counting = [finding for finding in found if finding.gate == gate and finding.counts]
     conclusive = [finding for finding in counting if not finding.bug and not finding.inconclusive]
     if conclusive:
@@ -92,7 +91,7 @@ def gate_verdict(gate: Gate, found: Iterable[Finding], facts: Facts) -> GateVerd
         return GateVerdict(gate, "inconclusive", _why_unreached(unreached, facts))
     if counting:
         return GateVerdict(gate, "inconclusive", f"too little evidence: {_named(counting)}")
-    return GateVerdict(gate, "pass", "nothing found that counts")
+    return GateVerdict(gate, "pass", "no findings")
 
 
 def _named(found: Iterable[Finding]) -> str:

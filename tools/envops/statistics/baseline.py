@@ -1,18 +1,21 @@
-"""What was measured before: the mean reward of each task, to be compared with task by task."""
+"""The baseline of each task, and drift: what the same policy earns now and when the baseline was recorded."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from math import ceil
+from typing import TYPE_CHECKING, Any, Literal
 
 from envops.facts.results import task_key
+from envops.statistics.clusters import paired_difference
+from envops.statistics.intervals import Estimate, fold_that_decides
 from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
     from envops.facts.observed import Facts
-    from envops.statistics.outcomes import Sample, Task
+    from envops.statistics.outcomes import RolloutSample, TaskId
 
 VERSION = 1
 
@@ -37,13 +40,13 @@ class Baseline:
     """Fingerprint of a task's content → what it earned; indices move, content does not."""
 
 
-def means_now(sample: Sample, facts: Facts) -> dict[str, float]:
+def means_now(sample: RolloutSample, facts: Facts) -> dict[str, float]:
     """The mean share of each task of a sample, by fingerprint."""
     keyed = ((key_of(task, facts), shares) for task, shares in sample.shares.items())
     return {key: mean(shares) for key, shares in keyed if key is not None}
 
 
-def key_of(task: Task, facts: Facts) -> str | None:
+def key_of(task: TaskId, facts: Facts) -> str | None:
     """The fingerprint of a task; `None` for an index of which nothing is known."""
     if isinstance(task, str):
         return task
@@ -64,3 +67,56 @@ def read_baseline(data: Any) -> Baseline:
     if not all(each.count > 0 and math.isfinite(each.mean) for each in tasks.values()):
         raise ValueError("a task of the baseline has no rollouts or no finite mean")
     return baseline
+
+
+Drift = Literal["pass", "worse", "better", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Drifted:
+    """Where the difference lies, and what that means."""
+
+    estimate: Estimate
+    tasks: int
+    """Tasks that both measurements have."""
+    answer: Drift
+    more: str = ""
+
+
+def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float) -> Drifted | None:
+    """The paired difference by task, or `None` where there is nothing to compare with."""
+    if baseline.policy != sample.policy:
+        return None
+    now = means_now(sample, facts)
+    then = {key: each.mean for key, each in baseline.tasks.items()}
+    estimate = paired_difference(now, then, sample.confidence)
+    if estimate is None:
+        return None
+    tasks = len(now.keys() & then.keys())
+    answer = answer_of(estimate, margin)
+    return Drifted(estimate, tasks, answer, _more(estimate, margin, tasks) if answer == "inconclusive" else "")
+
+
+def answer_of(estimate: Estimate, margin: float) -> Drift:
+    """What an interval of the difference says.
+
+    Worse when all of it is below 0, unless all of it is above −margin: a change that is sure
+    and small is harmless. Better likewise. PASS when all of it is above −margin, that is when a drop
+    by the margin is ruled out; else INCONCLUSIVE.
+
+    Source: non-inferiority beside superiority in one interval, G. Piaggio et al., "Reporting
+    of Noninferiority and Equivalence Randomized Trials", JAMA 308(24), 2012, figure 1.
+    """
+    if estimate.high < 0 and estimate.low < -margin:
+        return "worse"
+    if estimate.low > 0 and estimate.high > margin:
+        return "better"
+    return "pass" if estimate.low >= -margin else "inconclusive"
+
+
+def _more(estimate: Estimate, margin: float, tasks: int) -> str:
+    """Enough to part the interval either from 0 or from the margin, whichever takes less."""
+    folds = [fold for bound in (0.0, -margin) if (fold := fold_that_decides(estimate, bound)) is not None]
+    if not folds:
+        return "no number of rollouts in reach would decide"
+    return f"about {max(1, ceil(tasks * (min(folds) - 1)))} more tasks, here and in the baseline, would decide"

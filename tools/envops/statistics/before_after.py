@@ -21,9 +21,9 @@ from envops.statistics.two_sides import TwoSides
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.statistics.outcomes import Sample
+    from envops.statistics.outcomes import RolloutSample
 
-Answer = Literal["better", "worse", "undecided"]
+ComparisonAnswer = Literal["better", "worse", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TaskChange:
 class BeforeAfter:
     """The paired difference, and what it means."""
 
-    answer: Answer
+    answer: ComparisonAnswer
     reason: str
     difference: Estimate | None
     means: TwoSides[Estimate | None]
@@ -70,7 +70,7 @@ class BeforeAfter:
     """How many tasks have a reward on one side alone."""
 
 
-def before_after(samples: TwoSides[Sample]) -> BeforeAfter:
+def before_after(samples: TwoSides[RolloutSample]) -> BeforeAfter:
     """Compare two samples whose tasks are named by fingerprint.
 
     Better when the whole interval of the paired difference is above 0, worse when it is below,
@@ -112,7 +112,7 @@ def least_tasks(confidence: float) -> int:
     return math.ceil(1 - math.log2(1 - confidence))
 
 
-def _decided(samples: TwoSides[Sample], estimate: Estimate | None, tasks: int) -> tuple[Answer, str]:
+def _decided(samples: TwoSides[RolloutSample], estimate: Estimate | None, tasks: int) -> tuple[ComparisonAnswer, str]:
     for name, side in samples.named:
         if side.coverage < MIN_COVERAGE:
             missing = side.attempted - len(side.scored)
@@ -127,7 +127,7 @@ def _decided(samples: TwoSides[Sample], estimate: Estimate | None, tasks: int) -
     return "undecided", _more(estimate, tasks, samples)
 
 
-def _more(estimate: Estimate, tasks: int, samples: TwoSides[Sample]) -> str:
+def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> str:
     fold = fold_that_decides(estimate, 0.0)
     if fold is None:
         return f"the interval holds 0 over {tasks} tasks, and no number of rollouts in reach would decide"
@@ -138,11 +138,11 @@ def _more(estimate: Estimate, tasks: int, samples: TwoSides[Sample]) -> str:
     return f"the interval holds 0 over {tasks} tasks; {said}"
 
 
-def _mean(sample: Sample) -> Estimate | None:
+def _mean(sample: RolloutSample) -> Estimate | None:
     return clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
 
 
-def _functions(before: Sample, after: Sample) -> tuple[FunctionChange, ...]:
+def _functions(before: RolloutSample, after: RolloutSample) -> tuple[FunctionChange, ...]:
     """Every function that spoke on both sides, those with weight first."""
     then, now = _scores(before), _scores(after)
     spoken = {name: said for each in after.scored for name, said in each.functions.items()}
@@ -161,7 +161,7 @@ def _functions(before: Sample, after: Sample) -> tuple[FunctionChange, ...]:
     return tuple(sorted(changes, key=lambda change: (not change.weight, change.name)))
 
 
-def _scores(sample: Sample) -> Mapping[str, Mapping[str, float]]:
+def _scores(sample: RolloutSample) -> Mapping[str, Mapping[str, float]]:
     """Function → task → its mean score."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for each in sample.scored:

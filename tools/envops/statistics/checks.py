@@ -1,8 +1,8 @@
 """Checks of the distribution gate: a measure with its interval, and where that lies to a bound.
 
 PASS when the whole interval is on the right side of the bound, FAIL when the whole of it is on
-the wrong side, INCONCLUSIVE when the bound lies inside; then the check says how many more
-rollouts would decide. So a lucky sample passes as rarely as an unlucky one fails.
+the wrong side, INCONCLUSIVE when the bound lies inside. Then the check estimates how many more
+rollouts would decide. A lucky sample passes as rarely as an unlucky one fails.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from envops.statistics.intervals import Estimate, fold_that_decides
 
 if TYPE_CHECKING:
     from envops.repository.registry import DistributionGate
-    from envops.statistics.outcomes import Outcome, Sample
+    from envops.statistics.outcomes import RolloutOutcome, RolloutSample
 
-Answer = Literal["pass", "fail", "inconclusive"]
+CheckAnswer = Literal["pass", "fail", "inconclusive"]
 MIN_COVERAGE = 0.9
 """The least share of rollouts that must have a reward."""
 
 
 @dataclass(frozen=True)
-class Check:
+class MeasuredCheck:
     """One measure against one bound."""
 
     rule: str
@@ -36,7 +36,7 @@ class Check:
     bound: float
     above: bool
     """Whether the measure has to be above the bound."""
-    answer: Answer
+    answer: CheckAnswer
     more: str = ""
     """What would decide, where nothing is decided."""
 
@@ -46,7 +46,7 @@ class Check:
         return f"{'>' if self.above else '<'} {self.bound:g}"
 
 
-def side(estimate: Estimate, bound: float, *, above: bool) -> Answer:
+def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
     """On which side of the bound the whole interval lies."""
     right, wrong = (estimate.low > bound, estimate.high <= bound)
     if not above:
@@ -54,41 +54,43 @@ def side(estimate: Estimate, bound: float, *, above: bool) -> Answer:
     return "pass" if right else "fail" if wrong else "inconclusive"
 
 
-def check(rule: str, name: str, estimate: Estimate, bound: float, sample: Sample, *, above: bool) -> Check:
+def check(
+    rule: str, name: str, estimate: Estimate, bound: float, sample: RolloutSample, *, above: bool
+) -> MeasuredCheck:
     """A share against its bound; a bound at the end of what is possible asks for nothing."""
     asks_nothing = bound <= 0 if above else bound >= 1
     answer = "pass" if asks_nothing else side(estimate, bound, above=above)
     more = more_needed(estimate, bound, sample) if answer == "inconclusive" else ""
-    return Check(rule, name, estimate, bound, above, answer, more)
+    return MeasuredCheck(rule, name, estimate, bound, above, answer, more)
 
 
-def more_needed(estimate: Estimate, bound: float, sample: Sample) -> str:
-    """How many more rollouts would part the interval from the bound."""
+def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
+    """How many more rollouts would separate the interval from the bound."""
     fold = fold_that_decides(estimate, bound)
     tasks = len(sample.by_task)
     if tasks < 2:
         return "rollouts of more tasks would decide; with one task there is no interval"
     if fold is None:
-        return "it lies on the bound: no number of rollouts in reach would decide"
+        return "it lies on the bound: no feasible number of rollouts would decide"
     more_tasks = max(1, math.ceil(tasks * (fold - 1)))
     rollouts = math.ceil(more_tasks * sample.per_task)
     return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide if it stays so"
 
 
-def mean_is_high_enough(sample: Sample, gate: DistributionGate) -> Check:
+def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
     return check("DST002", "mean reward", _mean(sample), gate.min_mean, sample, above=True)
 
 
-def mean_is_low_enough(sample: Sample, gate: DistributionGate) -> Check:
+def mean_is_low_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
     return check("DST003", "mean reward", _mean(sample), gate.max_mean, sample, above=False)
 
 
-def rewards_vary(sample: Sample, gate: DistributionGate) -> Check:
+def rewards_vary(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
     deviation = clustered_deviation(sample.clusters, sample.confidence)
     return check("DST004", "standard deviation of the reward", deviation, gate.min_std, sample, above=True)
 
 
-def format_is_met(sample: Sample, gate: DistributionGate) -> list[Check]:
+def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """One check for each function that judges form and said anything."""
     found = []
     for function in sample.range.format_functions:
@@ -104,23 +106,23 @@ def format_is_met(sample: Sample, gate: DistributionGate) -> list[Check]:
     return found
 
 
-def group_size_measured(sample: Sample, gate: DistributionGate) -> int:
+def group_size_measured(sample: RolloutSample, gate: DistributionGate) -> int:
     """The size of the groups that can be judged: the configured one, or what most tasks have rollouts for.
 
-    Smaller groups are dead more often, so what they give is a lower bound for larger ones.
+    Smaller groups have zero variance more often, so their share is a lower bound for larger ones.
     """
     counts = sorted((len(values) for values in sample.clusters), reverse=True)
     typical = counts[(len(counts) - 1) // 2] if counts else 0
     return min(gate.group_size, typical)
 
 
-def live_chances(sample: Sample, size: int) -> list[float]:
-    """Chance of a live group, for each task that has rollouts enough for one."""
+def live_chances(sample: RolloutSample, size: int) -> list[float]:
+    """Chance of an informative group, for each task that has rollouts enough for one."""
     return [chance_of_live_group(values, size) for values in sample.clusters if len(values) >= size]
 
 
-def groups_are_live(sample: Sample, gate: DistributionGate) -> Check | None:
-    """The share of live groups; groups smaller than configured can pass and not fail.
+def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck | None:
+    """The share of informative groups; groups smaller than configured can pass and not fail.
 
     `None` where no task has two rollouts.
     """
@@ -128,21 +130,21 @@ def groups_are_live(sample: Sample, gate: DistributionGate) -> Check | None:
     if size < 2:
         return None
     estimate = share_of_tasks(live_chances(sample, size), sample.confidence)
-    name = f"share of live groups of {size}"
+    name = f"share of informative groups of {size}"
     found = check("DST010", name, estimate, gate.min_live_groups, sample, above=True)
     if size < gate.group_size and found.answer == "fail":
         more = f"groups of {size} are a lower bound: {gate.group_size} rollouts of each task would decide"
-        return Check(found.rule, name, estimate, found.bound, found.above, "inconclusive", more)
+        return MeasuredCheck(found.rule, name, estimate, found.bound, found.above, "inconclusive", more)
     return found
 
 
-def incidents(sample: Sample, gate: DistributionGate) -> list[Check]:
+def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """How often rollouts are cut off, late or broken, infrastructure left out."""
 
-    def blameless(each: Outcome) -> bool:
+    def blameless(each: RolloutOutcome) -> bool:
         return each.error not in ("infrastructure", "provider")
 
-    kinds: Sequence[tuple[str, str, float, Callable[[Outcome], bool]]] = (
+    kinds: Sequence[tuple[str, str, float, Callable[[RolloutOutcome], bool]]] = (
         ("DST011", "share of truncated rollouts", gate.max_truncated, lambda each: each.truncated),
         ("DST012", "share of rollouts out of time", gate.max_timeouts, lambda each: each.error == "timeout"),
         (
@@ -161,13 +163,13 @@ def incidents(sample: Sample, gate: DistributionGate) -> list[Check]:
     return found
 
 
-def _mean(sample: Sample) -> Estimate:
+def _mean(sample: RolloutSample) -> Estimate:
     return clustered_mean(sample.clusters, sample.confidence)
 
 
-def checks_of(sample: Sample, gate: DistributionGate) -> list[Check]:
+def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """Every check of a sample, in the order of their rules; about format alone where nothing has a reward."""
-    found: list[Check] = []
+    found: list[MeasuredCheck] = []
     if sample.clusters:
         found += [mean_is_high_enough(sample, gate), mean_is_low_enough(sample, gate), rewards_vary(sample, gate)]
     found += format_is_met(sample, gate)

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envops.statistics.checks import Check, checks_of, group_size_measured, groups_are_live
+from envops.statistics.checks import MeasuredCheck, checks_of, group_size_measured, groups_are_live
 from envops.statistics.clusters import Variance, clustered_mean, variance_parts
 from envops.statistics.groups import pass_at, predicted_live
 from envops.statistics.intervals import Estimate
 from envops.statistics.shaping import Shaping, shaping
 from envops.statistics.summary import mean
-from envops.statistics.training_advice import Advice, advice
+from envops.statistics.training_advice import TrainingAdvice, advice
 
 if TYPE_CHECKING:
     from envops.repository.registry import DistributionGate
-    from envops.statistics.outcomes import Sample
+    from envops.statistics.outcomes import RolloutSample
 
 PASS_AT = (1, 2, 4, 8, 16, 32, 64)
 
@@ -36,17 +36,17 @@ class Distribution:
     group_size: int
     """Of the groups that could be judged."""
     live: Estimate | None
-    """Share of live groups of that size."""
+    """Share of informative groups of that size."""
     predicted_live: float | None
     """The share that per-task rates predict at the configured size."""
     pass_at: Mapping[int, float]
     """Chance that one of k rollouts earns the maximum."""
     shaping: Shaping | None
-    checks: tuple[Check, ...]
-    advice: tuple[Advice, ...]
+    checks: tuple[MeasuredCheck, ...]
+    advice: tuple[TrainingAdvice, ...]
 
 
-def distribution_of(sample: Sample, gate: DistributionGate) -> Distribution:
+def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distribution:
     """What was measured of one policy."""
     clusters = sample.clusters
     live = groups_are_live(sample, gate) if clusters else None
@@ -69,7 +69,7 @@ def distribution_of(sample: Sample, gate: DistributionGate) -> Distribution:
     )
 
 
-def pass_rates(sample: Sample) -> dict[int, float]:
+def pass_rates(sample: RolloutSample) -> dict[int, float]:
     """pass@k over tasks, for each usual k that every task has rollouts for; success is the declared maximum."""
     declared = sample.range
     counts = [

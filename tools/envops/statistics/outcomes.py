@@ -28,15 +28,15 @@ FIXED_POLICIES = frozenset({*POLICIES, "case"})
 """Scripted policies that say one thing: their rewards are no distribution."""
 CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "prompt_too_long", "context_length"})
 """Stops that mean that a reply, or the conversation, did not fit. Turn limits are the environment's own."""
-Task = int | str
+TaskId = int | str
 """The index of a task, or its fingerprint where results come from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RolloutOutcome:
     """One rollout, as far as statistics need it."""
 
-    task: Task
+    task: TaskId
     reward: float | None
     functions: Mapping[str, FunctionScore]
     error: ErrorClass | None = None
@@ -44,39 +44,39 @@ class Outcome:
 
     @property
     def is_scored(self) -> bool:
-        """v0 gives a failed rollout, and both generations one that ran out of time, a 0 that nobody earned."""
+        """v0 gives a failed rollout, and both generations one that ran out of time, an undeserved 0."""
         return self.error is None and is_reward_number(self.reward)
 
 
-def outcome_of_rollout(rollout: Rollout) -> Outcome:
+def outcome_of_rollout(rollout: Rollout) -> RolloutOutcome:
     """The outcome that a fact tells of."""
     error: ErrorClass | None = "timeout" if rollout.timed_out else None
     if rollout.failure is not None:
         error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
     truncated = rollout.truncated or rollout.stop in CUT_OFF
-    return Outcome(rollout.task, rollout.reward, rollout.functions, error, truncated)
+    return RolloutOutcome(rollout.task, rollout.reward, rollout.functions, error, truncated)
 
 
 @dataclass(frozen=True)
-class Sample:
+class RolloutSample:
     """The rollouts of one policy; those without a reward only lower the coverage."""
 
     policy: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RolloutOutcome, ...]
     range: DeclaredRange
     confidence: float = 0.95
 
     @cached_property
-    def scored(self) -> tuple[Outcome, ...]:
+    def scored(self) -> tuple[RolloutOutcome, ...]:
         return tuple(each for each in self.outcomes if each.is_scored)
 
     @cached_property
-    def by_task(self) -> dict[Task, list[Outcome]]:
+    def by_task(self) -> dict[TaskId, list[RolloutOutcome]]:
         """The scored rollouts of each task that has any."""
         return grouped(self.scored)
 
     @cached_property
-    def shares(self) -> dict[Task, list[float]]:
+    def shares(self) -> dict[TaskId, list[float]]:
         """Rewards as shares of the declared range, task by task; none where the range is empty."""
         if self.range.span <= 0:
             return {}
@@ -118,7 +118,9 @@ class Sample:
         """Whether a scripted policy spoke: that says nothing about difficulty."""
         return is_blend(self.policy) or self.policy.startswith(SCRIPT_PREFIX) or self.policy in FIXED_POLICIES
 
-    def happening(self, what: Callable[[Outcome], bool], among: Callable[[Outcome], bool]) -> list[list[bool]]:
+    def happening(
+        self, what: Callable[[RolloutOutcome], bool], among: Callable[[RolloutOutcome], bool]
+    ) -> list[list[bool]]:
         """Whether something happened to each rollout of a kind, task by task."""
         return [[what(each) for each in group] for group in grouped(filter(among, self.outcomes)).values()]
 
@@ -137,18 +139,20 @@ def _share(range: DeclaredRange, reward: float) -> float:
     return min(most[1], max(most[0], share))
 
 
-def grouped(outcomes: Iterable[Outcome]) -> dict[Task, list[Outcome]]:
+def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutcome]]:
     """Outcomes task by task, in the order in which tasks first come."""
-    found: dict[Task, list[Outcome]] = defaultdict(list)
+    found: dict[TaskId, list[RolloutOutcome]] = defaultdict(list)
     for each in outcomes:
         found[each.task].append(each)
     return dict(found)
 
 
-def samples_of_rollouts(rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float) -> tuple[Sample, ...]:
+def samples_of_rollouts(
+    rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float
+) -> tuple[RolloutSample, ...]:
     """What there is to judge, policy by policy; policies that say one thing are passed over."""
-    by_policy: dict[str, list[Outcome]] = defaultdict(list)
+    by_policy: dict[str, list[RolloutOutcome]] = defaultdict(list)
     for each in rollouts:
         if each.policy not in FIXED_POLICIES:
             by_policy[each.policy].append(outcome_of_rollout(each))
-    return tuple(Sample(policy, tuple(found), range, confidence) for policy, found in by_policy.items())
+    return tuple(RolloutSample(policy, tuple(found), range, confidence) for policy, found in by_policy.items())

@@ -56,7 +56,7 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
 
 
 def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) -> list[str]:
-    """Where a baseline says something else than its rows do.
+    """Where a baseline disagrees with its rows.
 
     Not looked at are the interval and the tasks' shares, which follow from rows and settings
     that may have changed since.

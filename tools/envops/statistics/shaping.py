@@ -1,4 +1,4 @@
-"""Outcome and shaping: which part of a reward says that the task was solved, and which only helps on the way."""
+"""Outcome and shaping: which part of a reward is for solving the task, and which only guides the model."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from envops.statistics.clusters import variance_parts
 from envops.statistics.groups import distinct
 
 if TYPE_CHECKING:
-    from envops.statistics.outcomes import Outcome, Sample
+    from envops.statistics.outcomes import RolloutOutcome, RolloutSample
 
 
 @dataclass(frozen=True)
 class Shaping:
-    """Variance within groups, told apart by what it comes from. Shares of the declared range."""
+    """Variance within groups, by its origin. Shares of the declared range."""
 
     outcome_variance: float
     shaped_variance: float
     live_groups: int
     by_form_alone: int
-    """Live groups whose rollouts differ in shaped parts and not in the outcome."""
+    """Informative groups whose rollouts differ in shaped parts and not in the outcome."""
 
 
-def shaping(sample: Sample) -> Shaping | None:
+def shaping(sample: RolloutSample) -> Shaping | None:
     """Outcome variance apart from shaped variance; `None` where the reward has no shaped part.
 
     The outcome is every function with a positive weight that does not judge form; form
@@ -49,17 +49,17 @@ def shaping(sample: Sample) -> Shaping | None:
     )
 
 
-def is_shaped(sample: Sample, name: str) -> bool:
+def is_shaped(sample: RolloutSample, name: str) -> bool:
     """Whether a weighted function judges form, or is a penalty."""
     return name in sample.range.format_functions or _weighted(sample)[name] < 0
 
 
-def _weighted(sample: Sample) -> dict[str, float]:
+def _weighted(sample: RolloutSample) -> dict[str, float]:
     first = sample.scored[0].functions if sample.scored else {}
     return {name: said.weight for name, said in first.items() if said.kind == "reward" and said.weight}
 
 
-def _part(each: Outcome, sample: Sample, *, shaped: bool) -> float:
+def _part(each: RolloutOutcome, sample: RolloutSample, *, shaped: bool) -> float:
     weighted = [
         said.weight * said.score
         for name, said in each.functions.items()

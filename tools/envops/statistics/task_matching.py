@@ -27,7 +27,7 @@ class Match:
 
     tasks: TwoSides[Task]
     by: str
-    """What they have in common."""
+    """What they were matched by."""
 
     @property
     def prompts_differ(self) -> bool:
@@ -69,10 +69,10 @@ def _content(message: Message) -> str:
     return content if isinstance(content, str) else json.dumps(content, sort_keys=True, default=str)
 
 
-Key = Callable[["Task"], Hashable | None]
+_Key = Callable[["Task"], Hashable | None]
 
 
-def _pairs(base: Sequence[Task], head: Sequence[Task], key: Key) -> list[tuple[Task, Task]]:
+def _pairs(base: Sequence[Task], head: Sequence[Task], key: _Key) -> list[tuple[Task, Task]]:
     """Tasks with equal keys; of several, those at the same place first and the others in order."""
     waiting: dict[Hashable, list[Task]] = defaultdict(list)
     for task in base:
@@ -110,7 +110,7 @@ def _place_and_answer(task: Task) -> Hashable | None:
     return None if task.answer is None else (task.index, _answer(task))
 
 
-_KEYS: tuple[tuple[str, Key], ...] = (
+_KEYS: tuple[tuple[str, _Key], ...] = (
     ("prompt and data", _asked_and_answer),
     ("prompt and answer", _asked_and_answer_alone),
     ("data", _hidden_data),

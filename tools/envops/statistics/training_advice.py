@@ -1,7 +1,7 @@
 """Advice for training, from what was measured: what to set, and why.
 
-Pure arithmetic on per-task rates. It is about the policy that spoke: for a scripted one it
-shows the method and says nothing about a model.
+Pure arithmetic on the per-task rates of one policy. For a scripted policy it shows the method
+and does not apply to a model.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from envops.statistics.checks import group_size_measured
 from envops.statistics.clusters import variance_parts
 from envops.statistics.groups import distinct, predicted_live
 from envops.statistics.intervals import wilson_of
-from envops.statistics.outcomes import Task
+from envops.statistics.outcomes import TaskId
 from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.repository.registry import DistributionGate
-    from envops.statistics.outcomes import Sample
+    from envops.statistics.outcomes import RolloutSample
 
 Topic = Literal["group size", "batch size", "difficulty filter", "curriculum", "tasks"]
 GROUP_SIZES = (8, 16, 32, 64)
 WANTED_LIVE = 0.7
-"""From this share of live groups on, larger groups cost more rollouts than they save."""
+"""From this share of informative groups on, larger groups cost more rollouts than they save."""
 LIVE_GROUPS_PER_STEP = 16
-"""Fewer live groups make a step of few tasks' luck."""
+"""With fewer informative groups, a step depends on the luck of few tasks."""
 WASTE = 0.15
-"""Dead groups above this share are worth a filter."""
+"""Above this share of zero-variance groups, a filter pays off."""
 LEAST_GROUP = 4
-"""Rollouts of a task below which equal rewards say nothing about it."""
+"""With fewer rollouts of a task, equal rewards prove nothing."""
 MOST_NAMED = 20
 EASY, HARD = 0.8, 0.2
 
 
 @dataclass(frozen=True)
-class Advice:
+class TrainingAdvice:
     """One thing to do, with the reason."""
 
     topic: Topic
     do: str
     because: str
-    tasks: tuple[Task, ...] = ()
-    """The tasks that it is about, where it is about some."""
+    tasks: tuple[TaskId, ...] = ()
+    """The tasks that it applies to, if not all."""
 
 
-def advice(sample: Sample, gate: DistributionGate) -> tuple[Advice, ...]:
+def advice(sample: RolloutSample, gate: DistributionGate) -> tuple[TrainingAdvice, ...]:
     """What to set for training on these tasks with this policy, the most useful first.
 
     Nothing where no task has two scored rollouts.
@@ -62,13 +62,13 @@ def advice(sample: Sample, gate: DistributionGate) -> tuple[Advice, ...]:
     return tuple(found)
 
 
-def best_group_size(sample: Sample, gate: DistributionGate) -> tuple[int, float]:
-    """The group size to train with, and the share of groups that then live.
+def best_group_size(sample: RolloutSample, gate: DistributionGate) -> tuple[int, float]:
+    """The group size to train with, and the predicted share of informative groups.
 
-    It is the configured one, or the next usual one at which groups of learnable tasks live
-    often enough. Smaller ones are never advised: their advantages are noisier. Predicted by
-    1 − Σ pᵥᴳ for each task (DAPO, arXiv 2503.14476; see `predicted_live`). Tasks on which
-    nothing ever differs live at no size, so they do not ask for larger groups.
+    It is the configured size, or the next usual one with enough informative groups on learnable
+    tasks. Smaller ones are never advised: their advantages are noisier. Predicted by
+    1 − Σ pᵥᴳ for each task (DAPO, arXiv 2503.14476; see `predicted_live`). Tasks with
+    equal rewards in all rollouts are not informative at any size, so they do not need larger groups.
     """
     learnable = [values for values in sample.clusters if len(distinct(values)) > 1]
     everything = len(sample.clusters)
@@ -81,38 +81,40 @@ def best_group_size(sample: Sample, gate: DistributionGate) -> tuple[int, float]
     return size, live * len(learnable) / everything
 
 
-def _group_size(sample: Sample, gate: DistributionGate, size: int, live: float) -> Advice:
+def _group_size(sample: RolloutSample, gate: DistributionGate, size: int, live: float) -> TrainingAdvice:
     now = mean([predicted_live(values, gate.group_size) for values in sample.clusters])
     if live == 0:
-        return Advice("group size", "no group size helps", "no task has two rollouts with different rewards")
+        return TrainingAdvice("group size", "no group size helps", "no task has two rollouts with different rewards")
     verb = "keep" if size == gate.group_size else "set"
-    because = f"at {size}, {live:.0%} of groups are live by the measured rates"
+    because = f"at {size}, {live:.0%} of groups are informative at the measured rates"
     if size != gate.group_size:
         because += f"; at {gate.group_size} it is {now:.0%}"
-    return Advice("group size", f"{verb} group_size = {size}", because)
+    return TrainingAdvice("group size", f"{verb} group_size = {size}", because)
 
 
-def _batch_size(size: int, live: float) -> Advice:
+def _batch_size(size: int, live: float) -> TrainingAdvice:
     if live == 0:
-        return Advice("batch size", "none: there is nothing to learn from", "every group would be dead")
+        return TrainingAdvice(
+            "batch size", "none: there is nothing to learn from", "every group would have zero variance"
+        )
     groups = ceil(LIVE_GROUPS_PER_STEP / live)
-    return Advice(
+    return TrainingAdvice(
         "batch size",
         f"set batch_size = {groups * size} or more, a multiple of {size}",
-        f"{groups} groups of {size} have about {LIVE_GROUPS_PER_STEP} live ones: no step hangs on few tasks",
+        f"{groups} groups of {size} have about {LIVE_GROUPS_PER_STEP} informative ones: no step depends on few tasks",
     )
 
 
-def _filter(live: float) -> Iterator[Advice]:
+def _filter(live: float) -> Iterator[TrainingAdvice]:
     if 0 < live < 1 - WASTE:
-        yield Advice(
+        yield TrainingAdvice(
             "difficulty filter",
-            f"drop groups without variance and refill: sample {1 / live:.2g} times as many groups as a step needs",
-            f"{1 - live:.0%} of groups are dead and shrink the batch in silence; DAPO samples so (arXiv 2503.14476)",
+            f"drop zero-variance groups and refill: sample {1 / live:.2g} times as many groups as a step needs",
+            f"{1 - live:.0%} of groups have zero variance and shrink the batch; DAPO does this (arXiv 2503.14476)",
         )
 
 
-def _curriculum(sample: Sample) -> Iterator[Advice]:
+def _curriculum(sample: RolloutSample) -> Iterator[TrainingAdvice]:
     parts = variance_parts(sample.clusters)
     means = {task: mean(values) for task, values in sample.shares.items()}
     total = parts.within + parts.between
@@ -120,43 +122,43 @@ def _curriculum(sample: Sample) -> Iterator[Advice]:
     hard = [task for task, value in means.items() if value <= HARD]
     if mean(list(means.values())) < HARD and len(hard) < len(means):
         rest = sorted((task for task in means if task not in hard), key=lambda task: -means[task])
-        yield Advice(
+        yield TrainingAdvice(
             "curriculum",
             f"begin with the {len(rest)} tasks that earn more than {HARD:g}, then add the rest",
-            f"{len(hard)} of {len(means)} tasks earn {HARD:g} or less: most early groups would be dead",
+            f"{len(hard)} of {len(means)} tasks earn {HARD:g} or less: most early groups would have zero variance",
             tuple(rest[:MOST_NAMED]),
         )
     elif easy and hard and total > 0 and parts.between / total > 0.3:
-        yield Advice(
+        yield TrainingAdvice(
             "curriculum",
-            "weigh tasks by difficulty: middle ones first, the hard ones more as the reward rises",
+            "weight tasks by difficulty: medium ones first, hard ones more as the reward rises",
             f"{parts.between / total:.0%} of the variance is between tasks; {len(easy)} of {len(means)} earn {EASY:g} "
             f"or more, {len(hard)} earn {HARD:g} or less",
         )
 
 
-def _tasks(sample: Sample) -> Iterator[Advice]:
-    """Tasks on which nothing differs. What is said of them is said with its uncertainty."""
-    never: list[Task] = []
-    always: list[Task] = []
-    stuck: list[Task] = []
+def _tasks(sample: RolloutSample) -> Iterator[TrainingAdvice]:
+    """Tasks with equal rewards in all rollouts, with the uncertainty of that."""
+    never: list[TaskId] = []
+    always: list[TaskId] = []
+    stuck: list[TaskId] = []
     for task, values in sample.shares.items():
         if len(values) < LEAST_GROUP or len(distinct(values)) > 1:
             continue
         (never if values[0] <= 1e-6 else always if values[0] >= 1 - 1e-6 else stuck).append(task)
     least = min((len(values) for values in sample.clusters if len(values) >= LEAST_GROUP), default=LEAST_GROUP)
     unseen = wilson_of(0, least, sample.confidence).high
-    doubt = f"{least} rollouts leave room for a rate of {unseen:.0%}; play them more often before you drop them"
+    doubt = f"{least} rollouts do not exclude a rate of {unseen:.0%}; run more rollouts before you drop them"
     if never:
-        yield _about("rewrite or drop", never, f"nothing earned in any rollout: broken or too hard; {doubt}")
+        yield _about("rewrite or drop", never, f"zero reward in every rollout: broken or too hard; {doubt}")
     if always:
         yield _about("drop", always, f"the maximum in every rollout teaches nothing; {doubt}")
     if stuck:
-        yield _about("look at", stuck, "the same part of the reward in every rollout: the rest may be out of reach")
+        yield _about("inspect", stuck, "the same partial reward in every rollout: the rest may be unreachable")
 
 
-def _about(do: str, tasks: list[Task], because: str) -> Advice:
+def _about(do: str, tasks: list[TaskId], because: str) -> TrainingAdvice:
     tasks = sorted(tasks, key=lambda task: (0, task, "") if isinstance(task, int) else (1, 0, task))
     named = ", ".join(map(str, tasks[:MOST_NAMED])) + (" …" if len(tasks) > MOST_NAMED else "")
     noun = "task" if len(tasks) == 1 else "tasks"
-    return Advice("tasks", f"{do} {noun} {named}", because, tuple(tasks))
+    return TrainingAdvice("tasks", f"{do} {noun} {named}", because, tuple(tasks))

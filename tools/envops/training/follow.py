@@ -189,13 +189,13 @@ def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float
 
 def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
     """The curve that a finding speaks of: that of its metric, else the reward's where it names steps."""
-    metric = finding.evidence.get("metric")
+    metric = finding.evidence.details.get("metric")
     named = next((shown for ours, shown, _ in CURVES if ours in series and series[ours].metric == metric), "")
-    return named or ("reward" if finding.evidence.get("steps") and "reward" in series else "")
+    return named or ("reward" if finding.evidence.details.get("steps") and "reward" in series else "")
 
 
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
-    evidence = dict(finding.evidence)
+    evidence = dict(finding.evidence.details)
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")

@@ -7,17 +7,16 @@ observation is complete and its facts are kept.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from envops.facts.observed import Rollout, adapter, as_json
 from envops.repository.workspace import Workspace
+from envops.system.file_lock import AlreadyLocked, locked
 
 PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
 """Failures that another try may not have: such rollouts are made again, and never kept as they are."""
@@ -40,21 +39,16 @@ class Journal:
     def held(self) -> Iterator[bool]:
         """Whether this process alone continues the journal while the block runs; also where it cannot be locked."""
         path = self._path.with_suffix(".lock")
-        descriptor = -1
-        alone = True
-        try:
-            with suppress(OSError):
+        with ExitStack() as stack:
+            alone = True
+            try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            if descriptor >= 0:
-                try:
-                    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError as error:
-                    alone = error.errno not in (errno.EACCES, errno.EAGAIN)
+                stack.enter_context(locked(path, wait=False))
+            except AlreadyLocked:
+                alone = False
+            except OSError:  # a read-only folder, or a file system without locks
+                pass
             yield alone
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
 
     def kept(self, policy: str, tasks: int, rollouts: int, *, whole_groups: bool) -> list[Rollout]:
         """What earlier runs made of an evaluation; of groups that are compared, only the whole ones."""

@@ -11,7 +11,7 @@ from typing import Any
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
 from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Message, Task
 from envops.facts.reward_numbers import number
-from envops.reports.page import Column, Page
+from envops.reports.page import Page, TableColumn
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
@@ -134,7 +134,10 @@ def render_text(package: Package, replied: Replied, *, width: int, colour: bool)
         by = "envops finds" if one.by == "envops" else one.by
         page.quote(by, f"raised {one.error}" if one.error else _shown(one.value), indent=2)
     page.blank()
-    columns = [Column("function", shrinking=True), *(Column(name, right=True) for name in ("score", "weight", "adds"))]
+    columns = [
+        TableColumn("function", shrinking=True),
+        *(TableColumn(name, right=True) for name in ("score", "weight", "adds")),
+    ]
     page.table(columns, _rows(replied))
     page.blank()
     for failure in replied.failures:

@@ -88,7 +88,7 @@ def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Ev
         (oldest_python(package.requires_python) for package in packages),
         key=lambda text: tuple(map(int, text.split("."))),
     )
-    path.write_text(resolved_lock(requires, f">={oldest}", stop))
+    write_whole(path, resolved_lock(requires, f">={oldest}", stop))
 
 
 def _compile(

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from envops.facts.observed import Facts, Failure, adapter
-from envops.reports.progress import Progress
-from envops.reports.spill_list import KeptResults
+from envops.reports.progress import RunProgress
+from envops.reports.spill_list import SpilledResults
 from envops.repository.lock import LOCK_FILE
 from envops.repository.workspace import Workspace
 from envops.rules.result import EnvironmentResult, broken_result
@@ -43,16 +43,16 @@ class ValidationRun:
     """Everything that is the same for all environments of one run."""
 
     request: ValidationRequest
-    progress: Progress
+    progress: RunProgress
     stop: threading.Event
     templates: LockTemplates
 
 
 def run_all(
-    request: ValidationRequest, names: Sequence[str], workers: int, progress: Progress, stop: threading.Event
-) -> tuple[KeptResults, bool]:
+    request: ValidationRequest, names: Sequence[str], workers: int, progress: RunProgress, stop: threading.Event
+) -> tuple[SpilledResults, bool]:
     """Results in the order of the names, and whether the run was cut short."""
-    results = KeptResults(request.workspace.base)
+    results = SpilledResults(request.workspace.base)
     interrupted = False
     gc.freeze()  # declarations stay: looking through those of 300 for garbage took 10 of 43 ms of judging each
     with terminated_like_interrupted():
@@ -76,9 +76,9 @@ def _observe_all(
     request: ValidationRequest,
     names: Sequence[str],
     workers: int,
-    progress: Progress,
+    progress: RunProgress,
     stop: threading.Event,
-    results: KeptResults,
+    results: SpilledResults,
 ) -> None:
     """Observe them and add their results; on Ctrl-C those that are there by then."""
     if not names:
@@ -149,7 +149,7 @@ def _spared(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def _file(future: Future[EnvironmentResult | None], results: KeptResults) -> None:
+def _file(future: Future[EnvironmentResult | None], results: SpilledResults) -> None:
     result = future.result()
     if result is not None:
         results.append(result)

@@ -27,7 +27,7 @@ def nop(_reference: ReferenceReply) -> Iterator[str]:
     yield ""
 
 
-@policy("echo", reply="the prompt said back", bound="below reference", needs_reference=False, is_repeated=True)
+@policy("echo", reply="the repeated prompt", bound="below reference", needs_reference=False, is_repeated=True)
 def echo(reference: ReferenceReply) -> Iterator[str]:
     """The prompt."""
     yield reference.asked

@@ -19,7 +19,7 @@ def padded(reference: ReferenceReply) -> Iterator[str]:
         yield f"{reference.reply}\n"
 
 
-@policy("equivalent", reply="the same answer, by what is declared,", tasks=SOME, bound="reference", is_right=True)
+@policy("equivalent", reply="an answer that is equivalent by declaration", tasks=SOME, bound="reference", is_right=True)
 def equivalent(reference: ReferenceReply) -> Iterator[str]:
     """The right answer, changed in what `[tool.envops.answer]` declares not to matter: case, order, tolerance."""
     answer = reference.payload.answer

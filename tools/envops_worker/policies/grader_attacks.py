@@ -9,7 +9,7 @@ from envops_worker.policies.policy import SOME, ReferenceReply, policy
 
 @policy(
     "override",
-    reply="text that talks to the grader",
+    reply="text that instructs the grader",
     bound="below reference",
     needs_reference=False,
     attacks_judges=True,

@@ -84,7 +84,7 @@ def _pyproject(text: str, new: str, module: str, original: Original) -> str:
     lines += [f"dependencies = [{', '.join(repr(one) for one in wanted)}]".replace("'", '"'), ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
-    for table in ("tool.verifiers.eval", "tool.envops.answer", "tool.envops.reward"):
+    for table in ("tool.envops.answer", "tool.envops.reward"):  # vf-eval, which reads tool.verifiers.eval, is of 0.3
         found = re.search(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n?)*", text, re.MULTILINE)
         lines += [found[0].rstrip("\n"), ""] if found is not None else []
     return "\n".join(lines)

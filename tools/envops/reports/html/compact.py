@@ -1,7 +1,7 @@
-"""From the data of validate.json to what the page holds: the same numbers, fewer words, no text that acts.
+"""From the data of validate.json to that of the page: the same numbers, fewer words, escaped text.
 
-Nothing is computed here that validate.json does not say. Lists that nobody reads to their end are cut, which the page
-says; texts are shortened with their length said.
+Nothing is computed here that is not in validate.json. Long lists are cut, with a note on the page, and long texts are
+shortened, with their length.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import FunctionScore
 from envops.reports.evidence import shown_evidence
 from envops.reports.reading import finding_of
-from envops.rules.result import standing
+from envops.rules.evidence import Evidence, of_functions, reply_text
+from envops.rules.result import finding_kind
+from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
@@ -89,12 +92,12 @@ def _harmless_key(key: str, longest: int) -> str:
 
 def _finding(folder: str, data: dict[str, Any]) -> Data:
     finding = finding_of(folder, data)
-    functions = _functions(finding.evidence.get("functions"))
+    functions = _functions(finding.evidence)
     shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
     return {
         "rule": finding.rule,
         "gate": finding.gate,
-        "kind": standing(finding),
+        "kind": finding_kind(finding),
         "message": finding.message,
         "at": "" if data["file"] is None else _place(data["file"], data["line"]),
         "fix": finding.fix,
@@ -108,13 +111,15 @@ def _place(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
 
 
-def _functions(functions: Any) -> list[list[Any]]:
-    """What each function said, where the evidence tells it with weights."""
-    if not isinstance(functions, dict) or not all(
-        isinstance(said, dict) and "score" in said for said in functions.values()
-    ):
+def _functions(evidence: Evidence) -> list[list[Any]]:
+    """Each function's score, where the evidence has the weights, too."""
+    scores = (evidence.earned and evidence.earned.functions) or {}
+    if not all(isinstance(score, FunctionScore) for score in scores.values()):
         return []
-    return [[name, said["score"], said.get("weight"), said.get("kind")] for name, said in functions.items()]
+    return [
+        [name, plain_data(given["score"]), given["weight"], given["kind"]]
+        for name, given in of_functions(scores).items()
+    ]
 
 
 def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> Data:
@@ -192,8 +197,6 @@ def _mutant(mutant: Mapping[str, Any]) -> Data:
 
 
 def _said(completion: Sequence[Mapping[str, Any]]) -> str:
-    from envops.rules.evidence import reply_text
-
     return reply_text([dict(message) for message in completion])
 
 

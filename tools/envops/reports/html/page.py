@@ -13,11 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
 from envops.reports.json_report import head_data
-from envops.reports.mutation import score_text
 from envops.reports.reading import finding_of, result_of
-from envops.reports.summary import headline, next_commands
+from envops.reports.summary import headline, next_commands, score_text
 from envops.rules.engine import GATES
-from envops.rules.result import DECIDING, STANDINGS, standing
+from envops.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envops.text.plain_data import plain_data, seconds_text
 from envops.text.visible_text import on_one_line, shortened, visible
 
@@ -102,8 +101,8 @@ class _Rows:
 def overview_row(environment: Mapping[str, Any]) -> Data:
     """One line of the overview, with what the search looks through."""
     findings = [finding_of(environment["folder"], one) for one in environment["findings"]]
-    kinds = Counter(standing(finding) for finding in findings)
-    rules = dict.fromkeys(finding.rule for finding in findings if standing(finding) in DECIDING)
+    kinds = Counter(finding_kind(finding) for finding in findings)
+    rules = dict.fromkeys(finding.rule for finding in findings if finding_kind(finding) in DECIDING)
     mutation = environment.get("mutation") or {}
     searched = [environment["name"], environment["folder"], environment["digest"], environment["generation"] or ""]
     searched += [f"{finding.rule} {finding.message}" for finding in findings]
@@ -118,7 +117,7 @@ def overview_row(environment: Mapping[str, Any]) -> Data:
         "time": "cached" if environment["cached"] else seconds_text(_seconds(environment["seconds"])),
         "seconds": _seconds(environment["seconds"]),
         "cached": environment["cached"],
-        "kinds": [(kind, kinds[kind]) for kind in STANDINGS if kinds[kind]],
+        "kinds": [(kind, kinds[kind]) for kind in FINDING_KINDS if kinds[kind]],
         "rules": list(rules),
         "mutation": score_text(mutation.get("score_range")),
         "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],

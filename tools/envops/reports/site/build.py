@@ -12,10 +12,10 @@ from envops.reports.html.compact import Beside, page_environment
 from envops.reports.html.embedding import embedded
 from envops.reports.html.page import LIBRARIES, VIEWS, joined, render_page, templates
 from envops.reports.html.size_budget import page_run
-from envops.reports.mutation import score_text
 from envops.reports.run_report import run_file
 from envops.reports.site.badge import COLOURS, OTHER, badge
 from envops.reports.site.readme import readme_html
+from envops.reports.summary import score_text
 from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from envops.reports.run_report import RunReport
-    from envops.reports.site.catalogue import Catalogue, Listing
+    from envops.reports.site.catalogue import Catalogue, ListedEnvironment
 
 STYLES = ("base.css", "report.css", "details.css")
 LONGEST = 20_000
@@ -80,7 +80,7 @@ def run_page(run: RunReport) -> str:
     return run_file(run.name).removesuffix(".json")
 
 
-def _environment(listing: Listing, diff: dict[str, Any] | None) -> str:
+def _environment(listing: ListedEnvironment, diff: dict[str, Any] | None) -> str:
     data = None if listing.proven is None else embedded(page_environment(listing.proven, Beside(diff), LONGEST))
     readme = readme_html(listing.readme)
     return _page("environment.html.j2", "../../", one=listing, readme=readme, data=data, badges=_badges(listing))
@@ -90,7 +90,7 @@ def _run(run: RunReport) -> str:
     return _page("run.html.j2", "../../", run=run, data=embedded(page_run(run)))
 
 
-def _card(listing: Listing) -> dict[str, Any]:
+def _card(listing: ListedEnvironment) -> dict[str, Any]:
     words = [listing.name, listing.description, *listing.tags, listing.generation or ""]
     distributions = (listing.proven or {}).get("distributions", [])
     return {
@@ -100,7 +100,7 @@ def _card(listing: Listing) -> dict[str, Any]:
     }
 
 
-def _badges(listing: Listing) -> list[str]:
+def _badges(listing: ListedEnvironment) -> list[str]:
     verdict = listing.verdict
     said = verdict or ("not proven at this digest" if listing.stale else "not validated")
     shown = [badge("envops", said, COLOURS.get(verdict or "", OTHER)), badge("version", listing.version)]

@@ -18,7 +18,7 @@ HUB = "https://app.primeintellect.ai/dashboard/environments"
 
 
 @dataclass(frozen=True)
-class Listing:
+class ListedEnvironment:
     """One environment of this repository."""
 
     name: str
@@ -61,7 +61,7 @@ class Catalogue:
     """Everything that the site is made of."""
 
     owner: str
-    listings: tuple[Listing, ...]
+    listings: tuple[ListedEnvironment, ...]
     external: tuple[ExternalEntry, ...] = ()
     runs: tuple[RunReport, ...] = ()
     declared_runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -76,12 +76,12 @@ def listing_of(
     report: Mapping[str, Any] | None,
     runs: Mapping[str, Mapping[str, Any]],
     released: Mapping[str, Any] | None = None,
-) -> Listing:
+) -> ListedEnvironment:
     """The listing of one environment; `released` is the data of release.json."""
     environments = report["environments"] if report else []
     proven = next((one for one in environments if one["name"] == entry.name), None)
     used = [name for name, run in runs.items() if any(one.get("id") == entry.name for one in run["environments"])]
-    return Listing(
+    return ListedEnvironment(
         name=entry.name,
         version=package.version,
         description=package.description,

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 GOOD_START = (0.15, 0.35)
 ACCEPTABLE_START = (0.05, 0.45)
 MOST_BY_FORM = 0.5
-"""Above this share of the live groups, form is what is learnt."""
+"""Above this share of the informative groups, the model learns form."""
 
 
 @rule("DST010", gate="distribution")
-def groups_are_dead(subject: Subject) -> Iterator[Found]:
-    """Too many groups are dead.
+def groups_have_zero_variance(subject: Subject) -> Iterator[Found]:
+    """Too many groups have zero variance.
 
-    What: The share of groups of `gates.distribution.group_size` rollouts whose rewards are not all equal is
-        above `gates.distribution.min_live_groups`, and so is its whole Wilson interval. From more rollouts of a
-        task it is the mean over all groups that could be drawn from them; from fewer it is a lower bound, which
-        can pass and not fail.
-    Why: Advantages of a group with equal rewards are all 0: it costs rollouts and teaches nothing (DAPO,
-        arXiv 2503.14476).
+    What: The share of informative groups (groups of `gates.distribution.group_size` rollouts whose rewards are not
+        all equal) and its whole Wilson interval are above `gates.distribution.min_live_groups`. With more rollouts of
+        a task it is the mean over all groups that could be drawn from them. With fewer it is a lower bound, which can
+        pass and not fail.
+    Why: Advantages of a zero-variance group are all 0: it costs rollouts and teaches nothing (DAPO, arXiv
+        2503.14476).
     Fix: Filter tasks that are always or never solved, give partial credit, or enlarge the group.
     """
     yield from undecided(subject, "DST010")
@@ -35,12 +35,12 @@ def groups_are_dead(subject: Subject) -> Iterator[Found]:
 
 @rule("DST014", gate="distribution", severity="warning")
 def groups_differ_in_form_alone(subject: Subject) -> Iterator[Found]:
-    """Most groups differ in form and penalties alone.
+    """Most groups differ in form and penalties only.
 
-    What: In at least half of the live groups the outcome differs too, and not only what form functions and
-        penalties give. Fires when the whole Wilson interval says otherwise.
-    Why: A trainer scales small differences up: where the outcome is equal, form becomes the goal.
-    Fix: Pay form less often (as a gate for the outcome, say), or offer tasks on which outcomes differ.
+    What: In at least half of the informative groups the outcome differs, and not only what form functions and
+        penalties add. Reported if the whole Wilson interval contradicts this.
+    Why: A trainer scales small differences up. If the outcome is equal, form becomes the goal.
+    Fix: Reward form less often, for example only together with the outcome, or offer tasks on which outcomes differ.
     """
     for sample, measured in zip(subject.samples, subject.distributions, strict=True):
         found = measured.shaping
@@ -49,21 +49,21 @@ def groups_differ_in_form_alone(subject: Subject) -> Iterator[Found]:
         share = wilson_of(found.by_form_alone, found.live_groups, sample.confidence)
         if share.low > MOST_BY_FORM:
             yield Found(
-                f"{found.by_form_alone} of {found.live_groups} live groups of {sample.policy} differ in form and "
-                f"penalties alone: variance within groups {found.shaped_variance:.4f} from these, "
+                f"{found.by_form_alone} of {found.live_groups} informative groups of {sample.policy} differ in form "
+                f"and penalties only: variance within groups {found.shaped_variance:.4f} from these, "
                 f"{found.outcome_variance:.4f} from the outcome",
-                of_sample(sample) | {"interval": f"{share.low:.3f} to {share.high:.3f}"},
+                of_sample(sample, interval=f"{share.low:.3f} to {share.high:.3f}"),
             )
 
 
 @rule("DST015", gate="distribution", severity="advice")
-def start_is_outside_of_the_good_band(subject: Subject) -> Iterator[Found]:
-    """The model starts outside of the band that trains well.
+def start_is_outside_the_good_range(subject: Subject) -> Iterator[Found]:
+    """The model's mean reward is outside the range that trains well.
 
-    What: The mean reward of a model, as a share of the declared range, lies between 0.15 and 0.35; from 0.05
-        to 0.45 is acceptable. Scripted policies are passed over: they say nothing about difficulty.
-    Why: From lower there is little to reinforce, from higher little to gain (Prime's lab cookbook).
-    Fix: Choose easier or harder tasks for this model, or another model; docs/distribution.md has what else helps.
+    What: The mean reward of a model, as a share of the declared range, is between 0.15 and 0.35. From 0.05 to 0.45 is
+        acceptable. Scripted policies are skipped: they do not measure difficulty.
+    Why: Below this range there is little to reinforce, above it little to gain (Prime's lab cookbook).
+    Fix: Choose easier or harder tasks for this model, or another model. docs/distribution.md has more options.
     """
     for sample in subject.samples:
         if sample.is_scripted or not sample.clusters:
@@ -77,6 +77,6 @@ def start_is_outside_of_the_good_band(subject: Subject) -> Iterator[Found]:
             f"{sample.policy} starts at {interval_text(estimate, sample)}: "
             + ("acceptable" if acceptable else "too low" if estimate.value < GOOD_START[0] else "too high")
             + ", good is 0.15 to 0.35"
-            + (", which the interval does not rule out" if reached else ""),
-            of_sample(sample) | {"expected": "0.15 to 0.35"},
+            + (", which the interval includes" if reached else ""),
+            of_sample(sample, "0.15 to 0.35"),
         )

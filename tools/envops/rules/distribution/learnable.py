@@ -1,25 +1,26 @@
-"""Rules of the distribution gate: can one learn from these rewards?
+"""Rules of the distribution gate: can a model learn from these rewards?
 
-Judged are rollouts of policies whose replies vary as a model's do: `blend`, or models whose
-results were handed in; each on its own. Rewards count as a share of the declared range, and
-every check stands on an interval: see `envops.statistics.checks` and docs/distribution.md.
+The gate uses rollouts of policies whose replies vary as a model's do: `blend`, or models whose results were given. Each
+policy is judged separately. Rewards are shares of the declared range, and every check uses an interval: see
+`envops.statistics.checks` and docs/distribution.md.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, of_failure
+from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
-from envops.statistics.checks import MIN_COVERAGE, Check
+from envops.statistics.checks import MIN_COVERAGE, MeasuredCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.repository.registry import DistributionGate
     from envops.statistics.intervals import Estimate
-    from envops.statistics.outcomes import Sample
+    from envops.statistics.outcomes import RolloutSample
 
 
 def undecided(subject: Subject, rule: str) -> Iterator[Found]:
@@ -30,72 +31,65 @@ def undecided(subject: Subject, rule: str) -> Iterator[Found]:
                 yield _found(check, sample, subject.entry.gates.distribution)
 
 
-def _found(check: Check, sample: Sample, gate: DistributionGate) -> Found:
+def _found(check: MeasuredCheck, sample: RolloutSample, gate: DistributionGate) -> Found:
     thin = sample.count < gate.min_rollouts or sample.coverage < MIN_COVERAGE
     inconclusive = check.answer == "inconclusive" or thin
     message = (
-        f"{check.name} of {sample.policy} is {interval_text(check.estimate, sample)}, needed is {check.needed} "
+        f"{check.name} of {sample.policy} is {interval_text(check.estimate, sample)}, required is {check.needed} "
         f"({sample.count} rollouts of {len(sample.by_task)} tasks)"
     )
     if inconclusive:
-        message += f"; {check.more or 'too few rollouts have a reward to call it a failure'}"
+        message += f"; {check.more or 'too few rollouts have a reward to fail the gate'}"
     return Found(message, of_check(check, sample), inconclusive=inconclusive)
 
 
-def interval_text(estimate: Estimate, sample: Sample) -> str:
+def interval_text(estimate: Estimate, sample: RolloutSample) -> str:
     """A number with its interval."""
     return f"{estimate.value:.3f} ({sample.confidence:.0%} interval {estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def of_check(check: Check, sample: Sample) -> dict[str, Any]:
+def of_check(check: MeasuredCheck, sample: RolloutSample) -> Evidence:
     """The evidence of a check: what was measured on what."""
-    measured = {
-        "measured": check.estimate.value,
-        "interval": f"{check.estimate.low:.4g} to {check.estimate.high:.4g}",
-        "expected": check.needed,
-        "answer": check.answer,
-    }
-    return of_sample(sample) | measured | ({"more": check.more} if check.more else {})
+    interval = f"{check.estimate.low:.4g} to {check.estimate.high:.4g}"
+    seen = of_sample(sample, check.needed, measured=check.estimate.value, interval=interval)
+    return replace(seen, answer=check.answer, needed=check.more)
 
 
-def of_sample(sample: Sample) -> dict[str, Any]:
-    """The evidence of a sample: how many rollouts, and what they earned."""
-    return {
-        "policy": sample.policy,
-        "count": len(sample.scored),
-        "of": sample.attempted,
-        "tasks": len(sample.by_task),
-        "coverage": sample.coverage,
-        "rewards": sample.rewards(),
-    }
+def of_sample(sample: RolloutSample, expected: Any = None, **details: Any) -> Evidence:
+    """The evidence of a sample: how many rollouts, what they earned, and what else the rule gives."""
+    about = {"policy": sample.policy, "tasks": len(sample.by_task), "coverage": sample.coverage}
+    return Evidence(
+        count=len(sample.scored),
+        of=sample.attempted,
+        expected=expected,
+        details=about | {"rewards": sample.rewards()} | details,
+    )
 
 
 @rule("DST001", gate="distribution")
 def too_few_rollouts(subject: Subject) -> Iterator[Found]:
-    """There are too few rollouts to say anything.
+    """There are too few rollouts.
 
-    What: At least `gates.distribution.min_rollouts` rollouts have a reward. Fewer are inconclusive, never a
-        failure.
+    What: At least `gates.distribution.min_rollouts` rollouts have a reward. Fewer are inconclusive, never a failure.
     Why: A mean over a handful of rollouts is luck.
-    Fix: Raise `gates.distribution.tasks` or `gates.distribution.group_size` in registry.yaml, or hand in more
-        results.
+    Fix: Raise `gates.distribution.tasks` or `gates.distribution.group_size` in registry.yaml, or add more results.
     """
     gate = subject.entry.gates.distribution
     if "distribution" not in subject.facts.completed:
         return
     if not subject.samples:
         yield Found(
-            f"there are no rollouts of a policy that varies, needed are {gate.min_rollouts}",
-            {"count": 0, "expected": gate.min_rollouts},
+            f"there are no rollouts of a policy whose replies vary, required are {gate.min_rollouts}",
+            Evidence(count=0, expected=gate.min_rollouts),
             inconclusive=True,
         )
     for sample in subject.samples:
         if sample.count < gate.min_rollouts:
             empty = "; the declared range is empty" if subject.range.span <= 0 else ""
             yield Found(
-                f"{sample.count} rollouts of {sample.policy} have a reward, needed are {gate.min_rollouts}{empty}; "
-                f"{gate.min_rollouts - sample.count} more would do",
-                of_sample(sample) | {"expected": gate.min_rollouts},
+                f"{sample.count} rollouts of {sample.policy} have a reward, required are {gate.min_rollouts}{empty}; "
+                f"{gate.min_rollouts - sample.count} more are needed",
+                of_sample(sample, gate.min_rollouts),
                 inconclusive=True,
             )
 
@@ -104,9 +98,9 @@ def too_few_rollouts(subject: Subject) -> Iterator[Found]:
 def mean_is_too_low(subject: Subject) -> Iterator[Found]:
     """The mean reward is too low to learn from.
 
-    What: The mean reward, as a share of the declared range, is above `gates.distribution.min_mean`, and so is
-        its whole interval, clustered by task.
-    Why: Where nearly nothing is rewarded, groups have no variance and training has no signal.
+    What: The mean reward, as a share of the declared range, and its whole interval, clustered by task, are above
+        `gates.distribution.min_mean`.
+    Why: If almost nothing is rewarded, groups have no variance and training has no signal.
     Fix: Offer easier tasks or partial credit, or train a stronger model.
     """
     yield from undecided(subject, "DST002")
@@ -116,11 +110,10 @@ def mean_is_too_low(subject: Subject) -> Iterator[Found]:
 def mean_is_too_high(subject: Subject) -> Iterator[Found]:
     """The mean reward is too high to learn from.
 
-    What: The mean reward, as a share of the declared range, is below `gates.distribution.max_mean`, and so is
-        its whole interval, clustered by task.
-    Why: Where nearly everything is rewarded there is nothing left to learn, or the reward pays for too
-        little.
-    Fix: Offer harder tasks, or look for what the reward pays by mistake.
+    What: The mean reward, as a share of the declared range, and its whole interval, clustered by task, are below
+        `gates.distribution.max_mean`.
+    Why: If almost everything is rewarded, there is nothing left to learn, or the reward is too easy to earn.
+    Fix: Offer harder tasks, or look for replies that are rewarded by mistake.
     """
     yield from undecided(subject, "DST003")
 
@@ -129,22 +122,22 @@ def mean_is_too_high(subject: Subject) -> Iterator[Found]:
 def rewards_hardly_vary(subject: Subject) -> Iterator[Found]:
     """Rewards hardly vary.
 
-    What: The standard deviation of rewards, as a share of the declared range, is above
-        `gates.distribution.min_std`, and so is its whole interval.
-    Why: Advantages are differences of rewards: without any there is no gradient.
-    Fix: Check that the reward reads the reply, and that tasks differ in difficulty.
+    What: The standard deviation of rewards, as a share of the declared range, and its whole interval are above
+        `gates.distribution.min_std`.
+    Why: Advantages are differences of rewards. Without differences there is no gradient.
+    Fix: MeasuredCheck that the reward reads the reply, and that tasks differ in difficulty.
     """
     yield from undecided(subject, "DST004")
 
 
 @rule("DST005", gate="distribution")
 def format_is_rarely_met(subject: Subject) -> Iterator[Found]:
-    """The format is rarely met.
+    """Replies rarely have the right format.
 
-    What: The mean score of each format function, where there is one, is above
-        `gates.distribution.min_format`, and so is its whole interval, clustered by task.
-    Why: A model that rarely answers in the right form is rarely rewarded for a right answer.
-    Fix: Show the format in the prompt with an example, or accept more forms.
+    What: The mean score of each format function, if there is one, and its whole interval, clustered by task, are
+        above `gates.distribution.min_format`.
+    Why: A model that rarely uses the right format is rarely rewarded for a right answer.
+    Fix: Show the format in the prompt with an example, or accept more formats.
     """
     yield from undecided(subject, "DST005")
 
@@ -153,10 +146,10 @@ def format_is_rarely_met(subject: Subject) -> Iterator[Found]:
 def coverage_is_low(subject: Subject) -> Iterator[Found]:
     """Too many rollouts have no reward.
 
-    What: At least 90 % of the rollouts have a reward. Fewer are inconclusive: a missing reward is not zero.
-        Rollouts lost to the provider or the infrastructure are counted apart from those that the environment lost.
-    Why: What is missing is rarely missing by chance; long and hard rollouts time out first.
-    Fix: Mend what the smoke gate says of failed and late rollouts, then run again.
+    What: At least 90 % of the rollouts have a reward. Fewer are inconclusive: a missing reward is not zero. Rollouts
+        lost to the provider or the infrastructure are counted separately.
+    Why: Rollouts are rarely lost at random: long and hard ones time out first.
+    Fix: Fix the failed and late rollouts that the smoke gate reports, then run again.
     """
     for sample in subject.samples:
         if sample.coverage < MIN_COVERAGE:
@@ -166,19 +159,21 @@ def coverage_is_low(subject: Subject) -> Iterator[Found]:
                 f"{len(sample.scored)} of {sample.attempted} rollouts of {sample.policy} have a reward, "
                 f"coverage {sample.coverage:.2f} of {MIN_COVERAGE:g}; lost to "
                 + ", ".join(f"{name} {count}" for name, count in [*lost.items(), ("no reward", unnamed)] if count),
-                of_sample(sample) | {"expected": f">= {MIN_COVERAGE:g}", "lost": lost | {"no reward": unnamed}},
+                of_sample(sample, f">= {MIN_COVERAGE:g}", lost=lost | {"no reward": unnamed}),
                 inconclusive=True,
             )
 
 
 @rule("DST007", gate="distribution")
 def distribution_evaluation_fails(subject: Subject) -> Iterator[Found]:
-    """The evaluation behind the distribution as a whole fails.
+    """The evaluation of the distribution gate fails as a whole.
 
-    What: The evaluation that the distribution is measured on starts and ends.
-    Why: What was not measured is not proven.
-    Fix: Mend the line that is named; the traceback is in the evidence.
+    What: The evaluation for the distribution gate starts and ends.
+    Why: Nothing is proven without a measurement.
+    Fix: Fix the reported line. The traceback is in the evidence.
     """
     failure = own_failure(subject, "distribution")
     if failure is not None:
-        yield Found(f"the distribution's evaluation failed: {described(failure)}", of_failure(failure), failure.place)
+        yield Found(
+            f"the evaluation of the distribution gate failed: {described(failure)}", of_failure(failure), failure.place
+        )

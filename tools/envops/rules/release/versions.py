@@ -1,12 +1,13 @@
-"""Versions: what is published under one never changes, and its step says what changed."""
+"""Rules of versions: published content never changes, and the step of a version shows what did."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
-from envops.repository.version_steps import MINOR, VersionStep, next_versions, version_step
+from envops.repository.versions import MINOR, VersionStep, next_versions, version_step
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ def _bump(subject: Subject) -> str:
 
 @rule("REL001", gate="release")
 def content_changed_under_the_same_version(subject: Subject) -> Iterator[Found]:
-    """What would be published changed, and the version did not.
+    """Published content changed, and the version did not.
 
-    What: Where a file that the Hub or the wheel carries differs from the base, `project.version` differs too.
+    What: If a file that the Hub or the wheel contains differs from the base, `project.version` differs too.
     Why: The Hub never replaces what is published under a version, so a merge would publish nothing.
-    Fix: Raise the version: `nox -s bump -- NAME`, with `--minor` where rewards can change.
+    Fix: Raise the version: `nox -s bump -- NAME`, with `--minor` if rewards can change.
     """
     history = subject.history
     if history is None or not history.changed or history.same_content:
@@ -59,7 +60,10 @@ def content_changed_under_the_same_version(subject: Subject) -> Iterator[Found]:
         names = ", ".join(history.changed[:3]) + (" …" if len(history.changed) > 3 else "")
         yield Found(
             f"{names} changed since {history.base[:12]}, and the version is still {history.version}",
-            {"changed": list(history.changed[:_LISTED]), "count": len(history.changed), "version": history.version},
+            Evidence(
+                count=len(history.changed),
+                details={"changed": list(history.changed[:_LISTED]), "version": history.version},
+            ),
             _place(subject),
             fix=_bump(subject),
         )
@@ -67,18 +71,18 @@ def content_changed_under_the_same_version(subject: Subject) -> Iterator[Found]:
 
 @rule("REL002", gate="release")
 def version_falls(subject: Subject) -> Iterator[Found]:
-    """The version falls.
+    """The version is lower than at the base.
 
     What: `project.version` is not lower than at the base.
-    Why: A lower version never becomes the newest, and on the Hub it is most likely taken by other content.
-    Fix: Choose a version above the base's: `nox -s bump -- NAME`. To take a change back, publish the old content
-        under a new version.
+    Why: A lower version never becomes the newest, and on the Hub it probably has other content.
+    Fix: Choose a version above the base's: `nox -s bump -- NAME`. To revert a change, publish the old content under a
+        new version.
     """
     step, history = _step(subject), subject.history
     if history and not history.same_content and step is not None and step.direction < 0:
         yield Found(
-            f"the version falls from {history.version} to {subject.package.version}",
-            {"before": history.version, "now": subject.package.version},
+            f"the version decreases from {history.version} to {subject.package.version}",
+            Evidence(details={"before": history.version, "now": subject.package.version}),
             _place(subject),
             fix=f"set the version to {history.version}, then: {_bump(subject)}",
         )
@@ -89,8 +93,8 @@ def version_skips(subject: Subject) -> Iterator[Found]:
     """The version rises by more than one step.
 
     What: One number of `project.version` rises by one, and those after it become zero.
-    Why: A gap looks like a version that was published and lost, and an accidental major step cannot be taken back.
-    Fix: Take one of the next versions; `nox -s bump -- NAME` writes it.
+    Why: A gap looks like a lost release, and an accidental major step cannot be undone.
+    Fix: Use one of the next versions. `nox -s bump -- NAME` writes it.
     """
     last = _last_step(subject)
     if last is None or last.place is not None:
@@ -98,26 +102,32 @@ def version_skips(subject: Subject) -> Iterator[Found]:
     allowed = list(next_versions(str(last.before)))
     yield Found(
         f"{last.before} → {subject.package.version} is not one step; next are {', '.join(allowed)}",
-        {"before": str(last.before), "now": subject.package.version, "allowed": allowed},
+        Evidence(details={"before": str(last.before), "now": subject.package.version, "allowed": allowed}),
         _place(subject),
     )
 
 
 @rule("REL004", gate="release")
 def content_was_there_before(subject: Subject) -> Iterator[Found]:
-    """This is an earlier content again, under its earlier version.
+    """The content is an earlier one, under its earlier version.
 
-    What: What would be published is not, file by file, what an earlier commit held.
-    Why: The Hub refuses content that it has, and the version in between stays the newest: a revert by git alone
-        publishes nothing.
+    What: What would be published is not, file by file, what an earlier commit contained.
+    Why: The Hub refuses content that it already has, and the version in between stays the newest. A revert by git
+        alone publishes nothing.
     Fix: Keep the reverted files and give them a version above the newest: `nox -s bump -- NAME`.
     """
     history = subject.history
     if history is not None and history.same_content:
         yield Found(
             f"this is the content of {history.same_content[:12]} again (version {subject.package.version}); "
-            "the Hub would refuse it as already there",
-            {"commit": history.same_content, "version": subject.package.version, "base_version": history.version},
+            "the Hub would refuse it, because it already has it",
+            Evidence(
+                details={
+                    "commit": history.same_content,
+                    "version": subject.package.version,
+                    "base_version": history.version,
+                }
+            ),
             _place(subject),
             fix=f"nox -s bump -- {subject.package.name} --above {history.version}",
         )
@@ -127,9 +137,9 @@ def content_was_there_before(subject: Subject) -> Iterator[Found]:
 def version_returns(subject: Subject) -> Iterator[Found]:
     """The version was used before, for other content.
 
-    What: A version that is new since the base never stood in the history of pyproject.toml.
-    Why: The Hub has other content under it, if it was ever merged.
-    Fix: Go past it: `nox -s bump -- NAME --above VERSION`.
+    What: A version that is new since the base never occurred in the history of pyproject.toml.
+    Why: If it was ever merged, the Hub has other content under it.
+    Fix: Use a version above it: `nox -s bump -- NAME --above VERSION`.
     """
     history, step = subject.history, _step(subject)
     if history is None or history.same_content or step is None or step.direction <= 0:
@@ -138,7 +148,7 @@ def version_returns(subject: Subject) -> Iterator[Found]:
     if commit is not None:
         yield Found(
             f"version {subject.package.version} was used before, by {commit[:12]}",
-            {"commit": commit, "version": subject.package.version},
+            Evidence(details={"commit": commit, "version": subject.package.version}),
             _place(subject),
             fix=f"nox -s bump -- {subject.package.name} --above {subject.package.version}",
         )
@@ -146,20 +156,26 @@ def version_returns(subject: Subject) -> Iterator[Found]:
 
 @rule("REL006", gate="release")
 def reward_changed_by_a_patch(subject: Subject) -> Iterator[Found]:
-    """Rewards can have changed, and the version rises by a patch only.
+    """Rewards may have changed, and the version rises by a patch only.
 
-    What: Where code, data, pins or arguments differ from the base, the minor or the major number rises.
-    Why: Whoever trains on `~=0.1.2` takes patches without looking; a changed reward makes runs incomparable.
-    Fix: `nox -s bump -- NAME --minor`. Where the change provably pays the same (a comment, a rename), ignore this
-        rule with that reason.
+    What: If code, data, pins or arguments differ from the base, the minor or the major number rises.
+    Why: Training runs on `~=0.1.2` accept patches unseen. A changed reward makes runs incomparable.
+    Fix: Run `nox -s bump -- NAME --minor`. If the change provably gives the same rewards (a comment, a rename),
+        ignore this rule with that reason.
     """
     history, step = subject.history, _last_step(subject)
     if history is None or step is None or not history.reward_changed or not history.changed:
         return
     if step.place is not None and step.place > MINOR:
         yield Found(
-            f"what decides the rewards changed, and {step.before} → {subject.package.version} is a patch",
-            {"changed": list(history.changed[:_LISTED]), "before": str(step.before), "now": subject.package.version},
+            f"code or data of the rewards changed, and {step.before} → {subject.package.version} is a patch",
+            Evidence(
+                details={
+                    "changed": list(history.changed[:_LISTED]),
+                    "before": str(step.before),
+                    "now": subject.package.version,
+                }
+            ),
             _place(subject),
             fix=f"set the version back to {history.version}, then: nox -s bump -- {subject.package.name} --minor",
         )
@@ -167,18 +183,18 @@ def reward_changed_by_a_patch(subject: Subject) -> Iterator[Found]:
 
 @rule("REL007", gate="release", severity="warning")
 def environment_was_renamed(subject: Subject) -> Iterator[Found]:
-    """The environment has a new name, which the Hub takes for a new environment.
+    """The environment was renamed, which the Hub treats as a new environment.
 
-    What: A new environment does not hold the files of one that is gone.
-    Why: The old name stays on the Hub as it is, and runs and users that name it go on using that.
-    Fix: Keep the old name; or tell its users, and once nobody needs it delete it by hand:
-        `prime env delete OWNER/OLD`.
+    What: A new environment does not contain the files of one that is gone.
+    Why: The old name stays on the Hub unchanged, and its users and runs continue to use it.
+    Fix: Keep the old name. Or inform its users, and delete it by hand when it is no longer needed: `prime env delete
+        OWNER/OLD`.
     """
     history = subject.history
     if history is not None and history.renamed_from:
         yield Found(
-            f"{history.renamed_from} was renamed to {subject.package.name}: the Hub gets a new environment, and "
+            f"{history.renamed_from} was renamed to {subject.package.name}: the Hub creates a new environment, and "
             f"{subject.entry.owner}/{history.renamed_from} stays as it is",
-            {"before": history.renamed_from, "now": subject.package.name},
+            Evidence(details={"before": history.renamed_from, "now": subject.package.name}),
             in_pyproject(subject.package, "project.name"),
         )

@@ -1,17 +1,19 @@
-"""What changed since the base: applied where two versions were compared, silent everywhere else."""
+"""Rules of changes since the base. They apply only where two versions were compared."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import of_functions, reply_text, shortened
+from envops.rules.evidence import EarnedReward, Evidence, of_functions, of_reply, shown_reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envops.facts.observed import Facts
     from envops.statistics.reward_comparison import RewardComparison, ScoredReply
 
 
@@ -20,21 +22,20 @@ def _versions(comparison: RewardComparison) -> str:
     return f"the version is still {after}" if before == after else f"the version went from {before} to {after}"
 
 
-def _of_reply(reply: ScoredReply) -> dict[str, Any]:
-    return {
-        "task": reply.tasks.after,
-        "policy": reply.said_by,
-        "reply": shortened(reply_text(reply.completion)),
-        "reward_at_base": reply.scores.before.reward,
-        "reward": reply.scores.after.reward,
-        "functions_at_base": of_functions(reply.scores.before.functions),
-        "functions": of_functions(reply.scores.after.functions),
-    }
+def _of_reply(facts: Facts, reply: ScoredReply) -> Evidence:
+    shown = shown_reply(reply.tasks.after, reply.completion, reply.said_by)
+    return replace(
+        of_reply(facts, shown, EarnedReward(reply.scores.after.reward, reply.scores.after.functions)),
+        details={
+            "reward_at_base": reply.scores.before.reward,
+            "functions_at_base": of_functions(reply.scores.before.functions),
+        },
+    )
 
 
-def _found(comparison: RewardComparison, message: str, place: Place | None) -> Found:
+def _found(facts: Facts, comparison: RewardComparison, message: str, place: Place | None) -> Found:
     changed = comparison.paid_differently
-    evidence = _of_reply(changed[0]) | {"count": len(changed), "of": len(comparison.replies)}
+    evidence = replace(_of_reply(facts, changed[0]), count=len(changed), of=len(comparison.replies))
     return Found(f"{message} ({len(changed)} of {len(comparison.replies)} replies)", evidence, place)
 
 
@@ -47,31 +48,33 @@ def _change(comparison: RewardComparison) -> str:
         )
     name = first.changed_functions[0]
     before, after = first.scores.each(lambda scoring: scoring.functions[name].score)
-    return f"{name} gives {first.said_by} on task {first.tasks.after} {number(after)}, at the base {number(before)}"
+    on_task = f"{first.said_by} on task {first.tasks.after}"
+    return f"{name} scores the reply of {on_task} {number(after)}, at the base {number(before)}"
 
 
 @rule("RWD090", gate="rewards", compares=True)
 def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, and the version did not.
 
-    What: Of one corpus of replies (policies, cases, rollouts), scored by the base's code and by this, every reply earns
-    the same, unless project.version was raised. Only with `envops rewards diff`.
-    Why: Under one version number, two training runs optimise two things, and nobody can tell their results apart.
-    Fix: Raise project.version in pyproject.toml; or undo the change of the reward if it was not meant.
+    What: Every reply of one corpus (policies, cases, rollouts), scored by the base's code and by this code, earns the
+        same, unless project.version was raised. Only with `envops rewards diff`.
+    Why: Under one version number, two training runs optimise two different rewards, and their results cannot be
+        compared.
+    Fix: Raise project.version in pyproject.toml. If the change of the reward was not intended, undo it.
     """
     comparison = subject.comparison
     if comparison is None or comparison.is_port or comparison.bumped:
         return
     place = Place(*subject.package.place_of("project.version"))
     if comparison.paid_differently:
-        yield _found(comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
+        yield _found(subject.facts, comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
     elif not comparison.replies:
         message = f"no task could be matched with one at {comparison.versions.before.label}, so no reward was compared"
-        evidence = {
+        only = {
             "tasks_only_at_base": len(comparison.unmatched_tasks.before),
             "tasks_only_here": len(comparison.unmatched_tasks.after),
         }
-        yield Found(f"{message}; {_versions(comparison)}", evidence, place, inconclusive=True)
+        yield Found(f"{message}; {_versions(comparison)}", Evidence(details=only), place, inconclusive=True)
 
 
 @rule("RWD091", gate="rewards", severity="advice", compares=True)
@@ -79,30 +82,31 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, under a new version.
 
     What: The same comparison as RWD090, where project.version was raised.
-    Why: A reviewer should see what a new version pays for, and runs that resume should not take it unaware.
-    Fix: Nothing to mend where the change is meant; say in the pull request why it is.
+    Why: A reviewer should see what a new version rewards, and resumed runs should not adopt it unnoticed.
+    Fix: Nothing to fix if the change is intended. Give the reason in the pull request.
     """
     comparison = subject.comparison
     if comparison is None or comparison.is_port or not comparison.bumped or not comparison.paid_differently:
         return
     place = Place(*subject.package.place_of("project.version"))
-    yield _found(comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
+    yield _found(subject.facts, comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
 
 
 @rule("RWD092", gate="rewards", compares=True)
 def port_pays_differently(subject: Subject) -> Iterator[Found]:
-    """A port does not pay what its original pays.
+    """A port does not reward the same as its original.
 
     What: Two packages of different names, compared with `envops rewards diff --against FOLDER`, give every reply of the
-    corpus the same total and the same score by every function of the same name.
-    Why: A port is trusted because it is equal; where it is not, results of the two do not compare.
-    Fix: Mend the port; where the difference is meant, say so in its README and ignore the rule with that reason.
+        corpus the same total and the same score by every function of the same name.
+    Why: A port is trusted because it is equal. Otherwise results of the two cannot be compared.
+    Fix: Fix the port. If the difference is intended, document it in the README and ignore the rule with that reason.
     """
     comparison = subject.comparison
     if comparison is None or not comparison.is_port:
         return
     if comparison.paid_differently:
-        yield _found(comparison, f"{_change(comparison)} ({comparison.versions.before.name})", None)
+        yield _found(subject.facts, comparison, f"{_change(comparison)} ({comparison.versions.before.name})", None)
     elif not comparison.replies:
         message = f"no task could be matched with one of {comparison.versions.before.name}, so nothing was compared"
-        yield Found(message, {"tasks_there": len(comparison.unmatched_tasks.before)}, inconclusive=True)
+        only = {"tasks_there": len(comparison.unmatched_tasks.before)}
+        yield Found(message, Evidence(details=only), inconclusive=True)

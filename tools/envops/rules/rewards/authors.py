@@ -1,15 +1,16 @@
-"""What the author asserts: cases, the package's own validation, pytest."""
+"""Rules of the author's own checks: cases, the package's validation, pytest."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Case, Place
 from envops.facts.reward_numbers import number
 from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_case, of_failure, shortened
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_case, of_failure, shortened
 from envops.rules.failures import is_nobodys_fault
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _CASES_FILE = "tests/cases.yaml"
 
 
 def _values(case: Case) -> dict[str, float | None]:
-    """What a case can expect of: the reward, and every function by name."""
+    """The values that a case can expect: the reward, and every function by name."""
     if case.score is None:
         return {}
     return {name: said.score for name, said in case.score.functions.items()} | {"reward": case.score.reward}
@@ -27,11 +28,11 @@ def _values(case: Case) -> dict[str, float | None]:
 
 @rule("RWD040", gate="rewards")
 def case_does_not_hold(subject: Subject) -> Iterator[Found]:
-    """A case of tests/cases.yaml does not hold.
+    """A case of tests/cases.yaml fails.
 
-    What: The reply of each case earns what the case expects, of the reward and of each function it names.
-    Why: A case is what the author means by right and wrong; the code says something else.
-    Fix: Mend the reward, or the case if it is the one that is wrong.
+    What: The reply of each case earns the reward and the scores that the case expects.
+    Why: A case defines right and wrong. The code disagrees with it.
+    Fix: Fix the reward, or the case if it is wrong.
     """
     for case in subject.facts.cases:
         values = _values(case)
@@ -44,7 +45,7 @@ def case_does_not_hold(subject: Subject) -> Iterator[Found]:
             name, value = next(iter(wrong.items()))
             yield Found(
                 f"case {case.name!r}: {name} is {number(value)}, expected {case.expect[name]}",
-                of_case(case),
+                of_case(subject.facts, case),
                 Place(_CASES_FILE, case.line),
             )
 
@@ -53,8 +54,8 @@ def case_does_not_hold(subject: Subject) -> Iterator[Found]:
 def case_is_not_scored(subject: Subject) -> Iterator[Found]:
     """A case of tests/cases.yaml could not be checked.
 
-    What: The task of each case exists, its reply is scored, and every function it names gives a score.
-    Why: A case that checks nothing looks like one that holds.
+    What: The task of each case exists, its reply is scored, and every function in it returns a score.
+    Why: A case that checks nothing looks like one that passes.
     Fix: Correct the task, the reply or the function's name in tests/cases.yaml.
     """
     for case in subject.facts.cases:
@@ -63,7 +64,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
             failure = case.failure or (case.score.failure if case.score else None)
             yield Found(
                 f"case {case.name!r}: {wrong}",
-                of_case(case) | (of_failure(failure) if failure else {}),
+                of_case(subject.facts, case, failure),
                 Place(_CASES_FILE, case.line),
                 inconclusive=is_nobodys_fault(failure),
             )
@@ -81,10 +82,10 @@ def _unscored(case: Case) -> str | None:
         if values.get(name) is not None:
             continue
         if name in values:
-            return f"{name} gave no number"
+            return f"{name} returned no number"
         meant = nearest(name, values)
-        known = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted(values))}"
-        return f"expects {name}, which no function is called; {known}"
+        known = f"did you mean {meant}?" if meant else f"known are {', '.join(sorted(values))}"
+        return f"expects {name}, but there is no such function; {known}"
     return None
 
 
@@ -92,16 +93,19 @@ def _unscored(case: Case) -> str | None:
 def own_validation_fails(subject: Subject) -> Iterator[Found]:
     """The package's own validation rejects a task.
 
-    What: `validate` of each task, where the package has one, says that the task is valid.
-    Why: The author's own check says that the task cannot be solved or scored.
-    Fix: Mend or drop the task, or mend the check.
+    What: `validate` of each task, if the package has one, accepts the task.
+    Why: By the author's own check, the task cannot be solved or scored.
+    Fix: Fix or drop the task, or fix the check.
     """
     validations = subject.facts.validations
     hits = [
         Found(
-            f"task {each.task} is invalid by the package's own check"
+            f"task {each.task} is invalid according to the package's own check"
             + (f": {described(each.failure)}" if each.failure else ""),
-            {"task": each.task, "valid": each.valid} | (of_failure(each.failure) if each.failure else {}),
+            replace(
+                of_failure(each.failure) if each.failure else Evidence(),
+                details={"task": each.task, "valid": each.valid},
+            ),
             each.failure.place if each.failure else None,
         )
         for each in validations
@@ -115,14 +119,14 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
     """The author's own tests fail.
 
     What: Every test below tests/ passes inside the environment's own virtual environment.
-    Why: The author says what must hold, and it does not.
-    Fix: Run `pytest` in the environment's folder and mend what it names.
+    Why: The tests define what must hold, and it does not.
+    Fix: Run `pytest` in the environment's folder and fix the failing tests.
     """
     tests = subject.facts.tests
     hits = [
         Found(
             f"{each.test} {'failed' if each.outcome == 'failed' else 'could not run'}",
-            {"test": each.test, "outcome": each.outcome, "output": shortened(each.message, 1500)},
+            Evidence(details={"test": each.test, "outcome": each.outcome, "output": shortened(each.message, 1500)}),
             each.place,
         )
         for each in tests

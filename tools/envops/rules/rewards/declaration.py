@@ -1,4 +1,4 @@
-"""What the author declares of the reward, and what the source text shows."""
+"""Rules of the declared reward, and of what the source text shows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 def range_is_empty(subject: Subject) -> Iterator[Found]:
     """The range of the reward is empty.
 
-    What: The maximum lies above the minimum, by declaration or by the weights of the reward functions.
-    Why: A reward without a range tells nothing apart; without a weighted function it is always 0.
+    What: The maximum is above the minimum, by declaration or by the weights of the reward functions.
+    Why: Without a range all rewards are equal. Without a weighted function the reward is always 0.
     Fix: Give at least one reward function a weight, or correct `[tool.envops.reward] min` and `max`.
     """
     if subject.facts.description is None:
@@ -30,7 +31,7 @@ def range_is_empty(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"the reward ranges from {number(declared.minimum)} to {number(declared.maximum)}"
             + ("" if functions else "; there is no reward function"),
-            {"minimum": declared.minimum, "maximum": declared.maximum, "functions": functions},
+            Evidence(details={"minimum": declared.minimum, "maximum": declared.maximum, "functions": functions}),
             in_pyproject(subject.package, "tool.envops.reward"),
         )
 
@@ -40,7 +41,7 @@ def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
     """A declared format function does not exist.
 
     What: Every name in `[tool.envops.reward] format` is that of a reward function or metric.
-    Why: Format is then neither measured nor bounded, though the declaration says so.
+    Why: Format is then neither measured nor limited, contrary to the declaration.
     Fix: Correct the name in pyproject.toml.
     """
     if subject.facts.description is None:
@@ -52,23 +53,23 @@ def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
             meant = nearest(name, known)
             yield Found(
                 f"format function {name!r} does not exist" + (f"; did you mean {meant}?" if meant else ""),
-                {"found": name, "functions": known},
+                Evidence(details={"found": name, "functions": known}),
                 in_pyproject(subject.package, "tool.envops.reward.format"),
             )
 
 
 @rule("RWD052", gate="rewards", severity="warning")
 def model_output_is_executed(subject: Subject) -> Iterator[Found]:
-    """The source seems to execute what the model says.
+    """The source seems to execute model output.
 
-    What: No `exec`, `eval` or shell call in the package takes text from a completion.
-    Why: What a model writes then runs where the reward runs, with its files and keys.
-    Fix: Run it in a sandbox or a subprocess without rights, or parse it: `ast.literal_eval`, a real parser.
+    What: No `exec`, `eval` or shell call in the package receives text from a completion.
+    Why: Model output then runs in the process of the reward, with its files and keys.
+    Fix: Run it in a sandbox or an unprivileged subprocess, or parse it with `ast.literal_eval` or a real parser.
     """
     for note in subject.package.notes:
         if note.what == "model-output-executed":
             yield Found(
-                f"{note.detail} runs text as code in the process that scores",
-                {"source": note.detail},
+                f"{note.detail} executes text as code in the process that scores",
+                Evidence(details={"source": note.detail}),
                 Place(note.file, note.line),
             )

@@ -1,4 +1,4 @@
-"""Reward functions and metrics one by one: they answer, and with a usable number."""
+"""Rules of single reward functions and metrics: each returns a usable number in time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
 from envops.facts.reward_numbers import number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure, shortened
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_conversation, shortened
 from envops.rules.failures import is_nobodys_fault
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers
@@ -25,7 +25,7 @@ NOT_FINITE = "NotFinite"
 
 
 def _failed(subject: Subject, *types: str) -> dict[str, list[tuple[Score, FunctionFailure]]]:
-    """Failures of functions by function; of the types named, or all others but time limits."""
+    """Failures by function: of the given types, or all others except time limits."""
     found: dict[str, list[tuple[Score, FunctionFailure]]] = defaultdict(list)
     for score in subject.failing:
         for failed in score.failures:
@@ -41,7 +41,7 @@ def _merged_failures(
     hits = [
         Found(
             f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
-            of_conversation(score) | {"function": function} | of_failure(failure.failure),
+            of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
             inconclusive=is_nobodys_fault(failure.failure),
         )
@@ -56,9 +56,8 @@ def function_raises(subject: Subject) -> Iterator[Found]:
     """A reward function or metric raises.
 
     What: No reward function and no metric raises on any reply: empty, malformed, right or wrong.
-    Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout; either way training
-        sees noise.
-    Fix: Handle that reply where it is read, and give it the reward it deserves.
+    Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout. Either way training gets noise.
+    Fix: Handle that reply where it is parsed, and return the reward that it deserves.
     """
     for function, failed in _failed(subject).items():
         yield from _merged_failures(subject, function, failed, "raised")
@@ -69,8 +68,8 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
     """A reward function or metric returns NaN or infinity.
 
     What: Every score and every reward is a finite number.
-    Why: One NaN makes the advantage of its whole group NaN, and with it the step.
-    Fix: Find the division or logarithm in the function that is named, and say what it gives at the edge.
+    Why: One NaN makes the advantages of its whole group NaN, and with them the step.
+    Fix: Find the division or logarithm in the reported function, and define its value for the edge case.
     """
     for function, failed in _failed(subject, NOT_FINITE).items():
         yield from _merged_failures(subject, function, failed, "is not finite")
@@ -83,7 +82,7 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
             hits.append(
                 Found(
                     f"{name} is {value} on task {score.task} ({score.policy})",
-                    of_conversation(score) | {"function": name},
+                    of_conversation(subject.facts, score, details={"function": name}),
                     place_of(subject, name),
                 )
             )
@@ -100,8 +99,8 @@ def function_returns_no_number(subject: Subject) -> Iterator[Found]:
     """A reward function or metric returns something that is not a number.
 
     What: Reward functions and metrics return a number (v1: or a mapping of numbers), never `None` or text.
-    Why: verifiers drops it or scores 0.0, and the author takes a bug for a wrong answer.
-    Fix: Return a number on every path; a missing `return` at the end of a function returns `None`.
+    Why: verifiers drops the value or scores 0.0, and the bug looks like a wrong answer.
+    Fix: Return a number on every path. A missing `return` at the end of a function returns `None`.
     """
     for function, failed in _failed(subject, NOT_A_NUMBER).items():
         yield from _merged_failures(subject, function, failed, "returned no number")
@@ -109,11 +108,11 @@ def function_returns_no_number(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD023", gate="rewards")
 def function_hangs(subject: Subject) -> Iterator[Found]:
-    """Scoring a reply does not end in time.
+    """Scoring a reply exceeds the time limit.
 
-    What: Every reply is scored within the time limit, the long and the malformed ones included.
-    Why: One such reply holds up a whole step, and v1 reports the timeout as a plain zero.
-    Fix: Look for a regular expression that backtracks, a loop without end, or a call without a timeout.
+    What: Every reply is scored within the time limit, including long and malformed ones.
+    Why: One such reply delays a whole step, and v1 reports the timeout as a plain zero.
+    Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
     """
     scored = subject.conversations
     hits = []
@@ -128,8 +127,8 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
         length = sum(len(str(message.get("content") or "")) for message in score.completion)
         hits.append(
             Found(
-                f"{what} did not end on task {score.task} ({score.policy}, {length} characters): {described(failure)}",
-                of_conversation(score) | of_failure(failure),
+                f"{what} timed out on task {score.task} ({score.policy}, {length} characters): {described(failure)}",
+                of_conversation(subject.facts, score, failure=failure),
                 failure.place or (place_of(subject, late.function) if late else None),
             )
         )
@@ -148,56 +147,55 @@ def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[R
 
 @rule("RWD024", gate="rewards")
 def reward_function_never_scores(subject: Subject) -> Iterator[Found]:
-    """A declared reward function never gives a score.
+    """A declared reward function never returns a score.
 
-    What: Every reward function with a weight scores in at least one conversation.
-    Why: v1 skips rewards that ask for a runtime without a word; the reward is then less than what is read
-        in the code.
-    Fix: Check what the function asks for, its name and its decorator; drop it if nothing calls it.
+    What: Every reward function with a weight scores at least one conversation.
+    Why: v1 silently skips rewards that request a runtime. The reward is then less than the code suggests.
+    Fix: Check the function's parameters, its name and its decorator. Remove it if nothing calls it.
     """
     for function in _never_scored(subject, "reward"):
         yield Found(
-            f"reward function {function.name} (weight {number(function.weight)}) gave no score in any conversation",
-            {"function": function.name, "weight": function.weight, "of": len(subject.conversations)},
+            f"reward function {function.name} (weight {number(function.weight)}) returned no score in any conversation",
+            Evidence(of=len(subject.conversations), details={"function": function.name, "weight": function.weight}),
             function.place,
         )
 
 
 @rule("RWD025", gate="rewards", severity="warning")
 def metric_never_scores(subject: Subject) -> Iterator[Found]:
-    """A declared metric never gives a value.
+    """A declared metric never returns a value.
 
-    What: Every metric gives a value in at least one conversation.
-    Why: A curve that is looked for in training is not there.
-    Fix: Check what the metric asks for; drop it if nothing calls it.
+    What: Every metric returns a value for at least one conversation.
+    Why: Its curve is missing in training.
+    Fix: Check the metric's parameters. Remove it if nothing calls it.
     """
     for function in _never_scored(subject, "metric"):
         yield Found(
-            f"metric {function.name} gave no value in any conversation",
-            {"function": function.name, "of": len(subject.conversations)},
+            f"metric {function.name} returned no value in any conversation",
+            Evidence(of=len(subject.conversations), details={"function": function.name}),
             function.place,
         )
 
 
 @rule("RWD026", gate="rewards")
 def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
-    """Scoring tries the network.
+    """Scoring uses the network.
 
-    What: The package's own code opens no connection beyond loopback while a reward is computed, itself or
-        through a library. Calls of a judge's chat-completions API are answered by a scripted judge.
-    Why: The same reply then earns what the weather of a network makes of it, and every rollout waits for it.
-    Fix: Take what is needed along with the package. A judge's address belongs into the registry's `args`.
+    What: While a reward is computed, the package's own code opens no connection beyond loopback, directly or through
+        a library. Calls of a judge's chat-completions API are answered by a scripted judge.
+    Why: The reward then depends on the state of a network, and every rollout waits for it.
+    Fix: Ship what is needed with the package. A judge's address belongs in the registry's `args`.
     """
     yield from _network(subject, of_the_package=True)
 
 
 @rule("RWD056", gate="rewards", severity="warning")
 def library_tries_the_network(subject: Subject) -> Iterator[Found]:
-    """A library tries the network while rewards are computed.
+    """A library uses the network while rewards are computed.
 
-    What: Nothing that the package did not call itself opens a connection beyond loopback meanwhile.
-    Why: It fails in the gates and slows training down; nothing shows that a reward follows from it.
-    Fix: Switch the library's telemetry or its look for updates off.
+    What: While rewards are computed, code that the package did not call opens no connection beyond loopback.
+    Why: The connection fails in the gates and slows down training. Nothing shows that a reward depends on it.
+    Fix: Disable the library's telemetry or its check for updates.
     """
     yield from _network(subject, of_the_package=False)
 
@@ -208,7 +206,7 @@ def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
     if attempts:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
-            f"scoring tried to reach {shortened(addresses[0], 100)} ({len(attempts)} attempts in all)",
-            {"addresses": addresses[:10], "count": len(attempts)},
+            f"scoring tried to connect to {shortened(addresses[0], 100)} ({len(attempts)} attempts)",
+            Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )

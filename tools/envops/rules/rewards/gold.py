@@ -1,15 +1,16 @@
-"""Gold: what a perfect model says is known, and it earns the declared maximum."""
+"""Rules of the reference reply: it is known, and it earns the declared maximum."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
 
 if TYPE_CHECKING:
@@ -18,35 +19,35 @@ if TYPE_CHECKING:
 
 @rule("RWD001", gate="rewards")
 def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
-    """Gold misses the maximum.
+    """The reference reply does not earn the maximum.
 
-    What: What a perfect model says earns the declared maximum of the reward, on every task that was tried.
-    Why: Where the right answer is not paid in full, training moves away from it.
-    Fix: Mend the reward or the task's answer. If the maximum is another one, declare it:
-        `[tool.envops.reward] max`.
+    What: The reference reply (the oracle's, what a perfect model would answer) earns the declared maximum on every
+        task that was tried.
+    Why: If the right answer does not earn the full reward, training moves away from it.
+    Fix: Fix the reward or the task's answer. If the maximum differs, declare it: `[tool.envops.reward] max`.
     """
     declared = subject.range
     gold = scores_of(subject, oracle.name)
     missed = [
         score for score in gold if score.reward is not None and not declared.reaches(score.reward, declared.maximum)
     ]
-    yield from merged((_missing(subject, score) for score in missed), len(gold), "gold replies")
+    yield from merged((_missing(subject, score) for score in missed), len(gold), "reference replies")
 
 
 def _missing(subject: Subject, score: Score) -> Found:
-    evidence = of_conversation(score) | {"expected": subject.range.maximum}
+    evidence = of_conversation(subject.facts, score, expected=subject.range.maximum)
     answer = next((task.answer for task in subject.facts.tasks if task.index == score.task), None)
     if answer is not None:
-        evidence["answer"] = answer
+        evidence = replace(evidence, answer=answer)
     fix = None
     if score.derived:
         fix = (
-            "If this reply is not what a perfect model would say, write the right one: "
+            "If a perfect model would reply something else, write that: "
             f"`def reply(task, messages)` in {ORACLE_FILE}. "
-            "If it is, mend the reward, or declare `[tool.envops.reward] max`."
+            "Otherwise fix the reward, or declare `[tool.envops.reward] max`."
         )
     return Found(
-        f"gold earns {number(score.reward)} of {number(subject.range.maximum)} on task {score.task}",
+        f"the reference reply earns {number(score.reward)} of {number(subject.range.maximum)} on task {score.task}",
         evidence,
         worst_paid(subject, score),
         fix,
@@ -55,12 +56,12 @@ def _missing(subject: Subject, score: Score) -> Found:
 
 @rule("RWD002", gate="rewards")
 def gold_is_unknown(subject: Subject) -> Iterator[Found]:
-    """Nothing says what a perfect model would answer.
+    """There is no reference reply.
 
-    What: Every task that was tried has a gold reply, from tests/oracle.py or derived from the task's answer.
-    Why: Without gold nobody knows whether the reward can be reached at all.
-    Fix: Write tests/oracle.py with `def reply(task, messages)`: it gets the task's data and the
-        conversation so far, and returns what a perfect model says next.
+    What: Every task that was tried has a reference reply, from tests/oracle.py or derived from the task's answer.
+    Why: Without a reference reply nothing shows that the maximum can be reached.
+    Fix: Write tests/oracle.py with `def reply(task, messages)`. It gets the task's data and the conversation so far,
+        and returns what a perfect model would reply.
     """
     facts = subject.facts
     if "rewards" not in facts.completed:
@@ -75,22 +76,22 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     if not lacking:
         return
     data = next((task.data for task in facts.tasks if task.index == lacking[0]), {})
-    why = "its oracle has no reply" if subject.package.has_oracle else "none can be derived and there is no oracle"
+    why = "the oracle returns none" if subject.package.has_oracle else "there is no oracle, and none can be derived"
     yield Found(
-        f"no gold reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}",
-        {"tasks": lacking[:20], "count": len(lacking), "of": len(tried), "fields": sorted(data)},
+        f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}",
+        Evidence(count=len(lacking), of=len(tried), details={"tasks": lacking[:20], "fields": sorted(data)}),
         Place(ORACLE_FILE),
     )
 
 
 @rule("RWD003", gate="rewards")
 def oracle_fails(subject: Subject) -> Iterator[Found]:
-    """The oracle raises or says what no model could say.
+    """The oracle raises or returns an invalid reply.
 
-    What: `reply(task, messages)` in tests/oracle.py returns a string or an assistant message for every task
-        that was tried.
-    Why: A broken oracle proves nothing, and hides whether the reward can be reached.
-    Fix: Mend tests/oracle.py at the line that is named.
+    What: `reply(task, messages)` in tests/oracle.py returns a string or an assistant message for every task that was
+        tried.
+    Why: A broken oracle proves nothing, and hides whether the maximum can be reached.
+    Fix: Fix tests/oracle.py at the reported line.
     """
     asked = [score for score in subject.facts.scores if score.policy == oracle.name]
     kinds: dict[tuple[object, ...], list[Found]] = {}
@@ -100,7 +101,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
             continue
         found = Found(
             f"the oracle failed on task {score.task}: {described(failure)}",
-            of_conversation(score) | of_failure(failure),
+            of_conversation(subject.facts, score, failure=failure),
             failure.place or Place(ORACLE_FILE),
         )
         kinds.setdefault(_kind(failure), []).append(found)
@@ -109,12 +110,12 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
 
 
 def _kind(failure: Failure) -> tuple[object, ...]:
-    """What tells mistakes of the oracle apart: type and line; a message may name the task, but not which type came."""
+    """What distinguishes mistakes of the oracle: type and line, because a message may contain the task."""
     return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
 
 
 def _by_the_oracle(score: Score) -> bool:
-    """A failure before anything was said is the oracle's, wherever it was raised."""
+    """A failure before any reply is the oracle's, wherever it was raised."""
     if score.failure is None:
         return False
     return is_of_the_oracle(score.failure) or (score.failure.kind == "raised" and not score.completion)

@@ -1,38 +1,49 @@
-"""What holds of a reward whatever the circumstances: everywhere, always, at any length."""
+"""Rules of what must hold for a reward under all circumstances: order, process, length, time."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops_worker.policies.grader_attacks import canary_colon, canary_thought
 
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure, reply_text, shortened
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import (
+    EarnedReward,
+    Evidence,
+    described,
+    of_conversation,
+    of_failure,
+    of_reply,
+    reply_text,
+    shortened,
+    shown_reply,
+)
 from envops.rules.gold import best_paid, worst_paid
 from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.facts.observed import Circumstance, GoldSweep, Growth
+    from envops.facts.observed import Circumstance, Difference, Facts, GoldSweep, Growth
 
 FLOOR_SECONDS = 0.25
-"""Below this, no growth is worth a word."""
+"""Growth below this is not reported."""
 LINEAR = 1.5
 """Growth with a higher power of the length than this is not linear; quadratic is 2."""
 
 
 @rule("RWD060", gate="rewards")
 def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
-    """Gold misses the maximum on a task further on.
+    """The reference reply does not earn the maximum on a later task.
 
-    What: What a perfect model says earns the declared maximum on every task: the first 100 are RWD001's, the
-        others up to 1,000 are this rule's.
-    Why: The odd task is where answers are mislabelled and formats differ: ties, empty lists, large numbers.
-    Fix: Mend the reward or the task's answer; the first of them is named.
+    What: The reference reply earns the declared maximum on every task. RWD001 covers the first 100, this rule the
+        others up to 1,000.
+    Why: Mislabelled answers and unusual formats are in a few tasks only: ties, empty lists, large numbers.
+    Fix: Fix the reward or the task's answer. The first of these tasks is named.
     """
     declared = subject.range
     for sweep in subject.facts.sweeps:
@@ -45,42 +56,44 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
         if not missed:
             continue
         first = missed[0]
-        said = f"gold earns {number(first.reward)} of {number(declared.maximum)} on task {first.task}"
+        said = f"the reference reply earns {number(first.reward)} of {number(declared.maximum)} on task {first.task}"
         yield Found(
             f"{said} ({count} of {len(sweep.tasks)} further tasks)",
-            of_conversation(first)
-            | {"expected": declared.maximum, "count": count, "of": len(sweep.tasks)}
-            | {"tasks": [score.task for score in missed]},
+            replace(
+                of_conversation(subject.facts, first, expected=declared.maximum),
+                count=count,
+                of=len(sweep.tasks),
+                details={"tasks": [score.task for score in missed]},
+            ),
             worst_paid(subject, first),
         )
 
 
 @rule("RWD054", gate="rewards", severity="advice")
 def gold_was_tried_on_a_sample(subject: Subject) -> Iterator[Found]:
-    """Gold was not tried on every task.
+    """The reference reply was not tried on every task.
 
-    What: Gold is tried on every task, up to 1,000 and as long as scoring is cheap.
-    Why: What was not tried is not proven: a mistake in a task further on goes unseen.
-    Fix: Nothing needs to be done. Where tasks come from a generator, a test of the generator covers the rest.
+    What: The reference reply is tried on every task, up to 1,000 and as long as scoring is cheap.
+    Why: Nothing is proven about the other tasks: a mistake in one of them goes unnoticed.
+    Fix: Nothing to fix. If tasks come from a generator, test the generator to cover the rest.
     """
     for sweep in subject.facts.sweeps:
         if sweep.ended_by != "all":
-            yield Found(_how_far(sweep), {"tasks": sweep.known, "ended by": sweep.ended_by})
+            yield Found(_how_far(sweep), Evidence(details={"tasks": sweep.known, "ended by": sweep.ended_by}))
 
 
 def _how_far(sweep: GoldSweep) -> str:
     why = {"count": "the limit of tasks", "time": "the limit of time"}[sweep.ended_by]
-    return f"gold was tried on the first {sweep.known} tasks, where {why} was reached"
+    return f"the reference reply was tried on the first {sweep.known} tasks, up to {why}"
 
 
 @rule("RWD053", gate="rewards", severity="warning")
 def penalty_is_never_seen(subject: Subject) -> Iterator[Found]:
-    """A penalty is declared that nothing ever got.
+    """A declared penalty never occurs.
 
-    What: Where the declared minimum lies below 0, at least one wrong reply earns less than 0.
-    Why: A penalty that never comes is a sign turned the wrong way, a condition that never holds, or a wrong
-        declaration.
-    Fix: Add a case to tests/cases.yaml that is penalised; mend the function, or correct the minimum.
+    What: If the declared minimum is below 0, at least one wrong reply earns less than 0.
+    Why: The penalty has the wrong sign, its condition never holds, or the declaration is wrong.
+    Fix: Add a penalised case to tests/cases.yaml. Fix the function, or correct the minimum.
     """
     scored = subject.rewarded_conversations
     if subject.range.minimum >= 0 or subject.range.maximum <= 0 or not scored:
@@ -88,9 +101,9 @@ def penalty_is_never_seen(subject: Subject) -> Iterator[Found]:
     lowest = min(scored, key=lambda score: score.reward or 0.0)
     if (lowest.reward or 0.0) >= -subject.range.tolerance:
         yield Found(
-            f"the minimum is {number(subject.range.minimum)}, but none of {len(scored)} conversations earned less "
-            f"than 0",
-            {"minimum": subject.range.minimum, "lowest": lowest.reward, "of": len(scored)},
+            f"the minimum is {number(subject.range.minimum)}, "
+            f"but none of {len(scored)} conversations earned less than 0",
+            Evidence(of=len(scored), details={"minimum": subject.range.minimum, "lowest": lowest.reward}),
         )
 
 
@@ -99,33 +112,31 @@ def _differing(subject: Subject, saying: str, *circumstances: Circumstance) -> I
         if repetition.circumstance not in circumstances or not repetition.differences:
             continue
         first = repetition.differences[0]
-        others = [
-            {"task": each.task, "policy": each.policy, "reward": each.reward, "again": each.again}
-            for each in repetition.differences[1:3]
-        ]
+        seen = [_of_difference(subject.facts, each) for each in repetition.differences[:3]]
         yield Found(
             f"the same reply earns {number(first.reward)}, and {number(first.again)} {saying}, on task {first.task} "
             f"({first.policy}; {repetition.difference_count} of {repetition.count} conversations)",
-            {
-                "task": first.task,
-                "policy": first.policy,
-                "reply": shortened(reply_text(first.completion)),
-                "reward": first.reward,
-                "again": first.again,
-                "circumstance": repetition.circumstance,
-            }
-            | ({"more": others} if others else {}),
+            replace(
+                seen[0],
+                details={**seen[0].details, "circumstance": repetition.circumstance},
+                more=tuple(seen[1:]),
+            ),
         )
+
+
+def _of_difference(facts: Facts, each: Difference) -> Evidence:
+    reply = shown_reply(each.task, each.completion, each.policy)
+    return replace(of_reply(facts, reply, EarnedReward(each.reward)), details={"again": each.again})
 
 
 @rule("RWD070", gate="rewards")
 def reward_depends_on_what_was_scored_before(subject: Subject) -> Iterator[Found]:
     """The reward depends on what was scored before.
 
-    What: A conversation earns the same in another order, and in a process that scored nothing before.
-    Why: In training the order is chance: what is learned is then the state of a counter or a cache.
-    Fix: Keep no state between calls: no module variable, no default argument that is changed, no cache whose
-        key lacks the reply.
+    What: A conversation earns the same in another order, and in a process that has scored nothing before.
+    Why: In training the order is random, so the model learns the state of a counter or a cache.
+    Fix: Keep no state between calls: no module variable, no mutable default argument, no cache whose key lacks the
+        reply.
     """
     yield from _differing(subject, "after others in another order", "order")
     yield from _differing(subject, "in a fresh process", "fresh process")
@@ -135,11 +146,10 @@ def reward_depends_on_what_was_scored_before(subject: Subject) -> Iterator[Found
 def reward_depends_on_the_hash_seed(subject: Subject) -> Iterator[Found]:
     """The reward depends on the hash seed of the process.
 
-    What: A conversation, a group that is scored together, and a rollout that is made again earn the same in a
-        process whose strings hash otherwise. A second process is started only where the package makes a set or
-        calls `hash`.
-    Why: Each training worker then pays the same reply differently.
-    Fix: Sort sets before their order matters, and use hashlib in place of `hash`.
+    What: A conversation, a group that is scored together, and a repeated rollout earn the same in a process with
+        another hash seed. A second process is started only if the package makes a set or calls `hash`.
+    Why: Each training worker then rewards the same reply differently.
+    Fix: Sort sets before their order matters, and use hashlib instead of `hash`.
     """
     yield from _differing(subject, "in a process with another hash seed", "hash seed")
 
@@ -149,19 +159,19 @@ def reward_depends_on_parallel_scoring(subject: Subject) -> Iterator[Found]:
     """The reward depends on what is scored at the same time.
 
     What: A conversation earns the same while many others are scored in the same event loop.
-    Why: Training scores hundreds at once; state that two of them share gives one the other's reward.
-    Fix: Keep what a scoring needs in local variables or in its own `state`, across every `await`.
+    Why: Training scores hundreds at once. With shared state, one conversation gets another one's reward.
+    Fix: Keep what scoring needs in local variables or in its own `state`, across every `await`.
     """
-    yield from _differing(subject, "beside others at the same time", "parallel")
+    yield from _differing(subject, "scored in parallel with others", "parallel")
 
 
 @rule("RWD058", gate="rewards")
 def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
-    """A circumstance under which rewards are compared could not be made.
+    """Rewards could not be compared under some circumstance.
 
-    What: The fork for the fresh process, and the second process for the other hash seed, answer.
-    Why: What was not compared is not proven; the gate is inconclusive.
-    Fix: See what ended the process: memory, a signal, an import that works only once.
+    What: The fork for the fresh process and the second process for the other hash seed return results.
+    Why: Nothing is proven without the comparison, so the gate is inconclusive.
+    Fix: Find out what ended the process: memory, a signal, an import that works only once.
     """
     yield from _untried(subject, out_of_time=False)
 
@@ -170,9 +180,9 @@ def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
 def circumstance_took_too_long(subject: Subject) -> Iterator[Found]:
     """There was no time to score again under some circumstance.
 
-    What: Another order, a fresh process, scoring side by side: each gets half of the invariants' time.
-    Why: What was not compared is not proven.
-    Fix: Make the reward quicker. Where it cannot be, nothing needs to be done: the report says what is missing.
+    What: Another order, a fresh process and parallel scoring each get half of the invariants' time.
+    Why: Nothing is proven without the comparison.
+    Fix: Make the reward faster. If that is impossible, nothing needs to be done: the report lists what is missing.
     """
     yield from _untried(subject, out_of_time=True)
 
@@ -182,8 +192,8 @@ def _untried(subject: Subject, *, out_of_time: bool) -> Iterator[Found]:
         failure = repetition.failure
         if failure is not None and (failure.kind == "timeout") == out_of_time:
             yield Found(
-                f"rewards were not compared under this circumstance: {repetition.circumstance}: {described(failure)}",
-                of_failure(failure) | {"circumstance": repetition.circumstance},
+                f"rewards were not compared under the circumstance {repetition.circumstance}: {described(failure)}",
+                of_failure(failure, circumstance=repetition.circumstance),
                 failure.place,
                 inconclusive=not out_of_time,
             )
@@ -191,25 +201,25 @@ def _untried(subject: Subject, *, out_of_time: bool) -> Iterator[Found]:
 
 @rule("RWD073", gate="rewards")
 def scoring_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
-    """Scoring takes longer than in proportion to the length of the reply.
+    """Scoring time grows faster than the reply.
 
-    What: When a reply doubles, scoring takes about twice as long: replies of many shapes up to 128,000
-        characters, measured as the least of two, and counted only above a quarter of a second.
-    Why: One long reply of that shape holds up a whole step; models that ramble write them by themselves.
-    Fix: Look for a regular expression with two repetitions side by side (`\\s*.*\\s*$`, `(a+)+`), or for a
-        loop inside a loop over the reply. Cut the reply to a sane length first.
+    What: When a reply doubles, scoring takes about twice as long. Measured on replies of many shapes up to 128,000
+        characters, as the least of two, and only counted above a quarter of a second.
+    Why: One long reply of that shape delays a whole step, and rambling models write such replies.
+    Fix: Look for a regular expression with two adjacent repetitions (`\\s*.*\\s*$`, `(a+)+`), or for nested loops
+        over the reply. Cut the reply to a sensible length first.
     """
     yield from _too_steep(subject, of_libraries=False)
 
 
 @rule("RWD055", gate="rewards", severity="warning")
 def library_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
-    """A library that scoring calls takes longer than in proportion to the length of the reply.
+    """The scoring time of a library grows faster than the reply.
 
-    What: As RWD073, where a library's own code was at work: `vf.XMLParser` takes cubic time for an opened tag
-        and many spaces.
-    Why: It holds up a step as much, but the mistake is not the environment's.
-    Fix: Cut the reply to a sane length before the library sees it, or read it yourself.
+    What: Same as RWD073, but the time is spent in a library: `vf.XMLParser` takes cubic time for an opened tag and
+        many spaces.
+    Why: It delays a step as much, but the mistake is not the environment's.
+    Fix: Cut the reply to a sensible length before the library gets it, or parse it yourself.
     """
     yield from _too_steep(subject, of_libraries=True)
 
@@ -220,12 +230,14 @@ def _too_steep(subject: Subject, *, of_libraries: bool) -> Iterator[Found]:
         Found(
             f"a reply of {growth.lengths[-1]} characters ({growth.shape}) takes {_how_long(growth)}"
             f"{f' in {growth.library}' if growth.library else ''}",
-            {
-                "task": growth.task,
-                "shape": growth.shape,
-                "reply begins with": growth.beginning,
-                "seconds": dict(zip(map(str, growth.lengths), growth.seconds, strict=True)),
-            },
+            Evidence(
+                details={
+                    "task": growth.task,
+                    "shape": growth.shape,
+                    "reply begins with": growth.beginning,
+                    "seconds": dict(zip(map(str, growth.lengths), growth.seconds, strict=True)),
+                }
+            ),
             growth.place,
         )
         for growth in steep
@@ -259,7 +271,7 @@ def _acts(subject: Subject, what: str, saying: str) -> Iterator[Found]:
         if act.what == what:
             yield Found(
                 f"{act.function} {saying} {shortened(act.detail, 120)} while a reward is computed",
-                {"what": act.what, "detail": act.detail, "function": act.function, "count": act.count},
+                Evidence(count=act.count, details={"what": act.what, "detail": act.detail, "function": act.function}),
                 act.place,
             )
 
@@ -268,32 +280,32 @@ def _acts(subject: Subject, what: str, saying: str) -> Iterator[Found]:
 def scoring_reads_the_clock(subject: Subject) -> Iterator[Found]:
     """Scoring reads the clock.
 
-    What: The package's own code does not ask for date or time of day while a reward is computed. Measuring how
-        long something takes (`perf_counter`, `monotonic`) is no concern.
-    Why: The same reply then earns something else tomorrow, and no run can be repeated.
-    Fix: Put the time into the task when it is made.
+    What: The package's own code does not read date or time of day while a reward is computed. Measuring durations
+        (`perf_counter`, `monotonic`) is allowed.
+    Why: The same reply earns something else tomorrow, and no run can be repeated.
+    Fix: Store the time in the task when it is created.
     """
-    yield from _acts(subject, "clock", "asks for the time with")
+    yield from _acts(subject, "clock", "reads the time with")
 
 
 @rule("RWD075", gate="rewards")
 def scoring_draws_at_random(subject: Subject) -> Iterator[Found]:
-    """Scoring draws at random.
+    """Scoring draws random numbers.
 
     What: The package's own code draws from no shared or unseeded generator while a reward is computed.
-    Why: Noise in the reward looks like skill, and other code that draws from the same generator changes it.
-    Fix: Use `random.Random(seed)` with a seed from the task, or decide without chance.
+    Why: Noise in the reward looks like skill, and other code that uses the same generator changes it.
+    Fix: Use `random.Random(seed)` with a seed from the task, or remove the randomness.
     """
     yield from _acts(subject, "randomness", "draws from")
 
 
 @rule("RWD076", gate="rewards")
 def scoring_opens_files_elsewhere(subject: Subject) -> Iterator[Found]:
-    """Scoring opens files outside of the package.
+    """Scoring opens files outside the package.
 
-    What: The package's own code opens no file while a reward is computed but its own, those that Python and
-        libraries brought along, and temporary ones.
-    Why: On the next machine the file is missing or another; the reward is then a different one, or 0.
+    What: While a reward is computed, the package's own code opens only its own files, those of Python and libraries,
+        and temporary ones.
+    Why: On another machine the file is missing or different, and so is the reward.
     Fix: Ship the file in the package and read it with importlib.resources when the environment loads.
     """
     yield from _acts(subject, "file", "opens")
@@ -301,11 +313,11 @@ def scoring_opens_files_elsewhere(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD077", gate="rewards")
 def scoring_reads_undeclared_variables(subject: Subject) -> Iterator[Found]:
-    """Scoring reads environment variables that nobody declared.
+    """Scoring reads undeclared environment variables.
 
-    What: The package's own code reads no environment variable while a reward is computed but those that the
-        registry declares as `secrets`.
-    Why: The reward follows from a setting of the machine that stands in no configuration and no record.
+    What: While a reward is computed, the package's own code reads only environment variables that the registry
+        declares as `secrets`.
+    Why: The reward depends on a setting of the machine that is in no configuration and no record.
     Fix: Make it an argument of the environment (`args` in registry.yaml), or declare it under `secrets`.
     """
     yield from _acts(subject, "environment variable", "reads the environment variable")
@@ -315,21 +327,21 @@ def scoring_reads_undeclared_variables(subject: Subject) -> Iterator[Found]:
 def scoring_executes_the_reply(subject: Subject) -> Iterator[Found]:
     """Scoring executes the reply.
 
-    What: Nothing of a reply reaches `exec` or `eval` in the process that scores: replies that are code with a
-        name of their own in it are scored under watch. RWD052 is the same by the source alone.
-    Why: What a model writes then runs where the reward runs, with its files and keys, and can pay itself.
-    Fix: Parse it (`ast.literal_eval`, a real parser), or run it in a sandbox or a process without rights.
+    What: No text of a reply reaches `exec` or `eval` in the process that scores. Tested with replies that are code
+        with a unique name. RWD052 detects the same from the source alone.
+    Why: Model output then runs in the process of the reward, with its files and keys, and can reward itself.
+    Fix: Parse it (`ast.literal_eval`, a real parser), or run it in a sandbox or an unprivileged process.
     """
-    yield from _acts(subject, "execution", "runs what the reply says with")
+    yield from _acts(subject, "execution", "executes the reply with")
 
 
 @rule("RWD078", gate="rewards")
 def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
-    """A declared function scores some conversations and leaves others out.
+    """A function scores some conversations only.
 
     What: Every reward function and metric that scores anything scores every conversation that has a reward.
-    Why: An average over what happens to be there is another quantity; v1 takes a missing reward as nothing.
-    Fix: Return a number on every path, 0 where there is nothing to measure.
+    Why: An average over a part of the conversations is another quantity. v1 treats a missing reward as nothing.
+    Fix: Return a number on every path, and 0 if there is nothing to measure.
     """
     scored = [score for score in subject.conversations if score.reward is not None and not score.failures]
     description = subject.facts.description
@@ -341,26 +353,28 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
         if silent and len(silent) < len(scored):
             first = silent[0]
             yield Found(
-                f"{function.name} gave nothing on task {first.task} ({first.policy}; {len(silent)} of {len(scored)} "
-                "conversations)",
-                of_conversation(first) | {"function": function.name, "count": len(silent), "of": len(scored)},
+                f"{function.name} returned nothing on task {first.task} "
+                f"({first.policy}; {len(silent)} of {len(scored)} conversations)",
+                replace(
+                    of_conversation(subject.facts, first, details={"function": function.name}),
+                    count=len(silent),
+                    of=len(scored),
+                ),
                 function.place,
             )
 
 
 @rule("RWD079", gate="rewards")
 def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
-    """A judge is talked over, or pays for nothing.
+    """A judge can be manipulated, or rewards empty replies.
 
-    What: Replies without content (":" and "Thought process:", arXiv 2507.08794), and text that tells the judge
-        to give full marks, earn no more than form alone may, be the judge as obedient as it likes: a scripted
-        judge obeys whatever stands in its prompt outside of quotation marks, fences or tags. Neither does junk
-        when the judge says what nobody can read as a verdict. Where the environment answers back, all of this
-        is played.
-    Why: Real judges paid such replies in full; training finds them within hours.
-    Fix: Quote the reply as data: between tags or fences that the reply itself cannot close. Let code refuse
-        replies without any letter or digit, check by code what code can check, and pay nothing for a verdict
-        that cannot be read.
+    What: Replies without content (":" and "Thought process:", arXiv 2507.08794), and text that instructs the judge to
+        give full marks, earn at most what form alone may, even with a scripted judge that obeys everything in its
+        prompt outside quotation marks, fences or tags. The same holds for junk if the judge's reply cannot be parsed
+        as a verdict. In multi-turn environments these replies are played as rollouts.
+    Why: Real judges gave such replies full marks. Training finds them within hours.
+    Fix: Quote the reply as data, between tags or fences that the reply itself cannot close. Reject replies without
+        letters or digits, check by code what code can check, and return 0 for a verdict that cannot be parsed.
     """
     declared = subject.range
     canaries = [score for score in subject.facts.scores if score.policy in (canary_colon.name, canary_thought.name)]
@@ -369,7 +383,7 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
         Found(
             f"{shortened(reply_text(score.completion), 60)!r} earns {number(score.reward)} on task {score.task}"
             f"{f' {to_whom}' if to_whom else ''}, more than {number(declared.form_alone)}",
-            of_conversation(score) | {"expected": f"<= {number(declared.form_alone)}"},
+            of_conversation(subject.facts, score, expected=f"<= {number(declared.form_alone)}"),
             best_paid(subject, score) or Place("pyproject.toml"),
         )
         for score, to_whom in [*((score, "") for score in canaries), *judged]

@@ -1,8 +1,9 @@
-"""Scripted policies that should not be paid, or not in full."""
+"""Scripted policies whose replies should earn nothing, or less than the reference reply."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops_worker.policies.baselines import echo, nop
@@ -10,8 +11,8 @@ from envops_worker.policies.distorted_answers import format_only, hedge, near_mi
 from envops_worker.policies.grader_attacks import override
 
 from envops.facts.reward_numbers import is_reward_number, number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import merged, of_conversation
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import of_conversation
 from envops.rules.gold import best_paid, differing_from_gold, reaching_gold, scores_of
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 def paid_beyond(subject: Subject, policy: Policy) -> Iterator[Found]:
     """One finding on the conversations of a policy that earn more than its bound."""
     bound = subject.range.most_of(policy.bound)
-    assert bound is not None, f"the bound of {policy.name} is no number"
+    assert bound is not None, f"the bound of {policy.name} is not a number"
     scores = differing_from_gold(subject, policy.name)
     beyond = [score for score in scores if score.reward is not None and score.reward > bound + subject.range.tolerance]
     hits = [
         Found(
             f"{policy.reply} earns {number(score.reward)} on task {score.task}, more than {number(bound)}",
-            of_conversation(score) | {"expected": f"<= {number(bound)}"},
+            of_conversation(subject.facts, score, expected=f"<= {number(bound)}"),
             best_paid(subject, score),
         )
         for score in beyond
@@ -40,11 +41,12 @@ def paid_beyond(subject: Subject, policy: Policy) -> Iterator[Found]:
 
 
 def paid_like_gold(subject: Subject, policy: Policy) -> Iterator[Found]:
-    """One finding on the conversations of a policy that earn what gold earns."""
+    """One finding on the conversations of a policy that earn as much as the reference reply."""
     hits = [
         Found(
-            f"{policy.reply} earns {number(score.reward)} on task {score.task}, gold earns {number(gold.reward)}",
-            of_conversation(score) | {"gold": of_conversation(gold), "expected": f"< {number(gold.reward)}"},
+            f"{policy.reply} earns {number(score.reward)} on task {score.task}, "
+            f"the reference reply earns {number(gold.reward)}",
+            of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
             best_paid(subject, score),
         )
         for score, gold in reaching_gold(subject, policy.name)
@@ -54,24 +56,24 @@ def paid_like_gold(subject: Subject, policy: Policy) -> Iterator[Found]:
 
 @rule("RWD004", gate="rewards")
 def doing_nothing_pays(subject: Subject) -> Iterator[Found]:
-    """An empty reply is paid.
+    """An empty reply earns a reward.
 
-    What: An empty reply earns at most the floor of the declared range and 5 % of what lies above it. The floor
-        is the minimum, or 0 where penalties go below 0.
-    Why: A floor that is paid for nothing is a reward that training collects without learning anything.
-    Fix: Let the function that is named give 0 to an empty reply. If the floor is meant, declare it:
+    What: An empty reply earns at most the floor of the declared range plus 5 % of the range above it. The floor is
+        the minimum, or 0 if penalties go below 0.
+    Why: Training collects a reward for nothing without learning anything.
+    Fix: Make the reported function return 0 for an empty reply. If the floor is intended, declare it:
         `[tool.envops.reward] min`.
     """
     yield from paid_beyond(subject, nop)
 
 
 @rule("RWD005", gate="rewards")
-def near_miss_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
+def near_miss_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """A wrong answer in the right format earns as much as the right one.
 
-    What: The gold reply with its answer slightly changed (a number off by one, another choice, an element
-        dropped) earns less than gold.
-    Why: A reward that cannot tell nearly right from right teaches the format and not the task.
+    What: The reference reply with its answer slightly changed (a number off by one, another choice, an element
+        dropped) earns less than the reference reply.
+    Why: A reward that cannot distinguish nearly right from right teaches the format and not the task.
     Fix: Compare with the answer itself. If order, case or small differences do not matter, declare them in
         `[tool.envops.answer]`.
     """
@@ -83,48 +85,46 @@ def near_miss_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
 def format_alone_pays(subject: Subject) -> Iterator[Found]:
     """The right format around junk earns more than declared.
 
-    What: The gold reply's format around junk earns at most the declared share of format and 5 % of the
-        range above the floor more.
-    Why: Form is learned first; where it pays as much as content, a model stops there.
-    Fix: Lower the weight of form, or pay it only with content. If more is meant, declare
+    What: The reference reply's format around junk earns at most the declared share of format, plus 5 % of the range
+        above the floor.
+    Why: Models learn the format first. If it earns as much as the content, they stop there.
+    Fix: Lower the weight of the format, or reward it only together with the content. If more is intended, declare
         `[tool.envops.reward] format_share`.
     """
     yield from paid_beyond(subject, format_only)
 
 
 @rule("RWD007", gate="rewards")
-def echo_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
-    """The prompt said back earns as much as the right answer.
+def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
+    """The repeated prompt earns as much as the right answer.
 
-    What: The prompt as a reply earns less than gold, unless gold is the prompt.
-    Why: The answer, or words that the reward looks for, stand in the prompt: copying pays in full.
-    Fix: Let the reward read the final answer alone, from a tag or the last line, and not search the whole
-        reply.
+    What: The prompt as a reply earns less than the reference reply, unless that is the prompt.
+    Why: The prompt contains the answer, or words that the reward searches for, so copying earns the full reward.
+    Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
     """
     yield from paid_like_gold(subject, echo)
 
 
 @rule("RWD008", gate="rewards")
-def listing_answers_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
+def listing_answers_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Several candidate answers at once earn as much as the right one.
 
-    What: A reply that names the right answer among wrong ones earns less than gold.
-    Why: The reward searches for the answer instead of reading it, and a model learns to list what it can
-        think of.
-    Fix: Parse one final answer and compare it as a whole; no `in`, no search for the first match.
+    What: A reply that lists the right answer among wrong ones earns less than the reference reply.
+    Why: The reward searches for the answer instead of reading it, and a model learns to list candidates.
+    Fix: Parse one final answer and compare all of it. Use no `in` and no search for the first match.
     """
     if subject.package.answer.type != "none":
         yield from paid_like_gold(subject, hedge)
 
 
 @rule("RWD009", gate="rewards")
-def override_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
-    """Text that talks to the grader earns as much as the right answer.
+def override_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
+    """Instructions to the grader earn as much as the right answer.
 
-    What: A reply that only tells the grader to give full marks earns less than gold.
-    Why: Such text earned full credit from judges 8 times of 10 where nobody looked; training finds it.
-    Fix: Quote the reply to the judge as data, ask for a verdict in a fixed form, and check the answer by
-        code where that is possible.
+    What: A reply that only instructs the grader to give full marks earns less than the reference reply.
+    Why: Unprotected judges gave full marks to such text 8 times of 10. Training finds it.
+    Fix: Quote the reply to the judge as data, request a verdict in a fixed form, and check the answer by code where
+        possible.
     """
     yield from paid_like_gold(subject, override)
 
@@ -133,9 +133,9 @@ def override_ispaid_like_gold(subject: Subject) -> Iterator[Found]:
 def reward_is_constant(subject: Subject) -> Iterator[Found]:
     """Every policy earns the same.
 
-    What: On at least one task two policies with different replies earn different rewards.
-    Why: A constant reward has no gradient: training on it does nothing.
-    Fix: Check that the reward reads the reply, and that it finds the answer in the format that is asked for.
+    What: On at least one task, two policies with different replies earn different rewards.
+    Why: A constant reward has no gradient. Training on it changes nothing.
+    Fix: Check that the reward reads the reply, and that it finds the answer in the requested format.
     """
     by_task: dict[int, list[Score]] = defaultdict(list)
     for score in subject.facts.scores:
@@ -149,7 +149,10 @@ def reward_is_constant(subject: Subject) -> Iterator[Found]:
     yield Found(
         f"{len(policies)} policies earn the same on all of {len(compared)} tasks, "
         f"{number(first.reward)} on task {first.task}",
-        of_conversation(first) | {"policies": policies, "more": [of_conversation(score) for score in compared[0][1:3]]},
+        replace(
+            of_conversation(subject.facts, first, details={"policies": policies}),
+            more=tuple(of_conversation(subject.facts, score) for score in compared[0][1:3]),
+        ),
         best_paid(subject, first),
     )
 

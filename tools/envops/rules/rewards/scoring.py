@@ -1,4 +1,4 @@
-"""The reward of a conversation as a whole: there, in range, and the same again."""
+"""Rules of a conversation's reward: it exists, is in range, and is the same again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from envops_worker.policies.baselines import oracle
 
 from envops.facts.reward_numbers import number
 from envops.facts.stages import needed_by
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import described, of_conversation, of_failure
 from envops.rules.failures import is_nobodys_fault, own_failure
 from envops.rules.gold import best_paid, is_of_the_oracle
 
@@ -22,22 +22,21 @@ if TYPE_CHECKING:
 
 @rule("RWD030", gate="rewards")
 def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
-    """A reward lies outside of the declared range.
+    """A reward is outside the declared range.
 
-    What: Every reward lies between the declared minimum and maximum; by default these are the sums of the
-        negative and of the positive weights.
-    Why: Thresholds, difficulty filters and plots take the range at its word.
-    Fix: Mend the function that goes beyond its weight, or declare the range: `[tool.envops.reward] min` and
-        `max`.
+    What: Every reward is between the declared minimum and maximum. By default these are the sums of the negative and
+        of the positive weights.
+    Why: Thresholds, difficulty filters and plots rely on the range.
+    Fix: Fix the function that exceeds its weight, or declare the range: `[tool.envops.reward] min` and `max`.
     """
     declared = subject.range
     scored = subject.rewarded_conversations
     outside = [score for score in scored if score.reward is not None and not declared.contains(score.reward)]
+    lowest, highest = number(declared.minimum), number(declared.maximum)
     hits = [
         Found(
-            f"reward {number(score.reward)} on task {score.task} ({score.policy}) is outside of "
-            f"{number(declared.minimum)} to {number(declared.maximum)}",
-            of_conversation(score) | {"expected": f"between {number(declared.minimum)} and {number(declared.maximum)}"},
+            f"reward {number(score.reward)} on task {score.task} ({score.policy}) is outside {lowest} to {highest}",
+            of_conversation(subject.facts, score, expected=f"between {lowest} and {highest}"),
             best_paid(subject, score) if (score.reward or 0.0) > declared.maximum else None,
         )
         for score in outside
@@ -50,15 +49,15 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
     """The same reply earns another reward the second time.
 
     What: A conversation that is scored again earns the same. The first 6 of each policy are scored again.
-    Why: A reward that depends on chance, the clock or what was scored before is noise that looks like skill.
-    Fix: Seed what is random from the task, and keep no state between calls.
+    Why: A reward that depends on chance, the clock or earlier calls is noise that looks like skill.
+    Fix: Seed random draws from the task, and keep no state between calls.
     """
     repeated = [score for score in subject.facts.scores if score.again]
     hits = [
         Found(
             f"the same reply earns {number(score.reward)}, then {', '.join(number(again) for again in score.again)}, "
             f"on task {score.task} ({score.policy})",
-            of_conversation(score) | {"again": list(score.again)},
+            of_conversation(subject.facts, score, details={"again": list(score.again)}),
         )
         for score in repeated
         if score.again != (score.reward,) * len(score.again) and not _all_same(score)
@@ -82,8 +81,8 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
     """A conversation could not be scored.
 
     What: Every conversation of every policy gets a reward.
-    Why: A reply without a reward is lost to training, or counted as a zero that nobody earned.
-    Fix: Mend the line that is named; where nothing is named, look for a path on which no function answers.
+    Why: A reply without a reward is lost to training, or counts as an undeserved zero.
+    Fix: Fix the reported line. If there is none, look for a path on which no function returns a value.
     """
     scored = subject.facts.scores
     unscored = [score for score in scored if _lacks_reward(score)]
@@ -91,7 +90,7 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
         Found(
             f"task {score.task} ({score.policy}) got no reward: "
             + (described(score.failure) if score.failure else _silent(score)),
-            of_conversation(score) | (of_failure(score.failure) if score.failure else {}),
+            of_conversation(subject.facts, score, failure=score.failure),
             score.failure.place if score.failure else None,
             inconclusive=is_nobodys_fault(score.failure),
         )
@@ -102,7 +101,7 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
 
 
 def _lacks_reward(score: Score) -> bool:
-    """Whether there is no reward, and no other rule says why."""
+    """Whether there is no reward, and no other rule reports the cause."""
     if score.failures:
         return False
     if score.failure is None:
@@ -113,16 +112,16 @@ def _lacks_reward(score: Score) -> bool:
 
 def _silent(score: Score) -> str:
     unsaid = [name for name, said in score.functions.items() if said.score is None]
-    return f"{', '.join(unsaid)} gave no number" if unsaid else "no function said why"
+    return f"{', '.join(unsaid)} returned no number" if unsaid else "no function returned a reason"
 
 
 @rule("RWD033", gate="rewards")
 def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
-    """Scoring, validation or tests end before anything is known.
+    """Scoring, validation or tests fail as a whole.
 
-    What: The stages of the rewards gate run to their end.
-    Why: What was not tried is not proven.
-    Fix: Mend the line that is named.
+    What: The stages of the rewards gate complete.
+    Why: Nothing is proven about what was not tried.
+    Fix: Fix the reported line.
     """
     for stage in needed_by("rewards"):
         if stage in needed_by("schema"):

@@ -1,4 +1,4 @@
-"""Replies that are wrong in one telling way, and right ones in another dress."""
+"""Rules of replies that are wrong in one specific way, and of right ones in an equivalent form."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from envops_worker.policies.drafts import think_only, unclosed_think
 from envops_worker.policies.equivalent_answers import equivalent, padded
 
 from envops.facts.reward_numbers import number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import merged, of_conversation, reply_text
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import of_conversation, reply_text
 from envops.rules.gold import best_paid, gold_by_task, reaching_gold, scores_of, worst_paid
 from envops.rules.rewards.policies import paid_beyond, paid_like_gold
 
@@ -27,7 +27,7 @@ _REASONING = re.compile(r"<(think|thinking|reasoning|scratchpad|thought|analysis
 
 
 def asks_for_reasoning(subject: Subject) -> bool:
-    """Whether reasoning in tags is part of the format: a prompt asks for it, or gold does it."""
+    """Whether reasoning in tags is part of the format: in a prompt or in a reference reply."""
     prompts = (text_of(message) for task in subject.facts.tasks for message in task.prompt)
     gold = (reply_text(score.completion) for score in gold_by_task(subject).values())
     return any(_REASONING.search(text) for texts in (prompts, gold) for text in texts)
@@ -35,11 +35,11 @@ def asks_for_reasoning(subject: Subject) -> bool:
 
 @rule("RWD061", gate="rewards")
 def long_junk_pays(subject: Subject) -> Iterator[Found]:
-    """A very long reply without content is paid.
+    """A very long junk reply earns a reward.
 
-    What: 200,000 characters of junk, alone and in the answer's place, earn at most what form alone may.
-    Why: Length is the first thing that training finds; a reward that grows with it has no other lesson.
-    Fix: Do not pay for length, or only together with the right answer.
+    What: 200,000 characters of junk, alone and in place of the answer, earn at most what form alone may.
+    Why: Training discovers length first. A reward that grows with it teaches nothing else.
+    Fix: Do not reward length, or only together with the right answer.
     """
     yield from paid_beyond(subject, long_junk)
 
@@ -48,10 +48,10 @@ def long_junk_pays(subject: Subject) -> Iterator[Found]:
 def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """An answer that only looks right earns as much as the right one.
 
-    What: The answer with letters of another script that look alike, letters in place of digits, or a
-        superscript for its last digit earns less than gold.
-    Why: Nobody who uses the answer can use this one, and a model that writes it is told that it is right.
-    Fix: Compare the text itself; do not fold look-alikes or compatibility characters (NFKC makes 42 of 4²).
+    What: The answer with similar letters of another script, letters in place of digits, or a superscript for its last
+        digit earns less than the reference reply.
+    Why: The answer is unusable, yet the model is rewarded for it.
+    Fix: Compare the text itself. Do not normalise similar or compatibility characters (NFKC turns 4² into 42).
     """
     if subject.package.answer.type != "none":
         yield from paid_like_gold(subject, look_alike)
@@ -64,12 +64,12 @@ def _drafts_are_refused_by_right(subject: Subject) -> bool:
 
 @rule("RWD063", gate="rewards")
 def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
-    """An answer that stands only inside the reasoning is paid in full.
+    """An answer inside the reasoning earns the full reward.
 
-    What: Where the format has reasoning in tags, the right answer inside of it, closed or cut off, earns less
-        than gold. Where a parser of verifiers itself reads it there, RWD069 says so.
-    Why: A draft is no answer: cut-off replies are paid, and a model learns to list drafts.
-    Fix: Read only what stands behind the closing tag of the reasoning, and nothing where that tag is missing.
+    What: Where the format has reasoning in tags, the right answer only inside of it, closed or cut off, earns less
+        than the reference reply. If a parser of verifiers itself reads it there, RWD069 reports it.
+    Why: A draft is not an answer: truncated replies are rewarded, and a model learns to list drafts.
+    Fix: Read only what follows the closing tag of the reasoning, and nothing if that tag is missing.
     """
     if subject.package.answer.type != "none" and _drafts_are_refused_by_right(subject):
         yield from _inside_the_reasoning(subject)
@@ -77,13 +77,13 @@ def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD069", gate="rewards", severity="warning")
 def answer_in_think_tags_is_paid(subject: Subject) -> Iterator[Found]:
-    """An answer that stands only inside think tags is paid in full, though nobody asked for such tags.
+    """An answer inside undeclared think tags earns the full reward.
 
-    What: The right answer inside `<think>` earns less than gold, also where the format knows no reasoning in
-        tags, and where the environment's parser is one of verifiers that reads the first tag wherever it
-        stands (`vf.XMLParser`).
-    Why: Models that reason write these tags on their own; cut off in mid-thought, they are paid for a draft.
-    Fix: Drop everything up to `</think>` before the answer is read, and everything where it is missing.
+    What: The right answer only inside `<think>` earns less than the reference reply, also where the format has no
+        reasoning in tags, and where the environment's parser is one of verifiers that reads the first tag anywhere
+        (`vf.XMLParser`).
+    Why: Reasoning models write these tags by default. Truncated in mid-thought, they are rewarded for a draft.
+    Fix: Drop everything up to `</think>` before the answer is read, and everything if the tag is missing.
     """
     if subject.package.answer.type != "none" and not _drafts_are_refused_by_right(subject):
         yield from _inside_the_reasoning(subject)
@@ -99,16 +99,16 @@ def _inside_the_reasoning(subject: Subject) -> Iterator[Found]:
     yield from merged(hits, len(scored), "replies")
 
 
-def _paid_in_full(subject: Subject, score: Score, gold: Score, saying: str) -> Found:
+def _paid_in_full(subject: Subject, score: Score, gold: Score, kind: str) -> Found:
     return Found(
-        f"{saying} earns {number(score.reward)} on task {score.task}, gold earns {number(gold.reward)}",
-        of_conversation(score) | {"gold": of_conversation(gold), "expected": f"< {number(gold.reward)}"},
+        f"{kind} earns {number(score.reward)} on task {score.task}, the reference reply earns {number(gold.reward)}",
+        of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
         best_paid(subject, score),
     )
 
 
 def _with_two_answers(subject: Subject) -> tuple[list[tuple[Score, Score]], set[int]]:
-    """Replies whose last answer is wrong and that earn gold, and tasks where the other order earns it too."""
+    """Replies that end on a wrong answer and earn the full reward, and tasks where the other order does, too."""
     ends_wrong = list(reaching_gold(subject, wrong_last.name))
     right_last = {score.task for score, _ in reaching_gold(subject, wrong_first.name)}
     return ends_wrong, right_last
@@ -118,14 +118,14 @@ def _with_two_answers(subject: Subject) -> tuple[list[tuple[Score, Score]], set[
 def any_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
     """Any of several answers counts.
 
-    What: Of two final answers in the same format, a wrong and the right one, at most one place can earn what
-        gold earns.
-    Why: Where any of them counts, a model learns to give every answer that it can think of.
-    Fix: Read one: the last, and none where there are several.
+    What: Of two final answers in the same format, a wrong and a right one, at most one position earns as much as the
+        reference reply.
+    Why: If every position counts, a model learns to list all candidate answers.
+    Fix: Read one answer: the last, and none if there are several.
     """
     ends_wrong, right_last = _with_two_answers(subject)
     hits = [
-        _paid_in_full(subject, score, gold, "the right answer beside a wrong one, in either order,")
+        _paid_in_full(subject, score, gold, "the right answer next to a wrong one, in either order,")
         for score, gold in ends_wrong
         if score.task in right_last
     ]
@@ -134,12 +134,12 @@ def any_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD065", gate="rewards", severity="warning")
 def first_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
-    """The first answer counts, whatever is answered last.
+    """The first answer counts even if another one follows.
 
-    What: The right answer followed by a wrong one in the same format earns less than gold.
-    Why: What a reply ends on is its answer. Listing gains nothing here, but corrections go unpaid and drafts
-        are paid.
-    Fix: Read the last answer, or none where there are several.
+    What: The right answer followed by a wrong one in the same format earns less than the reference reply.
+    Why: The last answer of a reply is its answer. Listing gains nothing here, but corrections are ignored and drafts
+        are rewarded.
+    Fix: Read the last answer, or none if there are several.
     """
     ends_wrong, right_last = _with_two_answers(subject)
     hits = [
@@ -154,10 +154,10 @@ def first_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
 def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Denying the right answer earns as much as giving it.
 
-    What: "not" in front of the answer in its place, and "The answer is not …" in plain words, earn less than
-        gold.
-    Why: The reward finds the answer instead of reading it.
-    Fix: Compare the whole of the parsed answer; no `in`, no search for a number in a sentence.
+    What: "not" in front of the answer in its place, and "The answer is not …" in plain words, earn less than the
+        reference reply.
+    Why: The reward searches for the answer instead of reading it.
+    Fix: Compare all of the parsed answer. Use no `in` and no search for a number in a sentence.
     """
     if subject.package.answer.type != "none":
         yield from paid_like_gold(subject, negated)
@@ -165,11 +165,11 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD067", gate="rewards")
 def declared_equivalent_is_refused(subject: Subject) -> Iterator[Found]:
-    """What is declared not to matter costs reward.
+    """A declared equivalent answer loses reward.
 
-    What: Gold with its answer in other case, in another order or within the tolerance earns what gold earns,
-        where `[tool.envops.answer]` says that this does not matter.
-    Why: Either the declaration or the reward is wrong, and near misses are made by the declaration.
+    What: The reference reply with its answer in other case, in another order or within the tolerance earns the same,
+        where `[tool.envops.answer]` declares that this does not matter.
+    Why: Either the declaration or the reward is wrong, and near misses are generated from the declaration.
     Fix: Normalise both sides in the reward, or correct `case_sensitive`, `type` or `tolerance`.
     """
     yield from _refused(subject, equivalent)
@@ -177,11 +177,11 @@ def declared_equivalent_is_refused(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD068", gate="rewards", severity="warning")
 def space_around_the_answer_is_refused(subject: Subject) -> Iterator[Found]:
-    """Line breaks around the answer cost reward.
+    """Line breaks around the answer lose reward.
 
-    What: Gold with line breaks around its answer earns what gold earns.
-    Why: Models write tags on lines of their own; they are then told that a right answer is wrong.
-    Fix: Strip the parsed answer on both sides before it is compared.
+    What: The reference reply with line breaks around its answer earns the same.
+    Why: Models write tags on separate lines, and right answers then count as wrong.
+    Fix: Strip white space on both sides of the parsed answer before it is compared.
     """
     if not subject.facts.description or not subject.facts.description.conversational:
         yield from _refused(subject, padded)
@@ -192,8 +192,9 @@ def _refused(subject: Subject, policy: Policy) -> Iterator[Found]:
     scored = [(score, gold[score.task]) for score in scores_of(subject, policy.name) if score.task in gold]
     hits = [
         Found(
-            f"{policy.reply} earns {number(score.reward)} on task {score.task}, gold earns {number(perfect.reward)}",
-            of_conversation(score) | {"gold": of_conversation(perfect), "expected": number(perfect.reward)},
+            f"{policy.reply} earns {number(score.reward)} on task {score.task}, "
+            f"the reference reply earns {number(perfect.reward)}",
+            of_conversation(subject.facts, score, reference=perfect, expected=number(perfect.reward)),
             worst_paid(subject, score),
         )
         for score, perfect in scored

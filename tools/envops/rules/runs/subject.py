@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from envops.facts.observed import Place
 from envops.rules.engine import Found, Gate
+from envops.rules.evidence import Evidence
 from envops.rules.runs.trainer import RefusalKind, RefusedSetting, TrainerLimits, TrainerSettings
 from envops.statistics.groups import distinct, predicted_live
 from envops.statistics.summary import mean
@@ -101,5 +102,8 @@ class RunSubject:
     def found(self, key: str, message: str, fix: str | None = None, **evidence: Any) -> Found:
         """A finding about one key of the run."""
         return Found(
-            f"{self.spec.name}: {message}", {"run": self.spec.name, "key": key, **evidence}, self.place(key), fix
+            f"{self.spec.name}: {message}",
+            Evidence(details={"run": self.spec.name, "key": key, **evidence}),
+            self.place(key),
+            fix,
         )

@@ -1,4 +1,4 @@
-"""The tasks: there are some, they ask something, and no answer is given away."""
+"""Rules of the tasks: they exist, have prompts, and do not contain their answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from envops_worker.messages import text_of
 
 from envops.facts.observed import Dataset, Place, Task
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import shortened
+from envops.rules.evidence import Evidence, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ FEWEST_DISTINCT = 20
 MOST_OVERLAP = 0.5
 """The largest share of an infinite taskset's eval tasks that may be train tasks by chance."""
 GIVEN_AWAY = 0.3
-"""From this share on, an answer in the prompt is the rule and not chance, such as an example's."""
+"""From this share on, answers in prompts are the rule and not coincidence."""
 _OFFERS_ANSWERS = {"choice", "label", "boolean", "none"}
 
 
@@ -49,17 +49,17 @@ def dataset_is_empty(subject: Subject) -> Iterator[Found]:
     """There are no tasks.
 
     What: The environment has at least one split, and no split is empty.
-    Why: A run on nothing ends at once, or divides by zero later.
-    Fix: Check the filter and the split's name; a split that is not there should not be offered.
+    Why: A run without tasks ends at once, or divides by zero later.
+    Fix: Check the filter and the split's name. Do not offer a split that has no tasks.
     """
     if subject.facts.description is None or "tasks" in subject.facts.failures:
         return
     datasets = _datasets(subject)
     if not datasets:
-        yield Found("the environment offers no tasks at all", {})
+        yield Found("the environment has no tasks", Evidence())
     for dataset in datasets:
         if dataset.size == 0:
-            yield Found(f"the {dataset.split} split is empty", {"split": dataset.split})
+            yield Found(f"the {dataset.split} split is empty", Evidence(details={"split": dataset.split}))
 
 
 @rule("SCH051", gate="schema")
@@ -67,15 +67,18 @@ def prompts_are_empty(subject: Subject) -> Iterator[Found]:
     """Tasks have an empty prompt.
 
     What: The prompt of every task has text.
-    Why: A model that is asked nothing answers anything, and the reward teaches it to guess.
-    Fix: Drop or mend the rows; often a column has another name than the code expects.
+    Why: A model without a question can only guess, and the reward teaches it to.
+    Fix: Drop or fix the rows. Often a column has another name than the code expects.
     """
     for dataset in _datasets(subject):
         if dataset.empty_prompt_count:
             yield Found(
                 f"{dataset.empty_prompt_count} of {dataset.inspected} {dataset.split} tasks have an empty prompt, "
                 f"first task {_first(dataset.empty_prompts)}",
-                {"split": dataset.split, "count": dataset.empty_prompt_count, "tasks": list(dataset.empty_prompts)},
+                Evidence(
+                    count=dataset.empty_prompt_count,
+                    details={"split": dataset.split, "tasks": list(dataset.empty_prompts)},
+                ),
             )
 
 
@@ -93,23 +96,25 @@ def _too_many_duplicates(dataset: Dataset) -> bool:
 def _duplicates(subject: Subject, dataset: Dataset) -> Found:
     pair = f", first tasks {dataset.duplicates[0][0]} and {dataset.duplicates[0][1]}" if dataset.duplicates else ""
     return Found(
-        f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks repeat another one{pair}",
-        {
-            "split": dataset.split,
-            "count": dataset.duplicate_count,
-            "pairs": [list(pair) for pair in dataset.duplicates],
-            "shown": _tasks(subject, dataset, dataset.duplicates[0] if dataset.duplicates else ()),
-        },
+        f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks are duplicates{pair}",
+        Evidence(
+            count=dataset.duplicate_count,
+            details={
+                "split": dataset.split,
+                "pairs": [list(pair) for pair in dataset.duplicates],
+                "shown": _tasks(subject, dataset, dataset.duplicates[0] if dataset.duplicates else ()),
+            },
+        ),
     )
 
 
 @rule("SCH052", gate="schema")
 def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
-    """Many tasks are repeated.
+    """Many tasks are duplicates.
 
-    What: At most 1 % of a split's tasks equal another one. An infinite taskset, which repeats by chance,
-        has at least 20 different ones.
-    Why: Repeated tasks weigh more than others in training and make an evaluation look surer than it is.
+    What: At most 1 % of a split's tasks equal another one. An infinite taskset, which repeats by chance, has at least
+        20 different tasks.
+    Why: Duplicates weigh more than other tasks in training, and make an evaluation look more precise than it is.
     Fix: Drop duplicates when the data is loaded, or draw from a larger space.
     """
     for dataset in _datasets(subject):
@@ -119,10 +124,10 @@ def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH053", gate="schema", severity="advice")
 def a_few_tasks_are_repeated(subject: Subject) -> Iterator[Found]:
-    """A few tasks are repeated.
+    """A few tasks are duplicates.
 
     What: No task of a finite split equals another one.
-    Why: A few repetitions do no harm, but often they are a sign of a lost column.
+    Why: A few duplicates do no harm, but they often indicate a lost column.
     Fix: Drop duplicates when the data is loaded.
     """
     for dataset in _datasets(subject):
@@ -131,7 +136,7 @@ def a_few_tasks_are_repeated(subject: Subject) -> Iterator[Found]:
 
 
 def _repeats_itself(dataset: Dataset) -> bool:
-    """Whether a taskset draws from so small a space that equal tasks prove nothing."""
+    """Whether a taskset draws from a space so small that equal tasks prove nothing."""
     return _share(dataset.duplicate_count, dataset) > 0.1
 
 
@@ -139,10 +144,10 @@ def _repeats_itself(dataset: Dataset) -> bool:
 def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     """Train and eval share tasks.
 
-    What: No task of the eval split is one of the train split. Of infinite tasksets that hardly repeat
-        themselves, at most half.
-    Why: An evaluation on tasks that were trained on measures memory.
-    Fix: Split by task before anything else, and with a fixed seed; procedural tasks by disjoint seeds.
+    What: No task of the eval split is also in the train split. Infinite tasksets that hardly repeat themselves may
+        share at most half.
+    Why: An evaluation on tasks from training measures memory.
+    Fix: Split by task before anything else, with a fixed seed. For generated tasks, use disjoint seeds.
     """
     description = subject.facts.description
     if description is None or not description.overlap_count:
@@ -155,13 +160,13 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     pairs = [list(pair) for pair in description.overlap]
     first = f", first train {pairs[0][0]} and eval {pairs[0][1]}" if pairs else ""
     yield Found(
-        f"{description.overlap_count} of {inspected} eval tasks are train tasks too{first}",
-        {"count": description.overlap_count, "pairs": pairs},
+        f"{description.overlap_count} of {inspected} eval tasks are also in the train split{first}",
+        Evidence(count=description.overlap_count, details={"pairs": pairs}),
     )
 
 
 def _given_away(subject: Subject) -> Iterator[tuple[Dataset, bool]]:
-    """Splits with answers in prompts, and whether they are the rule there."""
+    """Splits with answers in prompts, and whether that is the rule there."""
     if subject.package.answer.type in _OFFERS_ANSWERS:
         return
     for dataset in _datasets(subject):
@@ -173,23 +178,21 @@ def _answers(subject: Subject, dataset: Dataset) -> Found:
     return Found(
         f"{dataset.answer_in_prompt_count} of {dataset.inspected} {dataset.split} prompts contain the answer, "
         f"first task {_first(dataset.answers_in_prompt)}",
-        {
-            "split": dataset.split,
-            "count": dataset.answer_in_prompt_count,
-            "shown": _tasks(subject, dataset, dataset.answers_in_prompt),
-        },
+        Evidence(
+            count=dataset.answer_in_prompt_count,
+            details={"split": dataset.split, "shown": _tasks(subject, dataset, dataset.answers_in_prompt)},
+        ),
     )
 
 
 @rule("SCH055", gate="schema")
-def answers_are_given_away(subject: Subject) -> Iterator[Found]:
-    """Prompts give the answer away.
+def prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
+    """Prompts contain the answer.
 
-    What: The answer stands in the prompts of fewer than 30 % of the tasks, unless it is offered there as a
-        choice.
+    What: Fewer than 30 % of the prompts contain the answer, unless it is offered there as a choice.
     Why: A model learns to copy instead of to solve.
-    Fix: Take the answer out of the prompt. Where it belongs there, declare `[tool.envops.answer] type =
-        "choice"` (or "label", "boolean").
+    Fix: Remove the answer from the prompt. Where it belongs there, declare `[tool.envops.answer] type = "choice"` (or
+        "label", "boolean").
     """
     for dataset, usual in _given_away(subject):
         if usual:
@@ -197,12 +200,12 @@ def answers_are_given_away(subject: Subject) -> Iterator[Found]:
 
 
 @rule("SCH056", gate="schema", severity="advice")
-def some_answers_stand_in_the_prompt(subject: Subject) -> Iterator[Found]:
+def some_prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
     """Some prompts contain the answer.
 
     What: No prompt contains its answer, unless it is offered there as a choice.
-    Why: With short answers this is often chance; where it is not, those tasks can be solved by copying.
-    Fix: Look at the tasks named, and drop or reword those that give themselves away.
+    Why: With short answers this is often a coincidence. Otherwise these tasks can be solved by copying.
+    Fix: Read the listed tasks, and drop or rephrase those that contain their answer.
     """
     for dataset, usual in _given_away(subject):
         if not usual:
@@ -213,12 +216,14 @@ def some_answers_stand_in_the_prompt(subject: Subject) -> Iterator[Found]:
 def dataset_is_not_pinned(subject: Subject) -> Iterator[Found]:
     """A Hub dataset is loaded without a revision.
 
-    What: Every `load_dataset` call on a remote dataset names a `revision`, at best a commit.
+    What: Every `load_dataset` call on a remote dataset has a `revision`, ideally a commit.
     Why: The data can change under a published version: same environment, other tasks, other rewards.
     Fix: Add `revision="<commit>"` to the call.
     """
     for note in subject.package.notes:
         if note.what == "unpinned-dataset":
             yield Found(
-                f"{note.detail} is loaded without a revision", {"dataset": note.detail}, Place(note.file, note.line)
+                f"{note.detail} is loaded without a revision",
+                Evidence(details={"dataset": note.detail}),
+                Place(note.file, note.line),
             )

@@ -1,4 +1,4 @@
-"""The registry's `ignore` itself: it may only hold what is needed."""
+"""Rules of the registry's `ignore`: it contains only what is needed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from envops.facts.observed import Place
 from envops.facts.stages import needed_by
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Rule, Subject, all_rules, rule
+from envops.rules.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +22,9 @@ def _in_registry(subject: Subject) -> Place:
 def ignored_rule_does_not_exist(subject: Subject) -> Iterator[Found]:
     """The registry ignores a rule that does not exist.
 
-    What: Every id under `ignore` in registry.yaml is that of a rule.
-    Why: A misspelt id ignores nothing, and its reason explains nothing.
-    Fix: Correct the id or drop the line; docs/rules.md lists all rules.
+    What: Every id under `ignore` in registry.yaml is the id of a rule.
+    Why: A misspelled id ignores nothing.
+    Fix: Correct the id or remove the line. docs/rules.md lists all rules.
     """
     known = all_rules()
     for ignored, reason in subject.entry.ignore.items():
@@ -31,26 +32,26 @@ def ignored_rule_does_not_exist(subject: Subject) -> Iterator[Found]:
             meant = nearest(ignored, known)
             hint = f"; did you mean {meant}?" if meant else ""
             yield Found(
-                f"{ignored} is ignored but is no rule{hint}",
-                {"ignored": ignored, "reason": reason},
+                f"{ignored} is ignored but is not a rule{hint}",
+                Evidence(details={"ignored": ignored, "reason": reason}),
                 _in_registry(subject),
             )
 
 
 @rule("SCH091", gate="schema", severity="advice", last=True)
 def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
-    """The registry ignores a rule that has nothing to find.
+    """The registry ignores a rule that finds nothing.
 
-    What: Every rule under `ignore` still finds something. Said only where its whole gate was observed.
+    What: Every rule under `ignore` still finds something. Reported only if its whole gate was observed.
     Why: A forgotten exception hides the next mistake of the same kind.
-    Fix: Drop the line from registry.yaml.
+    Fix: Remove the line from registry.yaml.
     """
     for ignored, reason in subject.entry.ignore.items():
         known = all_rules().get(ignored)
         if known is not None and ignored not in subject.fired and _could_fire(known, subject):
             yield Found(
                 f"{ignored} is ignored but finds nothing ({known.title})",
-                {"ignored": ignored, "reason": reason},
+                Evidence(details={"ignored": ignored, "reason": reason}),
                 _in_registry(subject),
             )
 

@@ -1,11 +1,11 @@
-"""Installing and loading: without secrets, without network, without an exception."""
+"""Rules of installing and loading: no secret, no network, no exception."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, of_failure
+from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
 
 if TYPE_CHECKING:
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def dependencies_do_not_install(subject: Subject) -> Iterator[Found]:
     """The locked dependencies do not install.
 
-    What: A virtual environment can be made from requirements.lock.
-    Why: The environment is judged on exactly what is locked; what does not install cannot be judged or used.
-    Fix: Renew the lock with `nox -s lock -- NAME` and read what uv says.
+    What: A virtual environment can be created from requirements.lock.
+    Why: The environment is validated with exactly the locked packages. What does not install can be neither validated
+        nor used.
+    Fix: Renew the lock with `nox -s lock -- NAME` and read the errors of uv.
     """
     failure = own_failure(subject, "venv")
     if failure is not None:
@@ -30,27 +31,25 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     """Loading the environment raises.
 
     What: The installed package imports, and verifiers loads it with the registry's `args`.
-    Why: Nobody can evaluate or train on an environment that does not load.
-    Fix: Mend the line that is named; check that everything it imports is a dependency of the package.
+    Why: An environment that does not load can be neither evaluated nor trained on.
+    Fix: Fix the reported line. Check that every imported package is a dependency.
     """
     failure = own_failure(subject, "load", "raised")
     if failure is not None:
         yield Found(
             f"loading failed: {described(failure)}",
-            of_failure(failure) | {"args": dict(subject.entry.args)},
+            of_failure(failure, args=dict(subject.entry.args)),
             failure.place,
         )
 
 
 @rule("SCH042", gate="schema")
 def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
-    """Loading asks for a secret.
+    """Loading needs a secret.
 
-    What: The environment loads without any environment variable that is not declared in the registry's
-        `secrets`.
-    Why: Pull requests are proven without keys, and who installs it should be able to look before paying.
-    Fix: Read the key where it is used, in scoring or in the rollout; or declare it under `secrets` in
-        registry.yaml.
+    What: The environment loads without any environment variable that is not declared in the registry's `secrets`.
+    Why: Pull requests are validated without keys, and users should be able to try an environment before they pay.
+    Fix: Read the key where it is used, in scoring or in the rollout. Or declare it under `secrets` in registry.yaml.
     """
     failure = own_failure(subject, "load", "missing-secret")
     if failure is None:
@@ -66,8 +65,8 @@ def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
         )
     else:
         yield Found(
-            f"loading asks for a secret that the registry does not declare: {described(failure)}",
-            of_failure(failure) | {"declared": list(subject.entry.secrets)},
+            f"loading needs a secret that the registry does not declare: {described(failure)}",
+            of_failure(failure, declared=list(subject.entry.secrets)),
             failure.place,
         )
 
@@ -76,9 +75,10 @@ def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
 def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
     """Loading needs the network.
 
-    What: The environment loads and lists its tasks while nothing beyond loopback can be reached.
-    Why: Dataset hosts limit rates and go down, and then every pull request fails for no fault of its own.
-    Fix: Ship the data, or a small sample of the same shape, with the package; or make it from a seed.
+    What: The environment loads and lists its tasks while only loopback can be reached.
+    Why: Dataset hosts limit rates and go down. Every pull request then fails for reasons that have nothing to do with
+        it.
+    Fix: Ship the data, or a small sample of the same shape, with the package. Or generate it from a seed.
     """
     for stage in ("load", "tasks"):
         failure = own_failure(subject, stage, "network")
@@ -86,7 +86,7 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
             reached = [attempt.address for attempt in subject.facts.network if attempt.stage == stage]
             yield Found(
                 f"{_DOING[stage]} needs the network: {described(failure)}",
-                of_failure(failure) | {"addresses": reached[:10]},
+                of_failure(failure, addresses=reached[:10]),
                 failure.place,
             )
 
@@ -96,20 +96,19 @@ _DOING: dict[str, str] = {"load": "loading", "tasks": "listing the tasks"}
 
 @rule("SCH044", gate="schema", severity="warning")
 def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
-    """Loading tries the network, and goes on without it.
+    """Loading tries the network and continues without it.
 
-    What: Loading and listing tasks open no connection beyond loopback, not even one they can do without.
-    Why: Each attempt costs seconds of retries where there is no network, and may change the tasks where
-        there is.
-    Fix: Take the shipped data first, and the network only when an argument asks for it.
+    What: Loading and listing tasks open no connection beyond loopback, not even an optional one.
+    Why: Without a network, each attempt costs seconds of retries. With one, it may change the tasks.
+    Fix: Use the shipped data first, and the network only if an argument requests it.
     """
     attempts = [attempt for attempt in subject.facts.network if attempt.stage in _DOING]
     failed = any(own_failure(subject, stage, "network") for stage in ("load", "tasks"))
     if attempts and not failed:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
-            f"{_DOING[attempts[0].stage]} tried to reach {addresses[0]} ({len(attempts)} attempts in all)",
-            {"addresses": addresses[:10], "count": len(attempts)},
+            f"{_DOING[attempts[0].stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
+            Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )
 
@@ -120,7 +119,7 @@ def listing_tasks_fails(subject: Subject) -> Iterator[Found]:
 
     What: The tasks of every split can be read one by one, without a secret.
     Why: An environment that loads but has no readable tasks fails in the first step of a run.
-    Fix: Mend the line that is named.
+    Fix: Fix the reported line.
     """
     failure = own_failure(subject, "tasks", "raised", "missing-secret")
     if failure is not None:

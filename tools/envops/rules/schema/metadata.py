@@ -1,4 +1,4 @@
-"""Name, version, description and tags of the package."""
+"""Rules of the package's name, version, description and tags."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from envops.facts.observed import Place
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,30 +32,28 @@ def in_pyproject(package: Package, key: str) -> Place:
 
 
 @rule("SCH001", gate="schema")
-def name_is_not_what_the_hub_takes(subject: Subject) -> Iterator[Found]:
-    """The name is not one that the Hub takes.
+def name_is_not_accepted_by_the_hub(subject: Subject) -> Iterator[Found]:
+    """The Hub does not accept the name.
 
-    What: `project.name` is lower case letters and digits, in words joined by single dashes.
-    Why: The Hub addresses an environment by owner/name and refuses other names, or takes them under another
-        one.
-    Fix: Rename the distribution in pyproject.toml and registry.yaml, such as `reverse-text`.
+    What: `project.name` consists of lower case letters and digits, in words joined by single dashes.
+    Why: The Hub addresses an environment by owner/name. It refuses other names or changes them.
+    Fix: Rename the distribution in pyproject.toml and registry.yaml, for example to `reverse-text`.
     """
     name = subject.package.name
     if not HUB_NAME.fullmatch(name):
         yield Found(
-            f"project.name is {name!r}; the Hub takes lower case letters, digits and single dashes",
-            {"found": name, "allowed": HUB_NAME.pattern},
+            f"project.name is {name!r}; the Hub accepts lower case letters, digits and single dashes",
+            Evidence(details={"found": name, "allowed": HUB_NAME.pattern}),
             in_pyproject(subject.package, "project.name"),
         )
 
 
 @rule("SCH002", gate="schema")
 def folder_or_module_do_not_follow_from_the_name(subject: Subject) -> Iterator[Found]:
-    """Folder or module do not follow from the name.
+    """The folder or module does not match the name.
 
-    What: Folder and module are the name with underscores for dashes: `reverse-text` is in `reverse_text`.
-    Why: verifiers finds an environment's module by the name it has on the Hub; under any other name it does
-        not load.
+    What: Folder and module have the name with underscores for dashes: `reverse-text` is in `reverse_text`.
+    Why: verifiers derives the module from the environment's name on the Hub. Under any other name it does not load.
     Fix: Rename folder and module to the name with underscores for dashes.
     """
     expected = subject.package.name.replace("-", "_")
@@ -63,46 +62,49 @@ def folder_or_module_do_not_follow_from_the_name(subject: Subject) -> Iterator[F
     if wrong:
         named = " and ".join(f"the {what} is {name!r}" for what, name in wrong.items())
         yield Found(
-            f"{named}; by the name {subject.package.name!r} it should be {expected!r}",
-            {"found": wrong, "expected": expected},
+            f"{named}; the name {subject.package.name!r} requires {expected!r}",
+            Evidence(expected=expected, details={"found": wrong}),
             in_pyproject(subject.package, "project.name"),
         )
 
 
 @rule("SCH003", gate="schema")
 def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
-    """The version is not one that installers understand.
+    """The version is missing or not valid.
 
-    What: `project.version` is there and follows PEP 440.
-    Why: A release is found, ordered and pinned by its version; a wheel with any other one does not build.
-    Fix: Set `project.version`, such as `0.1.0`.
+    What: `project.version` exists and follows PEP 440.
+    Why: A release is found, ordered and pinned by its version. A wheel with an invalid version does not build.
+    Fix: Set `project.version`, for example to `0.1.0`.
     """
     version = subject.package.version
     place = in_pyproject(subject.package, "project.version")
     if not version.strip():
-        yield Found("project.version is missing", {}, place)
+        yield Found("project.version is missing", Evidence(), place)
         return
     try:
         Version(version)
     except InvalidVersion:
-        yield Found(f"project.version is {version!r}, which is not a version by PEP 440", {"found": version}, place)
+        yield Found(
+            f"project.version is {version!r}, which is not a valid version (PEP 440)",
+            Evidence(details={"found": version}),
+            place,
+        )
 
 
 @rule("SCH004", gate="schema")
 def description_says_nothing(subject: Subject) -> Iterator[Found]:
-    """The description is missing or says nothing.
+    """The description is missing or not informative.
 
-    What: `project.description` is a sentence of at least 20 characters, neither a placeholder nor the name
-        again.
-    Why: It is all that people see in the Hub's list when they look for an environment.
-    Fix: Say in one sentence what the model has to do and how it is rewarded.
+    What: `project.description` is a sentence of at least 20 characters, and neither a placeholder nor only the name.
+    Why: It is all that people see in the Hub's list of environments.
+    Fix: Describe in one sentence what the model has to do and how it is rewarded.
     """
     package = subject.package
     wrong = _wrong_with_description(package.name, package.description)
     if wrong:
         yield Found(
             f"project.description {wrong}",
-            {"found": package.description},
+            Evidence(details={"found": package.description}),
             in_pyproject(package, "project.description"),
         )
 
@@ -125,9 +127,9 @@ def _wrong_with_description(name: str, description: str) -> str | None:
 def tags_are_missing(subject: Subject) -> Iterator[Found]:
     """The package has no tags.
 
-    What: pyproject.toml names at least one tag.
-    Why: The Hub's search filters by tags; without any the environment is found by its name alone.
-    Fix: Add tags to pyproject.toml, such as `tags = ["math", "single-turn"]`.
+    What: pyproject.toml has at least one tag.
+    Why: The Hub's search filters by tags. Without tags, the environment is found by its name only.
+    Fix: Add tags to pyproject.toml, for example `tags = ["math", "single-turn"]`.
     """
     if not any(tag.strip() for tag in subject.package.tags):
-        yield Found("no tags are declared", {}, in_pyproject(subject.package, "project.tags"))
+        yield Found("no tags are declared", Evidence(), in_pyproject(subject.package, "project.tags"))

@@ -1,26 +1,111 @@
-"""The bounds on Python and verifiers, and whether they fit the generation."""
+"""Rules of the requirements on Python and verifiers.
+
+Generations and Pythons of each release are as measured: v0 ends with 0.3, one v1 code path works from 0.2.1 on.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
-from envops.rules.verifiers_releases import (
-    PYTHONS,
-    is_bounded_above,
-    misfit,
-    python_of,
-    pythons_admitted,
-    verifiers_requirement,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packaging.version import Version
-
     from envops.facts.observed import Place
+    from envops.repository.package import Generation
+
+FIRST_V1 = Version("0.2.1")
+FIRST_WITHOUT_V0 = Version("0.4")
+PYTHON_OF_RELEASE = (
+    (Version("0"), SpecifierSet(">=3.10,<3.14")),
+    (Version("0.2"), SpecifierSet(">=3.11,<3.14")),
+    (Version("0.4"), SpecifierSet(">=3.11,<3.15")),
+)
+"""First release of a row → the Pythons that it and the following ones run on."""
+PYTHONS = tuple(Version(f"3.{minor}.0") for minor in range(8, 21))
+_BEFORE_V1 = ("0.1.0", "0.1.3", "0.1.5", "0.1.8.post2", "0.1.9.post3", "0.1.14", "0.2.0")
+_BOTH = ("0.2.1", "0.2.2", "0.3.0", "0.3.1", "0.3.9")
+_WITHOUT_V0 = ("0.4.0", "0.4.1", "0.5.0", "0.9.0", "1.0.0", "2.0.0", "10.0.0")
+_PROBES = tuple(Version(text) for text in (*_BEFORE_V1, *_BOTH, *_WITHOUT_V0))
+"""Releases, some still to come, on which a requirement is tried."""
+_BOUNDING = {"<", "<=", "==", "===", "~="}
+
+
+def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
+    """The requirement on verifiers, `None` where there is none."""
+    for text in requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if canonicalize_name(requirement.name) == "verifiers":
+            return requirement
+    return None
+
+
+def is_bounded_above(requirement: Requirement) -> bool:
+    """Whether some later release will not satisfy the requirement."""
+    return requirement.url is None and any(part.operator in _BOUNDING for part in requirement.specifier)
+
+
+def misfit(requirement: Requirement, generation: Generation) -> str | None:
+    """A release that the requirement admits and that lacks the generation, or that none is admitted."""
+    admitted = list(requirement.specifier.filter(sorted(_probes(requirement)), prereleases=True))
+    if not admitted:
+        return None
+    fits = [_has(version, generation) for version in admitted]
+    wrong = [str(version) for version, right in zip(admitted, fits, strict=True) if not right]
+    if not wrong:
+        return None
+    return f"admits only releases such as {wrong[-1]}" if not any(fits) else f"admits {wrong[0]}"
+
+
+def _has(version: Version, generation: Generation) -> bool:
+    release = Version(version.base_version)
+    return release < FIRST_WITHOUT_V0 if generation == "v0" else release >= FIRST_V1
+
+
+def _probes(requirement: Requirement) -> Iterator[Version]:
+    yield from _PROBES
+    for part in requirement.specifier:
+        try:
+            yield Version(part.version.removesuffix(".*"))
+        except InvalidVersion:
+            continue
+
+
+def python_of(version: str) -> SpecifierSet | None:
+    """The Pythons that a release of verifiers runs on; `None` when the version is not one."""
+    try:
+        release = Version(version)
+    except InvalidVersion:
+        return None
+    return [pythons for first, pythons in PYTHON_OF_RELEASE if release >= first][-1]
+
+
+@lru_cache(maxsize=256)
+def pythons_admitted(requires_python: str) -> tuple[Version, ...] | None:
+    """The minor versions of Python that a `requires-python` admits; `None` when it does not parse."""
+    try:
+        specifier = SpecifierSet(requires_python)
+    except InvalidSpecifier:
+        return None
+    return tuple(version for version in PYTHONS if _admits(specifier, version))
+
+
+def _admits(specifier: SpecifierSet, minor: Version) -> bool:
+    """Whether any patch release of a minor version is admitted."""
+    return any(specifier.contains(f"{minor.major}.{minor.minor}.{patch}") for patch in (0, 1, 5, 20))
+
 
 RECOMMENDED = {"v0": "verifiers>=0.1.9,<0.4", "v1": "verifiers>=0.4,<0.5"}
 
@@ -51,42 +136,43 @@ def _minor(version: Version) -> str:
 
 @rule("SCH006", gate="schema")
 def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
-    """requires-python is missing or admits no Python that verifiers runs on.
+    """requires-python is missing or excludes every Python that verifiers supports.
 
-    What: `project.requires-python` is there, parses, and shares a version with what the locked verifiers
-        release supports.
-    Why: The Hub shows it and installers obey it; where the two share no version the environment installs
-        nowhere.
+    What: `project.requires-python` exists, parses, and has a version in common with what the locked verifiers release
+        supports.
+    Why: The Hub shows it and installers obey it. Without a common version the environment cannot be installed.
     Fix: Write `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
     place = in_pyproject(subject.package, "project.requires-python")
     if not declared.strip():
-        yield Found("project.requires-python is missing", {}, place)
+        yield Found("project.requires-python is missing", Evidence(), place)
         return
     admitted = pythons_admitted(declared)
     if admitted is None:
-        yield Found(f"project.requires-python is {declared!r}, which does not parse", {"found": declared}, place)
+        yield Found(
+            f"project.requires-python is {declared!r}, which does not parse",
+            Evidence(details={"found": declared}),
+            place,
+        )
         return
     release = _release(subject)
     supported = python_of(release) if release else None
     if supported is not None and not any(supported.contains(version) for version in admitted):
         yield Found(
-            f"project.requires-python {declared!r} admits no Python that verifiers {release} runs on ({supported})",
-            {"found": declared, "verifiers": release, "supported": str(supported)},
+            f"project.requires-python {declared!r} allows no Python that verifiers {release} supports ({supported})",
+            Evidence(details={"found": declared, "verifiers": release, "supported": str(supported)}),
             place,
         )
 
 
 @rule("SCH007", gate="schema", severity="warning")
 def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
-    """requires-python admits older Pythons than verifiers runs on.
+    """requires-python allows older Pythons than verifiers supports.
 
-    What: The oldest Python that `project.requires-python` admits is one that the locked verifiers release
-        supports.
-    Why: On the older ones the installer accepts the environment and then fails on verifiers, far from the
-        cause.
-    Fix: Raise the lower bound to that of verifiers, such as `requires-python = ">=3.11,<3.14"`.
+    What: The oldest Python that `project.requires-python` allows is supported by the locked verifiers release.
+    Why: On older Pythons the installer accepts the environment and then fails on verifiers, far from the cause.
+    Fix: Raise the lower bound to that of verifiers, for example `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
     admitted = pythons_admitted(declared) if declared.strip() else None
@@ -98,9 +184,9 @@ def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
     shared = any(supported.contains(version) for version in admitted)
     if shared and oldest is not None and admitted[0] < oldest:
         yield Found(
-            f"project.requires-python {declared!r} admits Python {_minor(admitted[0])}, but verifiers {release} "
-            f"needs {supported}",
-            {"found": declared, "verifiers": release, "supported": str(supported)},
+            f"project.requires-python {declared!r} allows Python {_minor(admitted[0])}, but verifiers {release} "
+            f"requires {supported}",
+            Evidence(details={"found": declared, "verifiers": release, "supported": str(supported)}),
             in_pyproject(subject.package, "project.requires-python"),
         )
 
@@ -109,14 +195,14 @@ def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
 def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
     """The package does not require verifiers.
 
-    What: `project.dependencies` names verifiers.
-    Why: Installed from the Hub into a fresh environment, the package fails on its first import.
+    What: `project.dependencies` includes verifiers.
+    Why: Installed from the Hub into a new virtual environment, the package fails on its first import.
     Fix: Require verifiers with an upper bound: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     if verifiers_requirement(subject.package.requires) is None:
         yield Found(
             "project.dependencies does not name verifiers",
-            {"found": list(subject.package.requires)},
+            Evidence(details={"found": list(subject.package.requires)}),
             _place_of_verifiers(subject),
             fix=_fix(subject),
         )
@@ -126,17 +212,17 @@ def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
 def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
     """The requirement on verifiers has no upper bound.
 
-    What: The requirement on verifiers names an upper bound, an exact release or a compatible one (`<`,
-        `<=`, `==`, `~=`).
-    Why: `verifiers>=0.1` resolves to 0.4, which no longer has the v0 interface: what worked yesterday fails
-        on import.
-    Fix: Bound it above: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
+    What: The requirement on verifiers has an upper bound, an exact release or a compatible one (`<`, `<=`, `==`,
+        `~=`).
+    Why: `verifiers>=0.1` resolves to 0.4, which no longer has the v0 interface. The import that worked yesterday
+        fails.
+    Fix: Add an upper bound: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     requirement = verifiers_requirement(subject.package.requires)
     if requirement is not None and not is_bounded_above(requirement):
         yield Found(
             f"{str(requirement)!r} has no upper bound",
-            {"found": str(requirement)},
+            Evidence(details={"found": str(requirement)}),
             _place_of_verifiers(subject),
             fix=_fix(subject),
         )
@@ -144,10 +230,10 @@ def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH010", gate="schema")
 def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
-    """The requirement on verifiers admits releases without the generation's interface.
+    """The requirement on verifiers allows releases without the generation's interface.
 
-    What: A v0 environment admits only releases below 0.4, a v1 environment only 0.2.1 and later.
-    Why: Outside of these the interface it was written for is not there, and it fails on import.
+    What: A v0 environment allows only releases below 0.4, a v1 environment only 0.2.1 and later.
+    Why: Other releases lack the interface that the environment was written for, and its import fails.
     Fix: Narrow the requirement: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     requirement = verifiers_requirement(subject.package.requires)
@@ -158,7 +244,7 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
     if wrong:
         yield Found(
             f"{str(requirement)!r} {wrong}, which lacks the {generation} interface",
-            {"found": str(requirement), "generation": generation},
+            Evidence(details={"found": str(requirement), "generation": generation}),
             _place_of_verifiers(subject),
             fix=_fix(subject),
         )
@@ -166,25 +252,25 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH011", gate="schema")
 def nothing_to_load(subject: Subject) -> Iterator[Found]:
-    """The module offers nothing that verifiers could load.
+    """The module has nothing that verifiers can load.
 
     What: The module defines `load_environment` (v0) or exports a Taskset through `__all__` (v1).
-    Why: Without one of the two verifiers cannot load the environment by its name.
-    Fix: Define `load_environment(**args)` (v0), or put the Taskset class into the module's `__all__` (v1).
+    Why: Without one of the two, verifiers cannot load the environment by its name.
+    Fix: Define `load_environment(**args)` (v0), or add the Taskset class to the module's `__all__` (v1).
     """
     package = subject.package
     if subject.facts.description is not None:
-        return  # it was loaded: what the source text seems to lack does not matter
+        return  # it was loaded, so the source text does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
     taskset = bool(set(package.exports) - {"load_environment"})
     said = {
         "v0": None if loader else "there is no load_environment, which a v0 environment needs",
         "v1": None if taskset else "its __all__ exports no Taskset, which a v1 environment needs",
-        None: "the generation cannot be told: there is neither load_environment nor an exported Taskset",
+        None: "there is neither load_environment nor an exported Taskset",
     }[package.generation]
     if said is None:
         return
     yield Found(
         f"module {package.module}: {said}",
-        {"exports": list(package.exports), "generation": package.generation},
+        Evidence(details={"exports": list(package.exports), "generation": package.generation}),
     )

@@ -1,4 +1,4 @@
-"""The wheel: it builds, and holds what it needs and nothing else."""
+"""Rules of the wheel: it builds, and contains what it needs and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, of_failure
+from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ _LISTED = 20
 def wheel_does_not_build(subject: Subject) -> Iterator[Found]:
     """The wheel does not build.
 
-    What: A standard build front end makes a wheel from the package, alone in a clean place.
-    Why: The Hub is given a wheel; without one there is nothing to release.
-    Fix: Run `uv build --wheel` in the environment's folder and mend what it says.
+    What: A standard build front end builds a wheel from the package in an empty folder.
+    Why: A release uploads a wheel. Without one there is nothing to release.
+    Fix: Run `uv build --wheel` in the environment's folder and fix what it reports.
     """
     failure = subject.facts.failures.get("wheel")
     if failure is not None and "wheel" not in subject.facts.broken_infrastructure():
@@ -43,12 +43,11 @@ def wheel_does_not_build(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH031", gate="schema")
 def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
-    """The wheel lacks the module or files that lie inside of it.
+    """The wheel lacks the module or some of its files.
 
     What: Every file of the module's folder, data included, is in the wheel.
-    Why: It works in the checkout and fails for everyone who installs it.
-    Fix: Include the folder in the wheel; for hatchling `[tool.hatch.build.targets.wheel] packages =
-        ["<module>"]`.
+    Why: The environment works in the checkout and fails for everyone who installs it.
+    Fix: Include the folder in the wheel. For hatchling: `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
     """
     wheel = subject.facts.wheel
     if wheel is None:
@@ -57,14 +56,16 @@ def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
     shipped = set(wheel.files)
     place = in_pyproject(subject.package, "build-system")
     if not any(name == f"{module}.py" or name.startswith(f"{module}/") for name in shipped):
-        yield Found(f"{wheel.filename} does not contain {module}", {"contains": _listed(wheel)}, place)
+        yield Found(
+            f"{wheel.filename} does not contain {module}", Evidence(details={"contains": _listed(wheel)}), place
+        )
         return
     needed = [name.removeprefix("src/") for name in subject.package.files if _belongs(name, module)]
     missing = [name for name in needed if name not in shipped]
     if missing:
         yield Found(
             f"{wheel.filename} lacks {len(missing)} of {len(needed)} files of the module, such as {missing[0]}",
-            {"missing": missing[:_LISTED], "count": len(missing)},
+            Evidence(count=len(missing), details={"missing": missing[:_LISTED]}),
             place,
         )
 
@@ -83,13 +84,13 @@ def _listed(wheel: Wheel) -> list[str]:
 
 @rule("SCH032", gate="schema")
 def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
-    """The wheel contains what does not belong into it.
+    """The wheel contains files that do not belong in it.
 
-    What: Beside the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env`
-        files or other packages.
-    Why: It would be published: oracles give answers away, `.env` leaks keys, and a top-level `tests`
-        overwrites that of others.
-    Fix: Name the module alone; for hatchling `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
+    What: Besides the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env` files or
+        other packages.
+    Why: All of it is published: oracles contain the answers, `.env` leaks keys, and a top-level `tests` overwrites
+        that of other packages.
+    Fix: Include only the module. For hatchling: `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
     """
     wheel = subject.facts.wheel
     if wheel is None:
@@ -97,8 +98,8 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     strays = [name for name in wheel.files if _is_stray(name, subject.package.module)]
     if strays:
         yield Found(
-            f"{wheel.filename} contains {len(strays)} files that do not belong, such as {strays[0]}",
-            {"strays": strays[:_LISTED], "count": len(strays)},
+            f"{wheel.filename} contains {len(strays)} files that do not belong in it, such as {strays[0]}",
+            Evidence(count=len(strays), details={"strays": strays[:_LISTED]}),
             in_pyproject(subject.package, "build-system"),
         )
 
@@ -117,13 +118,13 @@ def _is_stray(name: str, module: str) -> bool:
 
 @rule("SCH033", gate="schema")
 def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
-    """The wheel takes the place of Python's own modules or of a dependency.
+    """The wheel shadows a standard module or a dependency.
 
-    What: No top-level name in the wheel is that of a module of the standard library or of a package in the
-        lock, and no `.pth` file lies at the top.
-    Why: Whoever installs it gets this code where they import another's, in every program of that Python; a
-        `.pth` file even runs when Python starts.
-    Fix: Give the module a name of its own, and ship nothing else at the top level.
+    What: No top-level name in the wheel is a module of the standard library or a package in the lock, and there is no
+        `.pth` file at the top level.
+    Why: After the installation, every program of that Python imports this code instead of the other module. A `.pth`
+        file even runs when Python starts.
+    Fix: Give the module a unique name, and ship nothing else at the top level.
     """
     wheel = subject.facts.wheel
     if wheel is None:
@@ -134,8 +135,8 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
         whose = "what Python runs when it starts" if name.endswith(".pth") else taken.get(canonical(name))
         if whose is not None:
             yield Found(
-                f"{name} at the top level of {wheel.filename} takes the place of {whose}",
-                {"found": name, "contains": _listed(wheel)},
+                f"{name} at the top level of {wheel.filename} shadows {whose}",
+                Evidence(details={"found": name, "contains": _listed(wheel)}),
                 in_pyproject(subject.package, "build-system"),
             )
 

@@ -1,4 +1,4 @@
-"""Rules of the smoke gate: does a real evaluation end, and with the rewards that were predicted?"""
+"""Rules of the smoke gate: does a real evaluation end, with the predicted rewards?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from envops_worker.policies.baselines import oracle
 
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
-from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import described, merged, of_conversation, of_failure
+from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.evidence import Evidence, described, of_conversation, of_failure
 from envops.rules.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.rules.gold import gold_by_task
 from envops.statistics.declared_range import speakers
@@ -43,10 +43,10 @@ def _kind_of_error(failure: Failure) -> tuple[str, str, str]:
 def rollout_fails(subject: Subject) -> Iterator[Found]:
     """Rollouts fail.
 
-    What: No rollout of the smoke evaluation ends in an error of the environment's. Errors that differ
-        only in numbers are one finding.
-    Why: verifiers' own commands exit with 0 though every rollout failed, and v0 counts each as reward 0.0.
-    Fix: Mend the line that is named; the traceback is in the evidence.
+    What: No rollout of the smoke evaluation ends in an error of the environment. Errors that differ only in numbers
+        are one finding.
+    Why: verifiers' own commands exit with 0 even if every rollout failed, and v0 counts each as reward 0.0.
+    Fix: Fix the reported line. The traceback is in the evidence.
     """
     rollouts = subject.facts.rollouts
     by_error: dict[tuple[str, str, str], list[tuple[Rollout, Failure]]] = defaultdict(list)
@@ -57,7 +57,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
         hits = [
             Found(
                 f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
-                of_conversation(each) | of_failure(failure),
+                of_conversation(subject.facts, each, failure=failure),
                 failure.place,
                 inconclusive=is_nobodys_fault(failure),
             )
@@ -68,12 +68,11 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK002", gate="smoke")
 def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
-    """Fewer rollouts came back than were asked for.
+    """Rollouts are missing.
 
-    What: As many rollouts of each policy came back as the evaluation asked for.
-    Why: A lost rollout is one whose failure nobody sees.
-    Fix: Look for tasks that cannot be set up, and for groups that are dropped as a whole when one rollout
-        fails.
+    What: The evaluation returns as many rollouts of each policy as requested.
+    Why: The failure of a lost rollout stays hidden.
+    Fix: Look for tasks whose setup fails, and for groups that are dropped as a whole when one rollout fails.
     """
     facts = subject.facts
     if "smoke" not in facts.completed:
@@ -83,32 +82,35 @@ def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
         if came[policy] < asked:
             tasks = Counter(each.task for each in facts.rollouts if each.policy == policy)
             yield Found(
-                f"{came[policy]} of {asked} rollouts of {policy} came back",
-                {"policy": policy, "count": came[policy], "of": asked, "by_task": dict(sorted(tasks.items())[:20])},
+                f"{came[policy]} of {asked} rollouts of {policy} exist",
+                Evidence(
+                    count=came[policy],
+                    of=asked,
+                    details={"policy": policy, "by_task": dict(sorted(tasks.items())[:20])},
+                ),
             )
 
 
 def _asked_at_least(subject: Subject) -> dict[str, int]:
-    """What the registry's settings ask of the oracle, where the facts do not say what was asked."""
+    """The rollouts of the oracle by the registry's settings, where the facts lack the requested number."""
     gate = subject.entry.gates.smoke
     return {oracle.name: min(gate.tasks, len(subject.facts.tasks)) * gate.rollouts}
 
 
 @rule("SMK003", gate="smoke")
 def rollout_times_out(subject: Subject) -> Iterator[Found]:
-    """Rollouts run out of time.
+    """Rollouts time out.
 
-    What: Every rollout ends within the time limit, though the scripted policies answer at once.
-    Why: Both generations report a timeout as an ordinary end with reward 0, so training takes it for a
-        wrong answer.
+    What: Every rollout ends within the time limit. The scripted policies reply at once.
+    Why: Both generations report a timeout as a normal end with reward 0, so training treats it as a wrong answer.
     Fix: Look for what waits: a tool, a user simulator, a reward. If the environment needs longer, raise
         `gates.smoke.timeout_s`.
     """
     rollouts = subject.facts.rollouts
     hits = [
         Found(
-            f"rollout {each.rollout} of {each.policy} on task {each.task} ran out of time after {each.seconds:.1f} s",
-            of_conversation(each) | (of_failure(each.failure) if each.failure else {}),
+            f"rollout {each.rollout} of {each.policy} on task {each.task} timed out after {each.seconds:.1f} s",
+            of_conversation(subject.facts, each, failure=each.failure),
             each.failure.place if each.failure else None,
         )
         for each in rollouts
@@ -122,15 +124,15 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
     """Rollouts end without a reward.
 
     What: Every rollout that did not fail has a finite reward.
-    Why: A missing reward is not zero; who averages over it measures something else.
-    Fix: Find the path on which no reward function answers.
+    Why: A missing reward is not zero. An average without it measures something else.
+    Fix: Find the path on which no reward function returns a value.
     """
     rollouts = subject.facts.rollouts
     hits = [
         Found(
             f"rollout {each.rollout} of {each.policy} on task {each.task} has no reward"
             + ("" if each.reward is None else f" but {each.reward}"),
-            of_conversation(each),
+            of_conversation(subject.facts, each),
         )
         for each in _ended_well(subject)
         if not is_reward_number(each.reward)
@@ -140,19 +142,19 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK005", gate="smoke")
 def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
-    """A rollout earns something else than in-process scoring gives the same conversation.
+    """A rollout earns something else than its conversation scored in process.
 
     What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6.
-    Why: Either the reward depends on more than the conversation, or what the rewards gate proved is not
-        what is trained on.
+    Why: Either the reward depends on more than the conversation, or the rewards gate tested something else than
+        training uses.
     Fix: Keep what the reward needs in the task or the state, and nothing in globals, the clock or call order.
     """
     compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]
     hits = [
         Found(
             f"rollout {each.rollout} of {each.policy} on task {each.task} earned {number(each.reward)}, "
-            f"in process it is {number(each.predicted)}",
-            of_conversation(each) | {"expected": each.predicted},
+            f"its conversation in process {number(each.predicted)}",
+            of_conversation(subject.facts, each, expected=each.predicted),
         )
         for each in compared
         if each.reward is not None
@@ -164,12 +166,13 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK006", gate="smoke")
 def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
-    """Gold earns the maximum in process and less in a real rollout.
+    """The reference reply earns the maximum in process and less in a rollout.
 
-    What: Where the oracle earns the declared maximum in process, it does so in the smoke evaluation.
-    Why: Something between endpoint and reward changes the conversation: a system prompt, a parser, a tool,
-        a turn limit.
-    Fix: Compare the reply in the evidence with the gold reply; raise `max_turns` if the conversation was cut.
+    What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation.
+    Why: Something between endpoint and reward changes the conversation: a system prompt, a parser, a tool, a turn
+        limit.
+    Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut
+        off.
     """
     declared = subject.range
     gold = gold_by_task(subject)
@@ -186,9 +189,9 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     ]
     hits = [
         Found(
-            f"gold earned {number(each.reward)} of {number(declared.maximum)} "
+            f"the reference reply earned {number(each.reward)} of {number(declared.maximum)} "
             f"in rollout {each.rollout} on task {each.task}",
-            of_conversation(each) | {"expected": declared.maximum},
+            of_conversation(subject.facts, each, expected=declared.maximum),
         )
         for each in compared
         if each.reward is not None and not declared.reaches(each.reward, declared.maximum)
@@ -198,12 +201,12 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK007", gate="smoke")
 def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
-    """Functions that score in process are missing in a real rollout.
+    """Functions that score in process are missing in a rollout.
 
     What: Every function that scores all conversations on a task in process also scores its rollouts. Tasks on which
-        gold alone was scored tell nothing of other replies, and are left out.
-    Why: A function that only runs here is not part of the reward that is trained on.
-    Fix: Check what the function asks for (runtime, state, a judge) and whether a real rollout gives it.
+        only the reference reply was scored are left out.
+    Why: A function that runs only in process is not part of the reward in training.
+    Fix: Check what the function requires (runtime, state, a judge) and whether a rollout provides it.
     """
     always: dict[int, set[str]] = {}
     for score in subject.facts.scores:
@@ -219,7 +222,7 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
             hits.append(
                 Found(
                     f"{', '.join(lost)} missing in rollout {each.rollout} of {each.policy} on task {each.task}",
-                    of_conversation(each) | {"missing": lost},
+                    of_conversation(subject.facts, each, details={"missing": lost}),
                 )
             )
     yield from merged(hits, len(compared), "rollouts")
@@ -227,25 +230,25 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK008", gate="smoke")
 def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
-    """The smoke evaluation as a whole fails.
+    """The smoke evaluation fails as a whole.
 
     What: verifiers' own evaluation starts and ends.
     Why: What fails here fails in the first step of training.
-    Fix: Mend the line that is named; the traceback is in the evidence.
+    Fix: Fix the reported line. The traceback is in the evidence.
     """
     failure = own_failure(subject, "smoke")
-    if failure is not None and not _is_unserved(subject, failure):  # SMK009 says that one better
+    if failure is not None and not _is_unserved(subject, failure):  # SMK009 reports the cause
         yield Found(f"the smoke evaluation failed: {described(failure)}", of_failure(failure), failure.place)
 
 
 @rule("SMK009", gate="smoke")
 def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
-    """The lock lacks what rollouts are served by.
+    """The lock lacks aiohttp, which rollouts need.
 
-    What: aiohttp is in the lock: the endpoint of scripted policies and the relay's client run on it, inside the
+    What: aiohttp is in the lock. The endpoint of scripted policies and the relay's client use it inside the
         environment's own virtual environment.
-    Why: verifiers before 0.1.14 does not bring it along; without it nothing can be played, and nothing is proven.
-    Fix: Add `aiohttp` to project.dependencies, then `nox -s lock`, or require a later release of verifiers.
+    Why: verifiers before 0.1.14 does not depend on it. Without it no rollout runs, and nothing is proven.
+    Fix: Add `aiohttp` to project.dependencies, then run `nox -s lock`. Or require a later release of verifiers.
     """
     broken = [failure for failure in subject.facts.failures.values() if _is_unserved(subject, failure)]
     if broken:
@@ -253,7 +256,73 @@ def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
 
 
 def _is_unserved(subject: Subject, failure: Failure) -> bool:
-    """Whether something failed for want of aiohttp, which the lock does not hold."""
+    """Whether something failed because the lock lacks aiohttp."""
     lock = subject.package.lock
     lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
     return lacks and (lock is None or "aiohttp" not in lock.pins)
+
+
+WHO = {
+    "provider": "the endpoint",
+    "harness": "the harness",
+    "infrastructure": "the infrastructure",
+}
+
+
+@rule("SMK010", gate="smoke")
+def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
+    """There are more rollouts than requested, or one appears twice.
+
+    What: Each requested rollout of a policy on a task appears exactly once, and there are no others.
+    Why: A rollout that counts twice silently changes every mean.
+    Fix: Look for an environment that adds rows, or whose tasks share an `example_id`.
+    """
+    facts = subject.facts
+    by_policy: dict[str, list[Rollout]] = defaultdict(list)
+    for each in facts.rollouts:
+        by_policy[each.policy].append(each)
+    for policy, rollouts in by_policy.items():
+        times = Counter((each.task, each.rollout) for each in rollouts)
+        twice = sorted(which for which, count in times.items() if count > 1)
+        if twice:
+            task, index = twice[0]
+            yield Found(
+                f"rollout {index} of {policy} on task {task} appears {times[twice[0]]} times"
+                + (f", and so do {len(twice) - 1} others" if len(twice) > 1 else ""),
+                Evidence(count=len(twice), of=len(times), details={"policy": policy, "twice": twice[:20]}),
+            )
+        asked = facts.rollouts_asked.get(policy)
+        if asked is not None and len(times) > asked:
+            yield Found(
+                f"{len(times)} different rollouts of {policy} exist, {asked} were requested",
+                Evidence(count=len(times), of=asked, details={"policy": policy}),
+            )
+
+
+@rule("SMK011", gate="smoke")
+def endpoint_fails(subject: Subject) -> Iterator[Found]:
+    """Rollouts end because something outside the environment failed.
+
+    What: No rollout is lost to the endpoint (refused, unreachable, rate-limited, cut off, malformed), the harness or
+        the infrastructure. Such rollouts count as missing, never as 0.0, and the verdict is inconclusive.
+    Why: An outage that counts as zeros looks like a model that cannot do the task.
+    Fix: Try again when the endpoint is available. With a real endpoint, lower the concurrency. Completed rollouts are
+        kept.
+    """
+    rollouts = subject.facts.rollouts
+    by_kind: dict[str, list[Found]] = defaultdict(list)
+    for each in rollouts:
+        failure = each.failure
+        if failure is not None and failure.kind in OUTSIDE_FAULT and not each.timed_out:
+            again = f" after {each.retries} retries" if each.retries else ""
+            by_kind[failure.kind].append(
+                Found(
+                    f"{WHO[failure.kind]} failed in rollout {each.rollout} of {each.policy} on task {each.task}: "
+                    f"{described(failure)}{again}",
+                    of_conversation(subject.facts, each, failure=failure),
+                    failure.place,
+                    inconclusive=True,
+                )
+            )
+    for hits in by_kind.values():
+        yield from merged(hits, len(rollouts), "rollouts")

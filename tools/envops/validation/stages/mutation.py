@@ -22,14 +22,13 @@ from envops.facts.observed import Case, Description, Failure, Message, Score, ad
 from envops.facts.stages import stage_named
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
 from envops.repository.registry import EnvironmentEntry
-from envops.statistics.reward_range import DeclaredRange, range_of
+from envops.statistics.declared_range import DeclaredRange, range_of
 from envops.validation.job import Job, StageFailed, WorkerLost
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
 
 if TYPE_CHECKING:
-    from envops.repository.mutation_settings import EquivalentMutant
-    from envops.repository.package import Package
+    from envops.repository.package import EquivalentMutant, Package
     from envops.validation.mutants.source import Site, SourceFile
 
 MOST_MUTANTS = 60

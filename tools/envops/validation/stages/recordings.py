@@ -21,11 +21,10 @@ from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Description, Facts, FunctionScore, Message, Task
 from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.results import EvaluationRow, task_key
-from envops.repository.content import RECORDINGS
+from envops.repository.content import RECORDINGS, reward_digest
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings, recordings_content
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.reward_digest import reward_digest
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.facts_cache import replace_facts

@@ -5,13 +5,13 @@ function beforeSection(compared) {
 }
 
 function comparisonCard(one) {
-  const told = { better: `${one.after.name} is better than ${one.before.name}`, worse: `${one.after.name} is worse than ${one.before.name}`, undecided: `It is not decided whether ${one.after.name} is better than ${one.before.name}` }[one.answer];
+  const told = { better: `${one.after.name} is better than ${one.before.name}`, worse: `${one.after.name} is worse than ${one.before.name}`, undecided: `Undecided whether ${one.after.name} is better than ${one.before.name}` }[one.answer];
   return h("div", null,
     h("h3", { dir: "auto" }, told, " ", tag(one.verdict)),
     h("p", { dir: "auto" }, one.difference ? h("span.big", null, signed(one.difference.value)) : null,
       one.difference && one.difference.low !== null ? ` of the range ${number(one.range[0])} to ${number(one.range[1])} (${percent(one.confidence)} interval ${signed(one.difference.low)} to ${signed(one.difference.high)}): ` : " ", one.reason),
     one.notes.map((note) => h("p.note", { dir: "auto" }, note)),
-    table("Both sides", ["side", "who spoke", "rollouts", "with a reward", "mean", "from", "to", "truncated", "tokens"], [["before", one.before], ["after", one.after]].map(([name, side]) => [
+    table("Both sides", ["side", "policy or model", "rollouts", "with a reward", "mean", "from", "to", "truncated", "tokens"], [["before", one.before], ["after", one.after]].map(([name, side]) => [
       name, `${side.name} (${side.speaker}${side.scripted ? ", a scripted policy" : ""})`, side.rollouts, side.scored,
       side.mean && side.mean.value, side.mean && side.mean.low, side.mean && side.mean.high, percent(side.truncated), side.tokens])),
     h("div.two", null, functionsPicture(one), changesPicture(one)));
@@ -28,7 +28,7 @@ function functionsPicture(one) {
   if (!rows.length) return null;
   const marks = rows.map((each) => ({ name: shortLabel(each.name, 24), value: each.difference.value, low: each.difference.low ?? each.difference.value, high: each.difference.high ?? each.difference.value }));
   return picture({
-    title: "Difference by function", says: "After minus before, paired by task, with its interval; right of the line is better where more is paid.",
+    title: "Difference by function", says: "After minus before, paired by task, with its interval; right of the line is a higher score.",
     titles: ["function", "weight", "before", "after", "difference", "from", "to"],
     rows: () => rows.map((each) => [each.name, each.weight, each.before, each.after, each.difference.value, each.difference.low, each.difference.high]),
     draw: () => ({
@@ -46,7 +46,7 @@ function changesPicture(one) {
   if (!one.tasks.length) return null;
   const rows = one.tasks.map((task, place) => ({ place, task: task.index === null ? task.key : `task ${task.index}`, before: task.before, after: task.after, change: task.after - task.before, prompt: task.prompt }));
   return picture({
-    title: "Change of each task", says: `The greatest loss first. A single task is a few rollouts and decides nothing.${one.tasks_count > rows.length ? ` ${rows.length} of ${one.tasks_count} are shown: those that lost and gained most.` : ""}`,
+    title: "Change of each task", says: `The greatest loss first. A single task has a few rollouts and decides nothing.${one.tasks_count > rows.length ? ` ${rows.length} of ${one.tasks_count} are shown: those that lost and gained most.` : ""}`,
     titles: ["task", "before", "after", "change", "prompt"],
     rows: () => rows.map((row) => [row.task, row.before, row.after, row.change, row.prompt]),
     draw: () => ({

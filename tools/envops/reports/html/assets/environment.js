@@ -32,17 +32,17 @@ const OUTCOMES = ["killed", "timeout", "survived", "equivalent", "skipped", "und
 function mutationSection(mutation) {
   if (!mutation) return null;
   const bounds = mutation.score_range;
-  if (!bounds) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, no conversation to ask mutants about, or no time."));
+  if (!bounds) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, no conversation to try mutants on, or no time."));
   const counted = OUTCOMES.filter((outcome) => mutation.outcomes[outcome]);
   const bar = h("div.bar", { role: "img", "aria-label": counted.map((outcome) => `${mutation.outcomes[outcome]} ${outcome}`).join(", ") }, counted.map((outcome) => { const part = h(`span.${outcome}`); part.style.flexGrow = mutation.outcomes[outcome]; return part; }));
-  const bound = { all: "all there are", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, not all of them decided` }[mutation.bound];
+  const bound = { all: "all of them", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, some undecided` }[mutation.bound];
   return section("mutation", "Mutation testing",
-    h("p", null, h("span.big", null, noticed(bounds)), `${bounds[0] === 0 && bounds[1] === 1 ? ": how many" : ""} of the mutants of the reward code were noticed. ${mutation.tried} were tried (${bound}), each asked about ${mutation.conversations} conversations, ${mutation.cases} of them cases.`),
+    h("p", null, h("span.big", null, noticed(bounds)), `${bounds[0] === 0 && bounds[1] === 1 ? ": how many" : ""} of the mutants of the reward code were detected. ${mutation.tried} were tried (${bound}), each on ${mutation.conversations} conversations, ${mutation.cases} of them cases.`),
     bar, h("ul.legend", null, counted.map((outcome) => h("li", null, h(`i.${outcome}`), `${mutation.outcomes[outcome]} ${outcome}`))),
-    mutation.survivors.length ? h("h3", null, "Survivors: nothing that was laid down noticed these changes") : null,
+    mutation.survivors.length ? h("h3", null, "Survivors: no case or policy detects these changes") : null,
     mutation.survivors.map(survivorCard),
     (mutation.outcomes.survived || 0) > mutation.survivors.length && h("p.note", null, "More are in validate.json."),
-    mutation.missed.length ? h("h3", null, "Not decided: missed by every conversation that could be asked") : null,
+    mutation.missed.length ? h("h3", null, "Undecided: not detected by any conversation that was tried") : null,
     mutation.missed.map(survivorCard),
     mutation.missed_count > mutation.missed.length && h("p.note", null, "More are in validate.json."),
     mutation.equivalent.length ? later(`${mutation.equivalent.length} marked as equivalent`, () => pairs(mutation.equivalent)) : null);
@@ -50,7 +50,7 @@ function mutationSection(mutation) {
 
 /** The share that was noticed, or the range in which it lies while mutants are not decided. */
 function noticed([least, most]) {
-  if (least === 0 && most === 1) return "not decided";
+  if (least === 0 && most === 1) return "undecided";
   return least === most ? percent(least) : `${Math.round(Math.min(least, 0.99) * 100)}–${percent(most)}`;
 }
 
@@ -59,18 +59,18 @@ function survivorCard(mutant) {
   return h("article.finding.warning", null,
     h("p.kind", null, `${mutant.function} · ${mutant.operator}`),
     h("p.at", null, h("code", null, `${mutant.file}:${mutant.line}`)),
-    mutant.not_asked && h("p", null, `Not asked about, because each takes too long: ${mutant.not_asked.join(", ")}.`),
+    mutant.not_asked && h("p", null, `Not tried on these conversations, which take too long: ${mutant.not_asked.join(", ")}.`),
     diff(mutant.diff, "the mutant"),
-    apart ? [h("p", null, `On task ${apart[0]} this reply tells it from the code: a case waiting to be written.`), quote(apart[1], "reply"),
-      table("What both say", ["function", "the code", "the mutant"], Object.keys({ ...apart[2], ...apart[3] }).map((name) => [name, apart[2][name] ?? null, apart[3][name] ?? null]))]
-      : h("p.muted", null, "No reply was found that tells it from the code."));
+    apart ? [h("p", null, `On task ${apart[0]} this reply detects it. Add it as a case.`), quote(apart[1], "reply"),
+      table("Scores", ["function", "the code", "the mutant"], Object.keys({ ...apart[2], ...apart[3] }).map((name) => [name, apart[2][name] ?? null, apart[3][name] ?? null]))]
+      : h("p.muted", null, "No reply was found that detects it."));
 }
 
 function searchSection(search) {
   if (!search) return null;
-  if (search.ended === "skipped") return section("search", "Search for exploits", h("p.muted", null, `Nothing was searched: ${search.skipped}.`));
+  if (search.ended === "skipped") return section("search", "Search for exploits", h("p.muted", null, `Skipped: ${search.skipped}.`));
   return section("search", "Search for exploits",
-    h("p", null, `${search.exploits_count || "No"} find${search.exploits_count === 1 ? "" : "s"}: ${number(search.replies)} replies in ${number(search.evaluations)} scorings on ${search.panel} tasks; ${search.lines_reached} of ${search.lines_known} lines of the package reached.`),
+    h("p", null, `${search.exploits_count || "No"} exploit${search.exploits_count === 1 ? "" : "s"}: ${number(search.replies)} replies in ${number(search.evaluations)} scorings on ${search.panel} tasks; ${search.lines_reached} of ${search.lines_known} lines of the package reached.`),
     search.exploits.map((one) => h("article.finding.error", null,
       h("p.kind", null, `${one.kind} · ${one.pattern} · ${one.found_by}`), h("h3", { dir: "auto" }, one.explanation), quote(one.reply, "reply"),
       table("What it earns", ["task", "reward"], one.earned.map((each) => [String(each.task), each.reward])))));
@@ -82,7 +82,7 @@ function diffSection(diffed) {
   return section("diff", "Reward diff",
     h("p", null, tag(diffed.verdict), ` ${diffed.reason || ""}`),
     pairs([["base", side(diffed.base)], ["here", side(diffed.head)]]),
-    diffed.said_by && diffed.said_by.length ? table("Changed replies by policy", ["said by", "replies", "changed", "mean at base", "mean here"], diffed.said_by.map((one) => [one.policy, one.replies, one.changed, one.mean_base, one.mean_head])) : null,
+    diffed.said_by && diffed.said_by.length ? table("Changed replies by policy", ["policy", "replies", "changed", "mean at base", "mean here"], diffed.said_by.map((one) => [one.policy, one.replies, one.changed, one.mean_base, one.mean_head])) : null,
     (diffed.findings || []).map((one) => h(`article.finding.${one.severity}`, null, h("p.kind", null, h("code", null, one.rule)), h("h3", null, one.message), h("p.fix", null, h("b", null, "Fix"), one.fix))),
     diffed.changed.length ? later(`${diffed.changed_count} changed replies${diffed.changed_count > diffed.changed.length ? `, the first ${diffed.changed.length}` : ""}`, () => h("div", null, diffed.changed.map((one) => h("article.finding.warning", null,
       h("p.kind", null, `${one.policy} on task ${one.task_head}`), quote(one.reply, "reply"),
@@ -93,10 +93,10 @@ function recordingsSection(recordings) {
   return section("recordings", "Recordings", recordings.map((one) => h(`article.finding.${one.change_count || one.problems.length ? "warning" : "pass"}`, null,
     h("h3", { dir: "auto" }, `${one.speaker || one.file}`),
     pairs([
-      ["file", one.file], ["recorded", one.date], ["speaker", one.model ? "a model" : "a scripted policy: it says nothing about difficulty"],
+      ["file", one.file], ["recorded", one.date], ["speaker", one.model ? "a model" : "a scripted policy, which does not measure difficulty"],
       ["rollouts", `${number(one.scored)} of ${number(one.rollouts)} with a reward`],
       ["mean", one.mean === null ? null : `${number(one.mean)}${one.interval ? ` (${number(one.interval[0])} to ${number(one.interval[1])})` : ""}`],
-      ["drift", one.failure || (one.compared ? `${one.change_count ? `${one.change_count} of ${number(one.compared)} replies are paid differently now` : `all ${number(one.compared)} replies that were ${one.replayed ? "played" : "scored"} again earn the same`}` : "nothing was scored again")],
+      ["drift", one.failure || (one.compared ? `${one.change_count ? `${one.change_count} of ${number(one.compared)} replies earn something else now` : `all ${number(one.compared)} replies that were ${one.replayed ? "played" : "scored"} again earn the same`}` : "nothing was scored again")],
       ["not compared", one.not_compared.map((each) => `${each.count}: ${each.reason}`).join("; ")],
       ["problems", one.problems.map((each) => `${each.file}${each.line ? `:${each.line}` : ""} ${each.message}`).join("; ")],
     ]),
@@ -107,8 +107,8 @@ function costSection(data) {
   const spent = data.spending, told = data.profiles.filter((one) => one.source === "rollouts" && (one.tokens || one.seconds));
   return section("cost", "Cost",
     spent && pairs([["dollars", `$${spent.cost.toFixed(4)}`], ["calls", `${number(spent.answered)} answered of ${number(spent.calls)}, ${spent.failed} failed, ${spent.refused} not made, ${spent.retries} retries`], ["tokens", `${number(spent.tokens.prompt)} sent, ${number(spent.tokens.completion)} answered`]]),
-    told.length ? table("Tokens and time by policy", ["who spoke", "rollouts", "tokens sent", "tokens answered", "seconds"], told.map((one) => [one.policy, one.spreads[0][3] + one.spreads[0][4], one.tokens ? one.tokens[0] : null, one.tokens ? one.tokens[1] : null, one.seconds])) : null,
-    told.length && !spent ? h("p.muted", null, "Scripted policies cost nothing; their tokens are words.") : null);
+    told.length ? table("Tokens and time by policy", ["policy or model", "rollouts", "tokens sent", "tokens answered", "seconds"], told.map((one) => [one.policy, one.spreads[0][3] + one.spreads[0][4], one.tokens ? one.tokens[0] : null, one.tokens ? one.tokens[1] : null, one.seconds])) : null,
+    told.length && !spent ? h("p.muted", null, "Scripted policies cost nothing. Their tokens are words.") : null);
 }
 
 function observationSection(data) {
@@ -116,5 +116,5 @@ function observationSection(data) {
   return section("observation", "Observation",
     pairs([["digest", h("code", null, data.digest)], ["hub hash", data.hub && h("code", null, data.hub)]]),
     stages.length ? table("Time of each stage", ["stage", "seconds"], stages.map(([stage, took]) => [stage, typeof took === "number" ? Number(took.toFixed(2)) : took])) : null,
-    data.cached && h("p.muted", null, "Times are those of the observation that the cache holds."));
+    data.cached && h("p.muted", null, "Times are from the cached observation."));
 }

@@ -1,4 +1,4 @@
-// What was found: the reply, what it earned, and how to mend it.
+// What was found: the reply, what it earned, and how to fix it.
 
 function findingCard(finding) {
   const quoted = finding.evidence.filter(([, , long]) => long), short = finding.evidence.filter(([, , long]) => !long);
@@ -31,14 +31,14 @@ function findingsSection(data) {
     data.failures.map(failureCard),
     data.findings.map(findingCard),
     left > 0 && h("p.note", null, `${left} more are in validate.json.`),
-    !data.findings_count && !data.failures.length && h("p.muted", null, "No rule found anything."));
+    !data.findings_count && !data.failures.length && h("p.muted", null, "No findings."));
 }
 
 /** The checks of the distribution gate, each with its interval. */
 function checksTable(measured) {
   const rows = measured.checks.map((check) => [check.name, check.rule, interval(check), `${number(check.value)} (${number(check.low)} to ${number(check.high)})`, check.needed, tag(check.answer)]);
   return [
-    table(`Checks of ${measured.policy}`, ["check", "rule", "from 0 to 1", "measured", "needed", "answer"], rows),
+    table(`Checks of ${measured.policy}`, ["check", "rule", "from 0 to 1", "measured", "required", "answer"], rows),
     measured.checks.filter((check) => check.more).map((check) => h("p.muted", null, h("code", null, check.rule), ` ${check.more}`)),
   ];
 }
@@ -61,11 +61,11 @@ function distributionSection(data) {
     pairs([
       ["mean reward", measured.mean && `${number(measured.mean.value)} (${number(measured.mean.low)} to ${number(measured.mean.high)}), as a share of the declared range`],
       ["variance", `${number(measured.variance_within_tasks)} within tasks, ${number(measured.variance_between_tasks)} between`],
-      ["live groups", measured.live_groups && `${percent(measured.live_groups.value)} of groups of ${measured.group_size} (${percent(measured.live_groups.low)} to ${percent(measured.live_groups.high)})`],
+      ["informative groups", measured.live_groups && `${percent(measured.live_groups.value)} of groups of ${measured.group_size} (${percent(measured.live_groups.low)} to ${percent(measured.live_groups.high)})`],
       ["pass@k", Object.entries(measured.pass_at).map(([k, chance]) => `${k}: ${chance.toFixed(2)}`).join(", ")],
       ["errors", Object.entries(measured.errors).map(([name, count]) => `${name} ${count}`).join(", ")],
     ]),
-    measured.advice.length ? [h("h3", null, "For training"), measured.scripted && h("p.muted", null, "A scripted policy spoke: the advice shows the method and says nothing about a model."),
+    measured.advice.length ? [h("h3", null, "For training"), measured.scripted && h("p.muted", null, "The policy is scripted: the advice shows the method and does not apply to a model."),
       pairs(measured.advice.map((one) => [one.do, one.because]))] : null,
   ]);
   return section("distribution", "Distribution", spreadPicture(data.profiles), groupPictures(data.profiles), blocks);

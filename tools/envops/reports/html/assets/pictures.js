@@ -30,9 +30,9 @@ function policiesPicture(profiles) {
   let name = names[0];
   const figure = picture({
     title: "What each policy earned",
-    says: "One reply of each policy on each task that it was tried on. Circles are values, as large as they are frequent, lines the means with their intervals.",
+    says: "One reply of each policy on each task. Circles are values, sized by frequency. Lines are means with their intervals.",
     picker: picker("What to show", names, (index) => { name = names[index]; figure.redraw(); if (figure.numbers.open) figure.numbers.dispatchEvent(new Event("toggle")); }),
-    legend: [["should be paid", ACCENT], ["should not be paid", WARM]],
+    legend: [["right replies", ACCENT], ["wrong replies", WARM]],
     titles: ["policy", "replies", "without a number", "mean", "from", "to"],
     rows: () => valueRows(scored, name).map((one) => [one.who, one.count, one.missing, one.mean, one.low, one.high]),
     draw: (width) => {
@@ -63,8 +63,8 @@ function tasksPicture(profiles) {
   const cells = scored.flatMap((one) => Array.from(one.heat, (letter, task) => ({ who: one.policy, task, level: letter === "-" ? null : LEVELS.indexOf(letter) / 35 })));
   return picture({
     title: "Task by task",
-    says: `Each column is one of ${count} tasks, in the order of the split; the darker, the more it paid. A wrong policy with dark cells is paid where it should not be.`,
-    titles: ["policy", "tasks", "paid in full", "paid in part", "paid nothing", "no reward"],
+    says: `Each column is one of ${count} tasks, in the order of the split; the darker, the higher the reward. Dark cells of a wrong policy are rewards for wrong replies.`,
+    titles: ["policy", "tasks", "full reward", "partial reward", "zero reward", "no reward"],
     rows: () => scored.map((one) => {
       const levels = Array.from(one.heat, (letter) => (letter === "-" ? null : LEVELS.indexOf(letter)));
       const among = (test) => levels.filter(test).length;
@@ -95,9 +95,9 @@ function spreadPicture(profiles) {
   const found = () => varying.flatMap((profile) => valueRows([profile], name).map((row) => ({ ...row, who: whoSpoke(profile) })));
   const figure = picture({
     title: "How rewards spread",
-    says: "How often each value came, as a share of the rollouts. The line is the mean, the band its interval, clustered by task.",
+    says: "Frequency of each value, as a share of the rollouts. The line is the mean, the band its interval, clustered by task.",
     picker: picker("What to show", names, (index) => { name = names[index]; figure.redraw(); if (figure.numbers.open) figure.numbers.dispatchEvent(new Event("toggle")); }),
-    titles: ["who spoke", "rollouts", "without a number", "mean", "from", "to", "values and counts"],
+    titles: ["policy or model", "rollouts", "without a number", "mean", "from", "to", "values and counts"],
     rows: () => found().map((one) => [one.who, one.count, one.missing, one.mean, one.low, one.high, one.values.map(([value, count]) => `${number(value)} × ${count}`).join(", ")]),
     draw: (width) => {
       const rows = found();
@@ -127,14 +127,14 @@ function groupPictures(profiles) {
   const varying = profiles.filter((one) => one.source !== "scored" && one.groups.some((group) => group[1] > 1) && !RIGHT.has(one.policy));
   return varying.map((one) => {
     const groups = one.groups.map(([task, count, mean, deviation]) => ({ task: String(task), count, mean, deviation, live: deviation > 0 })).sort((a, b) => b.mean - a.mean);
-    const rows = groups.map((group) => [group.task, group.count, group.mean, group.deviation, group.live ? "live" : "dead"]);
+    const rows = groups.map((group) => [group.task, group.count, group.mean, group.deviation, group.live ? "informative" : "zero variance"]);
     const titles = ["task", "rollouts", "mean reward", "deviation", "group"];
     const dead = groups.filter((group) => !group.live).length;
     const domain = reach(groups.flatMap((group) => [group.mean]));
     return h("div.two", null,
       picture({
         title: `Success by task: ${whoSpoke(one)}`,
-        says: `Tasks from easy to hard. Lines span one deviation within the task's rollouts; ${dead} of ${groups.length} groups are dead: all rollouts earned the same.`,
+        says: `Tasks from easy to hard. Lines span one deviation within the task's rollouts; ${dead} of ${groups.length} groups have zero variance: all their rollouts earned the same.`,
         titles, rows,
         draw: () => ({
           height: 230, marginLeft: 40, marginRight: 8, marginBottom: 14,
@@ -145,11 +145,11 @@ function groupPictures(profiles) {
             Plot.dot(groups, { x: (_, index) => index, y: "mean", r: groups.length > 60 ? 2 : 4, fill: (group) => (group.live ? ACCENT : "var(--surface)"), stroke: (group) => (group.live ? ACCENT : WARM), strokeWidth: 1.5 }),
           ],
         }),
-        legend: [["live group", ACCENT], ["dead group", WARM]],
+        legend: [["informative group", ACCENT], ["zero-variance group", WARM]],
       }),
       picture({
         title: "Variance within groups",
-        says: "What a trainer learns from: a group's deviation beside its mean. On the curve lie groups whose rewards are only the least and the most.",
+        says: "What a trainer learns from: a group's deviation by its mean. Groups on the curve have only the lowest and the highest reward.",
         titles, rows,
         draw: () => ({
           height: 230, marginLeft: 40, marginRight: 12, marginBottom: 34,

@@ -30,7 +30,7 @@ function show(view, kind, name, data) {
   find("crumbs").replaceChildren(...(view ? ["/ ", h("span", { "aria-current": "page" }, shortLabel(name, 60))] : []));
   if (view) {
     detail.setAttribute("aria-labelledby", "detail-title");
-    detail.append(data ? (kind === "run" ? runView(data) : environmentView(data)) : h("p.note", { id: "detail-title" }, "Nothing is told of it here: it is not in this report, or there was no room. ", h("a", { href: "#/" }, "Back to the overview")));
+    detail.append(data ? (kind === "run" ? runView(data) : environmentView(data)) : h("p.note", { id: "detail-title" }, "It is not in this report, or there was no room for it. ", h("a", { href: "#/" }, "Back to the overview")));
     scrollTo(0, 0);
   } else scrollTo(0, overviewAt);
   if (!first) find("main").focus({ preventScroll: true });

@@ -3,10 +3,10 @@
 function runView(run) {
   return h("div", null,
     h("div.title", null, h("h1", { id: "detail-title" }, run.name), h(`span.tag.run-${run.status}`, null, run.status)),
-    run.simulated && h("p.note", null, "Simulated: no model was trained, a stand-in made these numbers."),
+    run.simulated && h("p.note", null, "Simulated: no model was trained."),
     h("ul.facts", null, [run.backend, run.model, run.environments.join(", "), run.steps_done !== null && `step ${number(run.steps_done)}${run.steps_planned !== null ? ` of ${number(run.steps_planned)}` : ""}`, run.cost !== null && `$${run.cost.toFixed(2)}`, run.started && `from ${run.started}`, run.finished && `to ${run.finished}`].filter(Boolean).map((text) => h("li", null, text))),
     run.notes.map((note) => h("p", { dir: "auto" }, note)),
-    section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No failure signature matches.")),
+    section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No findings.")),
     section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))), rewardsPicture(run))),
     Object.keys(run.config).length ? section("config", "Settings", pairs(Object.entries(run.config).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]))) : null,
     pairs([["identity", run.identity && h("code", null, run.identity)], ["where", run.url && h("code", null, run.url)]]));
@@ -51,7 +51,7 @@ function rewardsPicture(run) {
   if (!run.rewards.length) return null;
   return picture({
     title: run.rewards_step === null ? "rewards of a step" : `rewards at step ${number(run.rewards_step)}`,
-    says: "Rollouts by what they earned, as the platform counts them.",
+    says: "Rollouts by reward, as counted by the platform.",
     titles: ["from", "to", "rollouts"],
     rows: () => run.rewards.map((bin) => [number(bin.low), bin.high, bin.count]),
     draw: () => ({

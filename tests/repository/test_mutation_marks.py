@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.mutation_settings import EquivalentMutant, read_mutation_settings
+from envops.repository.package import EquivalentMutant
 from envops.repository.pyproject import read_pyproject
-from envops.repository.settings import read_settings
+from envops.repository.settings import read_mutation_settings, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.repository.mutation_settings import MutationDeclaration
+    from envops.repository.package import MutationDeclaration
     from envops.repository.problem import Problem
 
 

@@ -1,4 +1,4 @@
-"""Cases of the rules about the books of an evaluation."""
+"""Cases of the rules about which rollouts an evaluation has."""
 
 from __future__ import annotations
 

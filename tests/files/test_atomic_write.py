@@ -1,0 +1,38 @@
+"""Files that are written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from envops.files.atomic_write import write_whole
+
+
+@pytest.mark.parametrize("content", ["ä\r\n", "ä\r\n".encode(), ["ä", "\r\n"]])
+def test_content_of_any_kind_is_written_as_it_is(content: str | bytes | list[str], tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file.txt"
+    write_whole(path, content)
+    assert path.read_bytes() == "ä\r\n".encode()
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text("before")
+    path.chmod(0o600)
+    write_whole(path, "after")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o600)
+
+
+def test_content_that_breaks_off_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    def parts() -> Iterator[str]:
+        yield "half"
+        raise OSError("no more")
+
+    path = tmp_path / "file.txt"
+    path.write_text("before")
+    with pytest.raises(OSError, match="no more"):
+        write_whole(path, parts())
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]

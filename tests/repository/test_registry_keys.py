@@ -1,0 +1,190 @@
+"""A key of registry.yaml is declared once: schema for editors, reader and reference page agree on it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.cli.reference import render_registry
+from envops.repository.document import Document
+from envops.repository.registry import SCHEMA_FILE, RegistryKeys, registry_schema
+from envops.repository.schema import checked
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = registry_schema()
+SOURCE = {"id": "sums", "name": "first", "args": {}, "taskset": {}, "harness": {}, "runtime": {}, "max_turns": 3}
+RUN = {
+    "backend": "prime",
+    "model": "Qwen/Qwen3-4B",
+    "environments": [{**SOURCE, "ratio": 2.0, "rollouts_per_example": 4}],
+    "max_steps": 10,
+    "eval": {},
+    "resume": {"step": 3},
+    "wandb": {"project": "p", "tags": ["a"]},
+    "lora": {},
+    "checkpoints": {},
+    "sampling": {},
+    "gpus": {},
+    "budget": {},
+    "secrets": ["WANDB_API_KEY"],
+    "ignore": {"RUN001": "a reason"},
+}
+REGISTRY = {
+    "version": 1,
+    "owner": "acme",
+    "defaults": {},
+    "environments": {
+        "sums": {
+            "gates": {"smoke": {}, "distribution": {}},
+            "owners": ["@acme/rl"],
+            "secrets": ["KEY"],
+            "probe": {},
+            "ignore": {"RWD001": "why"},
+        },
+        "wordle": {"hub": "acme/wordle@1.0"},
+    },
+    "runs": {"first": RUN},
+}
+VALUES = [
+    *(None, True, False, 0, 1, 2, -1, 1.0, 5.0, 0.5, 1.5, 10**10, 1e12),
+    *("", " ", "a", "A_B", "a b", "a--b", "@acme", "sums\n", "acme/wordle@1.0", "acme/wordle", "v1", "PUBLIC", "trl"),
+    *([], ["a"], ["@a", "@a"], ["A_B", "B"], [1], [{}], [{"id": "sums"}], {}, {"a": 1}, {"RWD001": ""}, {"step": 1}),
+    *({"step": 1, "run": "a"}, {"hub": "acme/wordle@1.0"}, {"project": "a"}, {"gates": {"rewards": {}}}),
+]
+
+
+def pattern(_validator: Any, expected: str, found: Any, _schema: Any) -> Iterator[Any]:
+    """JSON Schema's `$` matches at the very end only, Python's before a final line end too."""
+    if isinstance(found, str) and not re.search(re.sub(r"\$$", r"\\Z", expected), found):
+        yield from extend(Draft202012Validator)({"not": {}}).iter_errors(found)
+
+
+EDITOR = extend(Draft202012Validator, {"pattern": pattern})(SCHEMA)
+
+
+def reads(data: Any) -> bool:
+    return checked(RegistryKeys, Document("registry.yaml", data, {}))[0] is not None
+
+
+def places(schema: dict[str, Any], value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every key that the schema knows within a document, those that are not written included."""
+    if "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    if "if" in schema:
+        schema = schema["then"] if "hub" in value else schema["else"]["anyOf"][0]
+        yield from places(schema, value, path)
+    elif "properties" in schema:
+        for key, part in schema["properties"].items():
+            yield (*path, key)
+            if key in value:
+                yield from places(part, value[key], (*path, key))
+    elif "items" in schema:
+        yield (*path, 0)
+        yield from places(schema["items"], value[0], (*path, 0))
+    elif "additionalProperties" in schema:
+        for name in value:
+            yield (*path, name)
+            yield from places(schema["additionalProperties"], value[name], (*path, name))
+
+
+PLACES = list(places(SCHEMA, REGISTRY))
+
+
+def with_value(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    other = "environments" if path[0] == "runs" else "runs"
+    data = deepcopy({**REGISTRY, other: {}})
+    inside: Any = data
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[path[-1]] = value
+    return data
+
+
+def test_registry_with_every_kind_of_key_is_read() -> None:
+    assert EDITOR.is_valid(REGISTRY)
+    assert reads(REGISTRY)
+    assert len(PLACES) > 100
+
+
+@pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
+def test_value_is_read_exactly_where_the_schema_allows_it(path: tuple[Any, ...]) -> None:
+    differing = [
+        value for value in VALUES if EDITOR.is_valid(with_value(path, value)) != reads(with_value(path, value))
+    ]
+    assert differing == []
+
+
+@pytest.mark.parametrize("group", ["environments", "runs"])
+@pytest.mark.parametrize("name", ["a", "a-b", "a.b", "A", "a_b", "-a", "1a", "", "a" * 101, "a\n", "ä"])
+def test_name_is_read_exactly_where_the_schema_allows_it(group: str, name: str) -> None:
+    data = with_value((group, name), None if group == "environments" else RUN)
+    assert EDITOR.is_valid(data) == reads(data)
+
+
+def test_schema_file_for_editors_is_up_to_date() -> None:
+    assert json.loads((ROOT / SCHEMA_FILE).read_text()) == SCHEMA
+
+
+def test_key_without_a_default_is_required_in_the_reference() -> None:
+    page = render_registry(SCHEMA)
+    assert "| `max_steps` | whole number, at least 1 | Training steps. Required. |" in page
+    assert "| `batch_size` | whole number, at least 1 |" in page
+    assert "Default: `128`." in page
+
+
+ADDED = '    seed: Annotated[Count, Field(description="Seed of the tasks that are drawn.")] = 3\n'
+SENT = 'at_once = {"max_concurrent": entry.gates.smoke.max_concurrent'
+READ_BACK = """
+import json, sys
+from pathlib import Path
+from envops.cli.reference import render_registry
+from envops.repository.document import parse_document
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import registry_of, registry_schema
+from envops.validation.requests import Wish, requests_for
+
+def entry(seed):
+    text = "version: 1\\nowner: acme\\nenvironments: {sums: {gates: {smoke: {seed: %s}}}}" % seed
+    return registry_of(parse_document(text, "registry.yaml")).environments["sums"]
+
+try:
+    refused = str(entry("often"))
+except DeclarationError as error:
+    refused = str(error)
+print(json.dumps({
+    "schema": registry_schema()["$defs"]["SmokeGate"]["properties"]["seed"],
+    "read": entry(5).gates.smoke.seed,
+    "refused": refused,
+    "page": [line for line in render_registry(registry_schema()).splitlines() if "smoke.seed" in line],
+    "digests": [requests_for(entry(seed), Wish()).digest() for seed in (5, 5, 6)],
+}))
+"""
+
+
+def test_key_that_is_declared_in_one_place_is_in_schema_reader_page_and_key_of_facts(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    shutil.copytree(ROOT / "tools", tools, ignore=shutil.ignore_patterns("__pycache__"))
+    registry, requests = tools / "envops/repository/registry.py", tools / "envops/validation/requests.py"
+    text = registry.read_text()
+    assert text.count("    tasks: Annotated[") == 2
+    registry.write_text(text.replace("    tasks: Annotated[", f"{ADDED}    tasks: Annotated[", 1))
+    assert requests.read_text().count(SENT) == 1  # what asks a job for it makes it part of the key of facts
+    requests.write_text(requests.read_text().replace(SENT, f'{SENT}, "seed": entry.gates.smoke.seed'))
+    command = [sys.executable, "-c", READ_BACK]
+    done = subprocess.run(command, env={"PYTHONPATH": str(tools)}, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert (found["schema"]["type"], found["schema"]["default"], found["read"]) == ("integer", 3, 5)
+    assert "registry.yaml:3: environments.sums.gates.smoke.seed: is not an allowed value" in found["refused"]
+    assert len(found["page"]) == 2
+    assert all("Seed of the tasks that are drawn. Default: `3`." in line for line in found["page"])
+    assert found["digests"][0] == found["digests"][1] != found["digests"][2]

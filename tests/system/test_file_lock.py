@@ -1,0 +1,86 @@
+"""Locks between processes: who may hold one, who waits, and what frees it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from envops.system.file_lock import AlreadyLocked, locked
+from envops.system.subprocesses import Interrupted
+
+HOLDER = """
+import sys
+from pathlib import Path
+from envops.system.file_lock import locked
+with locked(Path(sys.argv[1]), shared="shared" in sys.argv, is_folder="folder" in sys.argv):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def hold(holder: list[subprocess.Popen[str]], path: Path, *how: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", HOLDER, str(path), *how]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    holder.append(process)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_lock_of_another_process_is_refused_at_once(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
+    hold(holder, tmp_path / "lock")
+    with pytest.raises(AlreadyLocked), locked(tmp_path / "lock", wait=False):
+        pass
+
+
+def test_shared_locks_are_held_side_by_side(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
+    hold(holder, tmp_path / "lock", "shared")
+    with locked(tmp_path / "lock", shared=True, wait=False):
+        pass
+    with pytest.raises(AlreadyLocked), locked(tmp_path / "lock", wait=False):
+        pass
+
+
+def test_lock_of_a_killed_process_is_free(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
+    process = hold(holder, tmp_path / "lock")
+    process.kill()
+    process.wait()
+    with locked(tmp_path / "lock", wait=False):
+        pass
+
+
+def test_lock_is_held_by_one_thread_at_a_time(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock"), pytest.raises(AlreadyLocked), locked(tmp_path / "lock", wait=False):
+        pass
+    with locked(tmp_path / "lock", wait=False):
+        pass
+
+
+def test_waiting_ends_when_the_run_is_stopped(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
+    hold(holder, tmp_path / "lock")
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Interrupted), locked(tmp_path / "lock", stop=stop):
+        pass
+
+
+def test_folder_is_locked_and_not_made(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
+    hold(holder, tmp_path, "folder")
+    with pytest.raises(AlreadyLocked), locked(tmp_path, is_folder=True, wait=False):
+        pass
+    with pytest.raises(FileNotFoundError), locked(tmp_path / "gone", is_folder=True):
+        pass
+    assert list(tmp_path.iterdir()) == []

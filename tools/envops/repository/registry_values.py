@@ -1,0 +1,125 @@
+"""Types of the values in registry.yaml: what each may be, in Python, in the JSON Schema and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+T = TypeVar("T")
+KEYS = ConfigDict(extra="forbid")
+"""Set on every class of keys, as `__pydantic_config__`: a key that it does not declare is a mistake."""
+
+SLUG = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$"
+ENVIRONMENT_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+RUN_NAME = r"^[a-z0-9]+([.-][a-z0-9]+)*$"
+RULE_ID = r"^[A-Z]{3}[0-9]{3}$"
+VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
+OWNER = r"^(@[A-Za-z0-9-]+(/[A-Za-z0-9._-]+)?|[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)$"
+HUB_ADDRESS = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*@[0-9][A-Za-z0-9.+!_-]*$"
+WORD = r"^\S+$"
+FILLED = r"\S"
+
+WORDS: Mapping[str, str] = {
+    SLUG: "Letters, digits and single hyphens, underscores or dots between them.",
+    ENVIRONMENT_NAME: "Lower-case letters, digits and single hyphens, beginning with a letter.",
+    RUN_NAME: "Lower-case letters, digits and single hyphens or dots between them.",
+    RULE_ID: "A rule id: three capital letters and three digits.",
+    VARIABLE: "Name of an environment variable: upper-case letters, digits and underscores.",
+    OWNER: "@user, @organisation/team or a mail address.",
+    HUB_ADDRESS: "owner/name@version, with an exact version.",
+    WORD: "Text without spaces.",
+    FILLED: "Text that is not empty.",
+}
+"""What a text must look like, by its pattern."""
+
+
+def _whole(value: Any) -> Any:
+    """`5.0` is a whole number, as it is in JSON Schema; `true` is none."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "not a whole number")
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = BeforeValidator(_whole)
+
+Text = StrictStr
+Slug = Annotated[Text, Field(pattern=SLUG, max_length=100)]
+EnvironmentName = Annotated[Text, Field(pattern=ENVIRONMENT_NAME, max_length=100)]
+RunName = Annotated[Text, Field(pattern=RUN_NAME, max_length=100)]
+RuleId = Annotated[Text, Field(pattern=RULE_ID)]
+Variable = Annotated[Text, Field(pattern=VARIABLE)]
+Owner = Annotated[Text, Field(pattern=OWNER)]
+HubAddress = Annotated[Text, Field(pattern=HUB_ADDRESS)]
+Word = Annotated[Text, Field(pattern=WORD)]
+Filled = Annotated[Text, Field(pattern=FILLED)]
+Flag = StrictBool
+Count = Annotated[StrictInt, Field(ge=1, le=1_000_000_000), Whole]
+CountOrZero = Annotated[StrictInt, Field(ge=0), Whole]
+GroupSize = Annotated[StrictInt, Field(ge=2, le=1_000_000), Whole]
+Share = Annotated[StrictFloat, Field(ge=0, le=1)]
+OpenShare = Annotated[StrictFloat, Field(gt=0, lt=1)]
+Positive = Annotated[StrictFloat, Field(gt=0)]
+PositiveOrZero = Annotated[StrictFloat, Field(ge=0)]
+Temperature = Annotated[StrictFloat, Field(ge=0, le=2)]
+Table = Mapping[Text, Any]
+"""A mapping whose keys are not the registry's."""
+Ignored = Annotated[
+    Mapping[RuleId, Filled],
+    Field(description="Rules that are ignored here: rule id and the reason, which every report shows."),
+]
+
+
+class _Omissible:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
+        nullable: Any = handler(source)
+        inner: CoreSchema = nullable["schema"]
+        return inner
+
+
+Omissible = Annotated[T | None, _Omissible()]
+"""A key that is `None` where it is left out; written as null, it is a mistake."""
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A check of a whole value, and the JSON Schema of the same check."""
+
+    check: Callable[[Any], Any]
+    schema: tuple[tuple[str, Any], ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), **dict(self.schema)}
+
+
+def _without_repetition(values: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(values)) < len(values):
+        raise PydanticCustomError("repeated", "an entry is repeated")
+    return values
+
+
+def _with_one_key(value: T) -> T:
+    if sum(each is not None for each in vars(value).values()) != 1:
+        raise PydanticCustomError("one_key", "not exactly one key")
+    return value
+
+
+Unique = Annotated[tuple[T, ...], _Checked(_without_repetition, (("uniqueItems", True),))]
+"""A list in which nothing is repeated."""
+OneKey = Annotated[T, _Checked(_with_one_key, (("minProperties", 1), ("maxProperties", 1)))]
+"""A mapping with exactly one of its keys."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from envops.reports.json_report import report_data
 from envops.reports.run_report import write_run
 from envops.reports.site.build import build_site
-from envops.reports.site.catalogue import Catalogue, Listing
+from envops.reports.site.catalogue import Catalogue, ListedEnvironment
 from envops.reports.written import write_reports
 from envops.text.plain_data import plain_data
 from sample_reports import WORDS, sample_report, sample_run
@@ -76,9 +76,9 @@ def _pages(folder: Path) -> tuple[str, str, str]:
     return (folder / "site").as_uri(), (folder / "validate.html").as_uri(), failing
 
 
-def _listing(number: int, proven: dict[str, Any]) -> Listing:
+def _listing(number: int, proven: dict[str, Any]) -> ListedEnvironment:
     name, word = proven["name"], WORDS[number % len(WORDS)]
-    return Listing(
+    return ListedEnvironment(
         name=name,
         version=proven["package_version"],
         description=f"Put a {word} in order, one step at a time, and say what comes last.",

@@ -45,7 +45,7 @@ def test_a_key_is_shown_with_its_values_and_meaning() -> None:
     schema = {
         "required": ["version"],
         "properties": {"version": {"const": 1, "description": "V."}},
-        "$defs": {"local": local, "external": {}, "run": {}, "share": share},
+        "$defs": {"EnvironmentKeys": local, "ExternalKeys": {}, "RunKeys": {}, "share": share},
     }
     page = render_registry(schema)
     assert "| `version` | `1` | V. Required. |" in page

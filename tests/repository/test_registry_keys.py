@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli.reference import render_registry
+from envops.cli.docs import render_registry
 from envops.repository.document import Document
 from envops.repository.registry import SCHEMA_FILE, RegistryKeys, registry_schema
 from envops.repository.schema import checked
@@ -143,15 +143,16 @@ def test_key_without_a_default_is_required_in_the_reference() -> None:
 
 
 ADDED = '    seed: Annotated[Count, Field(description="Seed of the tasks that are drawn.")] = 3\n'
-SENT = 'at_once = {"max_concurrent": entry.gates.smoke.max_concurrent'
+SENT = 'return {"max_concurrent": entry.gates.smoke.max_concurrent'
 READ_BACK = """
 import json, sys
 from pathlib import Path
-from envops.cli.reference import render_registry
+from envops.cli.docs import render_registry
 from envops.repository.document import parse_document
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import registry_of, registry_schema
-from envops.validation.requests import Wish, requests_for
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 
 def entry(seed):
     text = "version: 1\\nowner: acme\\nenvironments: {sums: {gates: {smoke: {seed: %s}}}}" % seed
@@ -166,7 +167,7 @@ print(json.dumps({
     "read": entry(5).gates.smoke.seed,
     "refused": refused,
     "page": [line for line in render_registry(registry_schema()).splitlines() if "smoke.seed" in line],
-    "digests": [requests_for(entry(seed), Wish()).digest() for seed in (5, 5, 6)],
+    "digests": [requests_for(entry(seed), ObservationRequest()).digest() for seed in (5, 5, 6)],
 }))
 """
 
@@ -174,7 +175,7 @@ print(json.dumps({
 def test_key_that_is_declared_in_one_place_is_in_schema_reader_page_and_key_of_facts(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(ROOT / "tools", tools, ignore=shutil.ignore_patterns("__pycache__"))
-    registry, requests = tools / "envops/repository/registry.py", tools / "envops/validation/requests.py"
+    registry, requests = tools / "envops/repository/registry.py", tools / "envops/validation/stages/recordings.py"
     text = registry.read_text()
     assert text.count("    tasks: Annotated[") == 2
     registry.write_text(text.replace("    tasks: Annotated[", f"{ADDED}    tasks: Annotated[", 1))

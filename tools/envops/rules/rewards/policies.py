@@ -12,8 +12,8 @@ from envops_worker.policies.grader_attacks import override
 
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import of_conversation
-from envops.rules.gold import best_paid, differing_from_gold, reaching_gold, scores_of
+from envops.rules.evidence import of_conversation, reply_text
+from envops.rules.gold import best_paid, gold_by_task, scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,3 +160,32 @@ def reward_is_constant(subject: Subject) -> Iterator[Found]:
 def _differ(scores: list[Score], tolerance: float) -> bool:
     rewards = [score.reward for score in scores if score.reward is not None]
     return max(rewards) - min(rewards) > tolerance
+
+
+def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]]:
+    """Conversations of a policy that earn as much as the reference reply, each with that reply.
+
+    A conversation that ends on the reference reply's last turn is left out: it reached the right answer on another
+    way, for example because the environment guided the policy. So is what earns no more than form alone may.
+    """
+    declared = subject.range
+    gold = gold_by_task(subject)
+    more_than_form = declared.form_alone + declared.tolerance
+    for score in scores_of(subject, policy):
+        perfect = gold.get(score.task)
+        if perfect is None or perfect.reward is None or score.reward is None:
+            continue
+        reaches = score.reward > more_than_form and declared.reaches(score.reward, perfect.reward)
+        if reaches and last_words(score) != last_words(perfect):
+            yield score, perfect
+
+
+def last_words(score: Score) -> str:
+    """The assistant's last turn, tool calls included."""
+    return reply_text([message for message in score.completion if message.get("role") == "assistant"][-1:])
+
+
+def differing_from_gold(subject: Subject, policy: str) -> list[Score]:
+    """Conversations of a policy, without those that equal the reference reply."""
+    gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject).items()}
+    return [score for score in scores_of(subject, policy) if reply_text(score.completion) != gold.get(score.task)]

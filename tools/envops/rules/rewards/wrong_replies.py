@@ -13,8 +13,8 @@ from envops_worker.policies.equivalent_answers import equivalent, padded
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import of_conversation, reply_text
-from envops.rules.gold import best_paid, gold_by_task, reaching_gold, scores_of, worst_paid
-from envops.rules.rewards.policies import paid_beyond, paid_like_gold
+from envops.rules.gold import best_paid, gold_by_task, scores_of, worst_paid
+from envops.rules.rewards.policies import paid_beyond, paid_like_gold, reaching_gold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,17 @@ from envops.system.file_lock import AlreadyLocked, locked
 
 CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOLS = Path(envops.__file__).parents[1]
-OBSERVING = ("envops_worker", "envops/facts", "envops/repository", "envops/system", "envops/validation")
-"""Folders whose code decides what is observed of an environment."""
+OBSERVING = (
+    "envops_worker",
+    "envops/facts",
+    "envops/files",
+    "envops/repository",
+    "envops/statistics",
+    "envops/system",
+    "envops/text",
+    "envops/validation",
+)
+"""Folders whose code decides what is observed of an environment; a test follows the imports of all stages."""
 CODE = (".py", ".json", ".lock")
 SCRATCH = "scratch-"
 JUST_MADE_SECONDS = 60.0

@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from envops.repository.workspace import OBSERVING
 
 TOOLS = Path(__file__).parents[1] / "tools"
 SLICES = (
@@ -119,6 +120,19 @@ def test_worker_imports_nothing_of_the_host() -> None:
     wrong = [name for name, targets in imports().items() if name.startswith("envops_worker")
              and any(target.startswith("envops.") for target in targets)]  # fmt: skip
     assert wrong == []
+
+
+def test_facts_key_covers_all_code_that_observes() -> None:
+    reached: set[str] = set()
+    waiting = [
+        name for name in modules() if name.startswith(("envops.validation.observation", "envops.validation.stage"))
+    ]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += imports()[name]
+    assert {slice_of(name) for name in reached} - {""} <= {path.removeprefix("envops/") for path in OBSERVING}
 
 
 def test_modules_have_no_import_circle() -> None:

@@ -1,7 +1,8 @@
 """The table of scripted policies: what each one replies, to how many tasks, and what that may earn.
 
 A family of policies is a module that registers them with the decorator `policy`. To add one, write the module and
-import it here. The endpoint, the rewards gate, its rules, the key of the facts and docs/policies.md read the table.
+import it here. The endpoint, the rewards gate, the key of the facts and docs/policies.md read the table; rules name the
+policies that they judge.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def test_reward_for_length_is_reported_as_undeclared(observations: Observations,
     facts = searched(observations, EFFORT, tmp_path)
     (finding,) = fired(EFFORT, facts, tmp_path)
     assert finding.rule == "RWD087"
-    assert finding.message.startswith("effort pays")
+    assert finding.message.startswith("effort scores")
     assert finding.evidence.details["pattern"] == "length"
 
 

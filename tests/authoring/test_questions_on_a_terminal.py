@@ -39,12 +39,12 @@ def on_a_terminal(root: Path, said: str, **environment: str) -> subprocess.Compl
         os.close(theirs)
 
 
-def test_new_on_a_terminal_asks_for_missing_choices(tmp_path: Path):
+def test_new_on_a_terminal_prompts_for_missing_choices(tmp_path: Path):
     root = repository(tmp_path / "repository")
     done = on_a_terminal(root, "town-names\n\nno such kind\ntool\nlabel\n")
     assert (done.returncode, b"town-names: tool, label, v1" in done.stdout) == (0, True)
     assert (root / "environments/town_names/town_names/server.py").is_file()
 
 
-def test_new_in_ci_asks_nothing(tmp_path: Path):
+def test_new_in_ci_does_not_prompt(tmp_path: Path):
     assert on_a_terminal(repository(tmp_path / "repository"), "town-names\n", CI="true").returncode == 2

@@ -120,7 +120,7 @@ def stubborn(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
     return look_at(package, workspace, patch, request=SCORING, SECONDS_PER_REPLY=1.0, TESTS_SECONDS=3.0)
 
 
-def test_oracle_that_hangs_is_stopped_and_said(stubborn: Seen):
+def test_oracle_that_hangs_is_stopped_and_reported(stubborn: Seen):
     failure = next(one.failure for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 0)
     assert failure is not None
     assert failure.kind == "timeout"
@@ -128,7 +128,7 @@ def test_oracle_that_hangs_is_stopped_and_said(stubborn: Seen):
     assert failure.place.file == "tests/oracle.py"
 
 
-def test_oracle_that_hangs_once_is_asked_about_the_other_tasks(stubborn: Seen):
+def test_oracle_that_hangs_once_replies_to_the_other_tasks(stubborn: Seen):
     assert next(one.reward for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 1) == 1.0
 
 
@@ -178,7 +178,7 @@ def empty(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -
     return look_at(package, workspace, patch)
 
 
-def test_empty_taskset_is_seen_as_empty(empty: Seen):
+def test_empty_taskset_has_no_tasks(empty: Seen):
     assert empty.facts.failures == {}
     assert empty.facts.description is not None
     assert [(one.split, one.size) for one in empty.facts.description.datasets] == [("train", 0)]

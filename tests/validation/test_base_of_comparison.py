@@ -87,7 +87,7 @@ def test_environment_that_was_not_there_is_new(root: Path, tmp_path: Path) -> No
     assert raised.value.new
 
 
-def test_base_without_a_lock_is_said_to_be_one(root: Path, tmp_path: Path) -> None:
+def test_base_without_a_lock_is_refused(root: Path, tmp_path: Path) -> None:
     git(root, "rm", "-q", "--cached", "environments/plain_sums/requirements.lock")
     git(root, "commit", "-q", "-m", "no lock")
     with pytest.raises(NoBase, match=r"has no requirements\.lock") as raised:
@@ -110,7 +110,7 @@ def test_option_is_not_taken_for_a_revision(root: Path) -> None:
         find_base(root, "--all")
 
 
-def test_shallow_clone_is_told_how_to_get_more(root: Path, tmp_path: Path) -> None:
+def test_shallow_clone_error_names_the_fetch_command(root: Path, tmp_path: Path) -> None:
     git(root, "commit", "-q", "-a", "-m", "second")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{root}", "shallow")
     with pytest.raises(DeclarationError, match="unshallow"):

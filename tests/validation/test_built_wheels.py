@@ -120,7 +120,7 @@ def test_build_writes_nothing_into_the_package(package: Package, fresh: Workspac
     assert sorted(package.folder.rglob("*")) == before
 
 
-def test_package_that_does_not_build_is_the_authors_to_mend(environments: Path, workspace: Workspace):
+def test_package_that_does_not_build_is_an_author_error(environments: Path, workspace: Workspace):
     files = {"module.py": "", "hook.py": "raise ValueError('no wheel today')"}
     package = write_package(environments / "unbuildable", "v1", files, settings=HOOKED.replace("hooked", "unbuildable"))
     found = failure(package, workspace)
@@ -135,7 +135,7 @@ def test_build_that_failed_leaves_nothing(environments: Path, workspace: Workspa
     assert [path.suffix for path in (workspace.wheels / "half-built").iterdir()] == [".lock"]
 
 
-def test_wheel_without_metadata_is_the_authors_to_mend(tmp_path: Path):
+def test_wheel_without_metadata_is_an_author_error(tmp_path: Path):
     with zipfile.ZipFile(tmp_path / "bare.whl", "w") as archive:
         archive.writestr("a.py", "")
     with pytest.raises(ProgramFailed) as caught:
@@ -143,7 +143,7 @@ def test_wheel_without_metadata_is_the_authors_to_mend(tmp_path: Path):
     assert caught.value.failure.kind == "raised"
 
 
-def test_file_that_is_no_archive_is_the_authors_to_mend(tmp_path: Path):
+def test_file_that_is_no_archive_is_an_author_error(tmp_path: Path):
     (tmp_path / "text.whl").write_text("not a wheel")
     with pytest.raises(ProgramFailed):
         describe_wheel(tmp_path / "text.whl")

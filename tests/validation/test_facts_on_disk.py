@@ -154,7 +154,7 @@ def test_foreign_file_is_refused(content: bytes, path: Path):
         read_facts(path)
 
 
-def test_missing_file_is_said_as_such(path: Path):
+def test_missing_facts_file_raises_file_not_found(path: Path):
     with pytest.raises(FileNotFoundError):
         read_facts(path)
 

@@ -70,7 +70,7 @@ def test_exception_causes_in_a_circle_terminate():
     assert list(causes(first)) == [first, second]
 
 
-def test_failure_tells_the_cause_and_its_line():
+def test_failure_names_the_cause_and_its_line():
     failure = Sources(Path(__file__).parent).failure(raised(wrap))
     assert (failure["type"], failure["message"]) == ("NetworkBlocked", "files.example.org")
     assert failure["place"]["file"] == Path(__file__).name
@@ -82,11 +82,11 @@ def test_place_is_relative_to_the_environments_folder():
     assert sources.relative("/elsewhere/package/tests/oracle.py") == "tests/oracle.py"
 
 
-def test_file_of_somebody_else_has_no_place():
+def test_file_outside_package_has_no_place():
     assert Sources(Path("/somewhere/overlay")).place("/somewhere/overlay-2/a.py", 1) is None
 
 
-def test_long_message_is_cut_and_says_how_long_it_was():
+def test_long_message_is_cut_and_states_its_length():
     assert shortened("x" * 5000, 10) == "xxxxxxxxxx… (5000 characters)"
     assert len(Sources().failure(ValueError("x" * 10**6))["message"]) < 2100
 
@@ -103,6 +103,6 @@ def test_system_exit_is_described_as_exception():
     assert str(said_as_exception(SystemExit(3))) == "the environment called exit(3)"
 
 
-def test_exception_is_itself():
+def test_exception_is_returned_unchanged():
     error = ValueError("x")
     assert said_as_exception(error) is error

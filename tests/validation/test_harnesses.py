@@ -101,7 +101,7 @@ def smoke(package: Package, facts: Facts) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("path", DIALECTS)
-def test_harness_of_a_package_plays_whatever_it_speaks(
+def test_harness_of_a_package_plays_in_every_dialect(
     path: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = written(environments / f"speaks_{path.replace('/', '_')}", path=path)
@@ -144,7 +144,7 @@ def test_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
 @pytest.mark.parametrize(
     ("harness", "said"), [("nobody", "harness 'nobody' not found"), ("codex", "wants a container")]
 )
-def test_harness_that_cannot_play_is_nobodys_failure(
+def test_unusable_harness_is_an_infrastructure_failure(
     harness: str, said: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = written(environments / f"asks_{harness}")

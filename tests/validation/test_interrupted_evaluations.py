@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rollouts" / "key.jsonl"
 
 
-def test_interrupted_evaluation_goes_on_where_it_was(path: Path):
+def test_interrupted_evaluation_continues_where_it_stopped(path: Path):
     with pytest.raises(Interrupted):
         evaluated(Worker(before_interruption=4), Journal(path))
     again = Worker()

@@ -132,7 +132,7 @@ def test_relay_limits_concurrent_calls() -> None:
     assert fake.most_at_once == 3
 
 
-def test_ceiling_holds_whatever_is_in_flight() -> None:
+def test_ceiling_holds_with_requests_in_flight() -> None:
     # 100 answered tokens are a tenth of a cent at most, and every one of these really costs that.
     with relayed(ceiling=0.0035, concurrency=8) as (fake, relay), ThreadPoolExecutor(8) as pool:
         fake.usage = {"prompt_tokens": 10, "completion_tokens": 100}
@@ -196,7 +196,7 @@ def test_relay_refuses_requests_without_secret_path() -> None:
 
 
 @pytest.mark.parametrize("fault", ["echo-key", "400"])
-def test_key_that_is_said_back_is_hidden(fault: str) -> None:
+def test_key_in_an_answer_is_hidden(fault: str) -> None:
     with relayed() as (fake, relay):
         fake.faults = [fault]
         _, answer = ask(relay)
@@ -254,20 +254,20 @@ def test_endpoint_check_without_model_list_requests_one_token() -> None:
     assert fake.chats[0].body["max_tokens"] == 1
 
 
-def test_wrong_key_is_told_before_anything_runs() -> None:
+def test_wrong_key_is_reported_before_anything_runs() -> None:
     error = refused(key="sk-wrong-key-000000")
     assert error.kind == "unauthorised"
     assert "401" in str(error)
     assert "sk-wrong-key-000000" not in str(error)
 
 
-def test_unknown_model_is_told_before_anything_runs() -> None:
+def test_unknown_model_is_reported_before_anything_runs() -> None:
     error = refused(model="fake/model-2")
     assert error.kind == "unknown-model"
     assert "fake/model-2" in str(error)
 
 
-def test_port_where_nobody_listens() -> None:
+def test_port_without_a_server_is_reported() -> None:
     error = refused(url="http://127.0.0.1:9/v1")
     assert error.kind == "unreachable"
     assert "127.0.0.1:9" in str(error)

@@ -127,7 +127,7 @@ def test_cases_that_are_stronger_kill_more_mutants(weak: Mutation, strong: Mutat
     assert {each.id for each in strong.survivors} < {each.id for each in weak.survivors}
 
 
-def test_survivor_comes_with_a_diff_and_a_reply_that_tells_it_apart(weak: Mutation):
+def test_survivor_has_a_diff_and_a_distinguishing_reply(weak: Mutation):
     [survivor] = of(weak, "answer_in", "swap method")
     assert survivor.outcome == "survived"
     assert "-    found = ANSWER.fullmatch(reply.strip())" in survivor.diff
@@ -137,7 +137,7 @@ def test_survivor_comes_with_a_diff_and_a_reply_that_tells_it_apart(weak: Mutati
     assert survivor.apart.original != survivor.apart.mutant
 
 
-def test_reply_that_tells_a_mutant_apart_is_a_case_that_kills_it(bench: Bench, weak: Mutation):
+def test_distinguishing_reply_is_a_case_that_kills_the_mutant(bench: Bench, weak: Mutation):
     [survivor] = of(weak, "answer_in", "swap method")
     assert survivor.apart is not None
     told = survivor.apart
@@ -149,7 +149,7 @@ def test_reply_that_tells_a_mutant_apart_is_a_case_that_kills_it(bench: Bench, w
     assert next(each for each in again.mutants if each.id == survivor.id).outcome == "killed"
 
 
-def test_killed_mutant_says_who_noticed(weak: Mutation, strong: Mutation):
+def test_killed_mutant_names_what_noticed_it(weak: Mutation, strong: Mutation):
     assert any("case 'in words': reward is 0, expected 1" in each.by for each in strong.mutants)
     assert any(each.by.startswith("policy ") for each in weak.mutants)
 
@@ -213,21 +213,21 @@ def test_sample_is_the_same_every_time_and_bounded(bench: Bench, strong: Mutatio
     assert [each.outcome for each in first.mutants] == [each.outcome for each in second.mutants]
 
 
-def test_time_ends_it_and_the_report_says_so(bench: Bench):
+def test_mutation_that_runs_out_of_time_is_reported(bench: Bench):
     mutation = bench.mutation("right", limits=Limits(mutants=500, seconds=0.05))
     assert mutation.bound == "time"
     assert mutation.undecided
     assert len(mutation.mutants) == mutation.exist
 
 
-def test_mutant_that_was_not_asked_about_everything_does_not_survive(bench: Bench, strong: Mutation):
+def test_mutant_without_all_conversations_does_not_survive(bench: Bench, strong: Mutation):
     noticed = {each.id for each in strong.mutants if each.outcome in ("killed", "timeout")}
     for seconds in (0.05, 0.2, 0.4):
         mutation = bench.mutation(limits=Limits(mutants=500, seconds=seconds))
         assert not noticed & {each.id for each in mutation.survivors}
 
 
-def test_marked_survivor_that_nothing_tells_apart_is_equivalent(bench: Bench, strong: Mutation):
+def test_marked_survivor_that_nothing_detects_is_equivalent(bench: Bench, strong: Mutation):
     hidden = [each for each in strong.survivors if each.apart is None]
     assert hidden
     marked = bench.mutation(marks={each.id: "same result" for each in hidden})
@@ -235,7 +235,7 @@ def test_marked_survivor_that_nothing_tells_apart_is_equivalent(bench: Bench, st
     assert not marked.stale
 
 
-def test_mark_on_a_mutant_that_is_told_apart_or_gone_is_stale(bench: Bench, weak: Mutation):
+def test_mark_on_a_killed_or_missing_mutant_is_stale(bench: Bench, weak: Mutation):
     killed = next(each.id for each in weak.mutants if each.outcome == "killed")
     apart = next(each.id for each in weak.survivors if each.apart is not None)
     mutation = bench.mutation("right", marks={killed: "a", apart: "b", "grading.gone:flip:0": "c"})

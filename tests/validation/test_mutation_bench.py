@@ -75,7 +75,7 @@ def decided(
     return trial
 
 
-def test_bench_asks_conversations_until_one_kills_mutant():
+def test_bench_tries_conversations_until_one_kills_mutant():
     code = Code(lambda reply: float(reply == "right"))
     replies = ["right", *(f"wrong {number}" for number in range(50))]
     bench = Bench(code, [probe(reply, code.reward(reply)) for reply in replies])  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_bench_asks_conversations_until_one_kills_mutant():
     assert decided(code, bench, lambda reply: float(reply[0] == "r")).outcome == ""
 
 
-def test_bench_asks_slow_conversation_last():
+def test_bench_tries_slow_conversation_last():
     code = Code(lambda reply: busy(0.08 if reply == "slow" else 0.0) or 1.0)
     bench = Bench(code, [probe(reply, 1.0) for reply in ("slow", "a", "b")])  # type: ignore[arg-type]
     assert [number for batch in bench.batches(plenty()) for number in batch] == [1, 2, 0]
@@ -99,7 +99,7 @@ def test_bench_counts_too_slow_conversation_as_left_out(monkeypatch: pytest.Monk
     assert list(bench.left_out) == ["b"]
 
 
-def test_bench_asks_conversation_that_waits():
+def test_bench_tries_conversation_that_waits():
     code = Code(lambda _: time.sleep(0.2) or 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
     assert decided(code, bench, lambda _: 0.0).outcome == "killed"

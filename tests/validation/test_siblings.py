@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.worker
-def test_near_miss_beside_gold_is_told_once(workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
+def test_near_miss_beside_reference_reply_is_reported_once(workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     package = read_package(REPOSITORY / "environments" / "meeting_time", REPOSITORY).package
     assert package is not None
     facts = look_at(package, workspace, patch, request=ObservationRequest(use_cache=False, evaluate=False)).facts

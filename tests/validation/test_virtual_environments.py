@@ -76,7 +76,7 @@ def test_lock_pins_are_all_lines_but_comments():
     assert pins_of(b"# a\n  # b\n" + PINS).splitlines() == PINS.splitlines()
 
 
-def test_lock_that_cannot_be_installed_says_which(tmp_path: Path):
+def test_lock_that_cannot_be_installed_is_named(tmp_path: Path):
     lock = tmp_path / "sums" / "requirements.lock"
     lock.parent.mkdir()
     lock.write_text("no-hash==1.0\n")

@@ -32,7 +32,7 @@ def test_jobs_are_forked_from_the_loaded_environment(seen: Seen):
 
 
 @pytest.mark.parametrize("stage", ["load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"])
-def test_stage_is_completed_whatever_the_rewards_do(seen: Seen, stage: str):
+def test_stage_is_completed_for_every_kind_of_reward(seen: Seen, stage: str):
     assert stage not in seen.facts.failures
     assert stage in seen.facts.completed
 
@@ -178,14 +178,14 @@ def test_case_finds_its_task_by_a_field(seen: Seen):
 
 
 @pytest.mark.parametrize("name", ["by no field", "out of range"])
-def test_case_without_a_task_says_so(seen: Seen, name: str):
+def test_case_without_a_task_is_reported(seen: Seen, name: str):
     case = seen.case(name)
     assert case.score is None
     assert case.failure is not None
     assert "among the first 3" in case.failure.message
 
 
-def test_oracle_is_asked_about_every_task(seen: Seen):
+def test_oracle_replies_to_every_task(seen: Seen):
     scores = {score.task: score for score in seen.facts.scores if score.policy == "oracle"}
     assert set(scores) == {0, 1, 2}
     assert scores[0].functions["main_reward"].score == 1.0
@@ -230,7 +230,7 @@ def test_rollouts_requested_are_counted(seen: Seen):
     assert came["blend"] >= 4
 
 
-def test_authors_tests_are_told_apart(seen: Seen):
+def test_author_tests_have_separate_outcomes(seen: Seen):
     outcomes = {one.test.rpartition("::")[2]: one.outcome for one in seen.facts.tests}
     assert outcomes == {
         "test_that_passes": "passed",
@@ -251,7 +251,7 @@ def test_failing_test_has_its_line(seen: Seen):
     )
 
 
-def test_test_file_that_cannot_be_imported_says_what_is_missing(seen: Seen):
+def test_unimportable_test_file_names_missing_module(seen: Seen):
     broken = next(one for one in seen.facts.tests if "uncollectable" in one.test)
     assert "a_module_that_does_not_exist" in broken.message
 
@@ -260,7 +260,7 @@ def test_author_test_leaves_no_processes(seen: Seen):
     assert processes_with(f"left-behind-{seen.package.module}") == []
 
 
-def test_packages_own_check_is_asked_where_there_is_one(seen: Seen):
+def test_package_check_is_called_if_it_exists(seen: Seen):
     if seen.package.generation == "v0":
         assert seen.facts.validations == ()
         return

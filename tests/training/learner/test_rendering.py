@@ -113,7 +113,7 @@ def test_template_error_is_reported_with_its_reason() -> None:
         renderer("{{ raise_exception('no system here') }}" + CHAT)
 
 
-def test_spoken_turn_is_found_despite_other_spelling() -> None:
+def test_turn_is_found_despite_other_spelling() -> None:
     call: dict[str, Any] = {"id": "1", "type": "function", "function": {"name": "count", "arguments": '{"a": 1}'}}
     spoken, turn = SampledTurns(), Turn((1,), (2,), (-0.5,))
     spoken.add(ASKED, {"role": "assistant", "content": " ", "tool_calls": [call]}, turn)

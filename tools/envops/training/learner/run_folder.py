@@ -133,8 +133,8 @@ class Beginning:
         given = self.root / self.resume_from
         if given.resolve() != own.resolve():
             raise UnfitSettings(
-                f"rollouts.resume_from: {given} is not where this run goes on, which is {own}. To go back to it, move "
-                f"the other checkpoints out of {self.folder}; to go on, take resume out; or give the run another name"
+                f"rollouts.resume_from: {given} is not the latest checkpoint of this run, {own}. To go back to it, "
+                f"move the later checkpoints out of {self.folder}; to continue, remove resume; or give the run another name"
             )
 
 

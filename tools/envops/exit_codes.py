@@ -6,7 +6,7 @@ USAGE = 2
 """The command line or a declaration is wrong; nothing was observed."""
 INCONCLUSIVE = 3
 ERROR = 4
-"""The infrastructure broke; nobody's fault."""
+"""The infrastructure failed."""
 INTERRUPTED = 130
 
 OF_VERDICT = {"pass": PASS, "fail": FAIL, "inconclusive": INCONCLUSIVE, "error": ERROR}

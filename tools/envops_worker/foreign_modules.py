@@ -1,4 +1,4 @@
-"""Tells frames of foreign modules apart without reading their code."""
+"""Recognizes frames of foreign modules without reading their code."""
 
 from __future__ import annotations
 

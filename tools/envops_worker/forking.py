@@ -1,4 +1,4 @@
-"""Asking a template for a process: the host does so for jobs, and a job for its tool servers."""
+"""Requests a process of a template: the host does so for jobs, and a job for its tool servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Descriptors = Mapping[str, int]
 
 
 class NotForked(Exception):
-    """No process was forked; the message says why."""
+    """No process was forked; the message has the reason."""
 
 
 def pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:

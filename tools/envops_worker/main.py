@@ -59,7 +59,7 @@ def main(start: Mapping[str, Any]) -> NoReturn:
 
 
 def _import_everything(generation: str) -> str:
-    """Import verifiers and what its environments are asked with; why forks would not be sound, or nothing.
+    """Import verifiers and the operations on its environments; why forks would not be sound, or nothing.
 
     An import that fails fails again when the environment is loaded, and is reported there.
     """
@@ -112,7 +112,7 @@ def _answer_all(session: Session) -> None:
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Answer one request; whatever the environment's code raises, the answer has an end."""
+    """Answer one request. The answer is completed even if the environment's code raises."""
     failure: BaseException | None = None
     session.enter(str(request.get("stage") or STAGES.get(request["operation"], request["operation"])))
     try:

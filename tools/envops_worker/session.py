@@ -38,7 +38,7 @@ IMPATIENT_SECONDS = 1.0
 
 
 class Session:
-    """One environment, loaded once; `operations` fill it and ask it."""
+    """One environment, loaded once; `operations` fill it and query it."""
 
     adapter: Adapter
     settings: Settings

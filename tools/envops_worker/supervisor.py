@@ -69,7 +69,7 @@ def guard(lifeline: int, command: list[str]) -> None:
 
 
 def adopt_strays(*, adopts: bool) -> None:
-    """Have the kernel give this process whatever its descendants leave behind; or not."""
+    """Turn on or off that the kernel gives this process the orphans of its descendants."""
     _prctl(PR_SET_CHILD_SUBREAPER, int(adopts))
 
 

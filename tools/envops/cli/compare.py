@@ -127,7 +127,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class EvaluatedSide:
-    """What an endpoint said, and what it cost."""
+    """The replies of an endpoint, and their cost."""
 
     rollouts: SideRollouts
     facts: Facts
@@ -172,7 +172,7 @@ def _refuse_to_overwrite(comparison: Comparison) -> None:
 
 
 def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
-    """Both sides on the same tasks; whatever would make it unequal is refused before anything is spent."""
+    """Both sides on the same tasks; unequal settings are refused before anything is spent."""
     facts, held = _on_file(comparison)
     sides = sampled_alike(comparison.sides, held)
     comparison = replace(comparison, sides=sides)
@@ -209,7 +209,7 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
 
 
 def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> EvaluationSize | None:
-    """What endpoints are asked: the tasks of the side that is there already, or as many as the package wants."""
+    """The tasks for endpoints: those of the side that is there already, or as many as the package wants."""
     if not comparison.endpoints:
         return None
     tasks, rollouts = default_tasks(comparison.package)

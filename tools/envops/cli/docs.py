@@ -32,7 +32,7 @@ EXAMPLES = """examples:
   envops docs --check    in CI
 """
 MANY = 1_000_000
-"""A bound from here on is not shown: it tells a reader nothing."""
+"""A bound from here on is not shown, because it excludes nothing."""
 CLI_FILE = "docs/cli.md"
 REGISTRY_FILE = "docs/registry.md"
 POLICIES_FILE = "docs/policies.md"
@@ -81,7 +81,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write every generated file that is out of date, or with `--check` only say which are."""
+    """Write every generated file that is out of date, or with `--check` only list them."""
     root = options.root.absolute()
     generated = {
         CODEOWNERS_FILE: render(load_registry(root)),

@@ -38,7 +38,7 @@ def add_hub_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read the dataset, say what it is, and which command makes an environment of it."""
+    """Read the dataset, describe it, and print the command that makes an environment of it."""
     try:
         source = opened(options.source, options)
         hub = is_hub_name(options.source)

@@ -31,7 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Resolve the locks of the chosen environments and say which changed."""
+    """Resolve the locks of the chosen environments and list those that changed."""
     root = options.root.absolute()
     repository = Repository.load(root, options.names or None, with_locks=False)
     packages = [repository.packages[name] for name in repository.select(options.names)]

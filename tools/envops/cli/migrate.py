@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the new package beside the old one, say what is left to do, and compare what both pay."""
+    """Write the new package beside the old one, list what is left to do, and compare the rewards of both."""
     root = options.root.absolute()
     repository = Repository.load(root, [options.old])
     old = repository.packages[options.old]
@@ -87,7 +87,7 @@ def _say_places(new: str, files: dict[str, str]) -> int:
 
 
 def _prove(root: Path, old: Package, new: str) -> int:
-    """Ask both for the rewards of the same replies; prompts must be equal byte for byte for tasks to be matched."""
+    """Score the same replies on both sides; prompts must be equal byte for byte for tasks to be matched."""
     asked = argparse.Namespace(
         root=root, names=[new], changed=None, against=str(old.folder), format="text", quiet=False,
         no_cache=False, allow_network=False, reports=None,

@@ -55,7 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the environment; what it is made of is said on standard error."""
+    """Write the environment; its choices are printed on standard error."""
     root = options.root.absolute()
     try:
         registry = load_registry(root)
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> EnvironmentPlan:
-    """What to write, by what was said and what the data is."""
+    """The environment to write, from the arguments and the data."""
     name = options.name
     if not NAME.fullmatch(name):
         raise NotWritten(
@@ -154,7 +154,7 @@ def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
 
 
 def _ask(options: argparse.Namespace) -> None:
-    """Ask for what was not said, where somebody can answer.
+    """Prompt for missing choices, on a terminal.
 
     Raises `NotWritten` in CI and where there is no terminal.
     """

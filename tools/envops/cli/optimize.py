@@ -44,11 +44,11 @@ EXAMPLES = """examples:
 """
 
 TRAIN, VALIDATION = 24, 16
-"""Tasks of either kind where nobody says anything else."""
+"""Default number of tasks of either kind."""
 LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
-"""What verifiers says of an environment whose agents are not the one that GEPA knows."""
+"""The error of verifiers for an environment whose agents are not the one that GEPA knows."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ class PromptSearch:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, show what was found, write it where that is asked for; the exit code."""
+    """Search, show what was found, write it where requested; the exit code."""
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
-    """What is going to be spent, said before anything is; raises `RunRefused` where it could be too much."""
+    """The cost estimate, printed before anything is spent; raises `RunRefused` above the ceiling."""
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)

@@ -140,7 +140,7 @@ def _absolute(environ: Mapping[str, str]) -> str:
 
 
 def _told(played: Sequence[_Played], hub: EmulatedHub, others: Collection[str], options: argparse.Namespace) -> int:
-    """Say what came of it; the exit code is the worst of the scenes."""
+    """Print the outcome; the exit code is the worst of the scenes."""
     codes = [scene.exit_code for scene in played]
     repeated = played[3].writes
     state = hub.state()

@@ -1,4 +1,4 @@
-"""`envops release`: publish what the plan says, each environment on passing evidence for exactly its files."""
+"""`envops release`: publish the planned changes, each environment on passing evidence for exactly its files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _refuse_to_write(planned: Planned) -> None:
 def _evidence(
     root: Path, planned: Planned, file: Path | None, reports: Path
 ) -> tuple[dict[str, ValidationEvidence], str]:
-    """Evidence for what is to be written, and what to say where there is none.
+    """Evidence for what is to be written, and a message where there is none.
 
     A file speaks for what it names, be it stale or a failure. What it does not name is validated
     here: an earlier release may have failed to publish it. There is no file where nothing changed

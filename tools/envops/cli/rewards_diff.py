@@ -105,7 +105,7 @@ def _note(shared: DiffRun, text: str) -> None:
 
 
 def _compare_one(shared: DiffRun, repository: Repository, name: str) -> EnvironmentDiff:
-    """One environment; whatever goes wrong with it leaves the others alone."""
+    """One environment; its errors do not affect the others."""
     started = time.monotonic()
     entry, package = repository.registry.environments[name], repository.packages[name]
     with shared.workspace.scratch() as scratch:

@@ -29,7 +29,7 @@ class Choice:
     repository: Repository
     names: tuple[str, ...]
     note: str = ""
-    """What to say about the choice."""
+    """A note on the choice."""
     share: Share | None = None
 
 
@@ -51,7 +51,7 @@ def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
 
 
 def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
-    """What each chosen environment asks of a machine, by past timings."""
+    """The demands of each chosen environment on a machine, by past timings."""
     timings = expected_timings(choice.names, workspace)
     packages = choice.repository.packages
     locks = {name: lock.digest if (lock := packages[name].lock) else name for name in choice.names}

@@ -20,7 +20,7 @@ EXAMPLES = """examples:
 """
 
 MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.INTERRUPTED, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
-"""pytest's exit codes; 5 says that nothing was selected."""
+"""pytest's exit codes; 5 means that nothing was selected."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the configurations, or with `--check` only tell which are out of date; the exit code."""
+    """Write the configurations, or with `--check` only list those out of date; the exit code."""
     root = options.root.absolute()
     runs = chosen_runs(root, options.names)
 

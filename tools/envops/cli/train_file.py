@@ -50,7 +50,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train what the file says; the exit code."""
+    """Train as the file declares; the exit code."""
     return _train_file(options.file, options)
 
 
@@ -78,7 +78,7 @@ def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
 
 
 def _train_file(file: Path, options: argparse.Namespace) -> int:
-    """Train what a compiled file says; the exit code."""
+    """Train as a compiled file declares; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         needed = f"training here needs {', '.join(missing)} of tools/requirements-trl.lock"

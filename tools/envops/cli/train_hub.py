@@ -36,7 +36,7 @@ BATCH, GROUP = 128, 8
 
 @dataclass(frozen=True)
 class HubRun:
-    """What was asked for, compiled."""
+    """The request, compiled."""
 
     run: DeclaredRun
     identity: RunIdentity
@@ -63,7 +63,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, show, ask, submit; the exit code."""
+    """Compile, show, confirm, submit; the exit code."""
     try:
         _check(options)
         prime, access = the_platform()

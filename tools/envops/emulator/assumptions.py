@@ -12,7 +12,7 @@ from envops.emulator.hub import ROUTES
 _HEAD = """# What the emulator knows and what it assumes
 
 - **measured**: the real prime CLI (0.18.0) was run against a recording server.
-- **read**: the CLI's source says so.
+- **read**: from the CLI's source.
 - **assumed**: about the real server, which was not available. A release must not depend on it.
 """
 

@@ -61,7 +61,7 @@ class UnknownAssumption(ValueError):
 
 
 def behaviour(settings: Iterable[str]) -> Behaviour:
-    """The behaviour that `question=answer` texts ask for. Raises `UnknownAssumption`, with the possible settings."""
+    """The behaviour that `question=answer` texts request. Raises `UnknownAssumption`, with the possible settings."""
     chosen = Behaviour()
     for setting in settings:
         name, _, answer = setting.partition("=")

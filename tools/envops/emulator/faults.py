@@ -32,7 +32,7 @@ USAGE = """METHOD PATH KIND [KEY=VALUE…]
   reset       the connection ends after=N bytes of the answer (default 0)
   cut-upload  the connection ends after=N bytes of what is sent (default 0); nothing takes effect
   delay       the answer comes after seconds=S
-  later       the effect shows after seconds=S or after reads=N further reads; answer=503 says so at first
+  later       the effect shows after seconds=S or after reads=N further reads; answer=503 is sent at first
   garbage     the answer is what=text (or html, empty, truncated, list, null)
   effect=done|none   whether the request takes effect all the same (default: none for status, done else)
   times=N|always     how often (default 1), after skip=N matching requests

@@ -256,7 +256,7 @@ class Hub:
         return found
 
     def page(self, request: HubRequest, rows: list[Listed], offset: str, usual: int) -> list[Listed]:
-        """The part of a list that is asked for."""
+        """The requested part of a list."""
         if self.behaviour.paging == "ignored":
             return rows
         start = request.number_of(offset, 0)

@@ -27,7 +27,7 @@ StoredDocument = dict[str, Any]
 class Store:
     """Documents by kind and id, a journal of requests, and files. One process, one thread.
 
-    SQLite's write-ahead log holds what a transaction wrote once it is over, whatever happens to
+    SQLite's write-ahead log holds the writes of a finished transaction, whatever happens to
     the process. Files are written aside and renamed.
     """
 

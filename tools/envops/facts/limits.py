@@ -5,7 +5,7 @@ from __future__ import annotations
 from envops_worker import policies
 
 POLICIES = tuple(each.name for each in policies.POLICIES)
-"""Every policy that the rewards gate asks for a reply."""
+"""Every policy that the rewards gate runs."""
 SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}
 """Policy → on how many tasks it replies; the oracle, which is missing here, replies on all of `TASKS_SCORED`."""
 TASKS_SCORED = 100
@@ -13,7 +13,7 @@ TASKS_SCORED = 100
 TASKS_PLAYED = 6
 """On how many tasks each policy plays, where the environment is multi-turn."""
 AT_ONCE = 8
-"""Scripted rollouts side by side, where no more are asked for: on loopback more of them save nothing, and httpx
+"""Scripted rollouts side by side, where no more are requested: on loopback more of them save nothing, and httpx
 looks through all connections of its pool at every request."""
 TASKS_VALIDATED = 100
 TASKS_SWEPT = 1_000

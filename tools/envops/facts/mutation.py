@@ -1,4 +1,4 @@
-"""What came of mutating the reward code: which mutants there were and who noticed them."""
+"""Results of mutating the reward code: the mutants and what noticed them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Mutant:
     reason: str = ""
     """The author's, of an equivalent one."""
     not_asked: tuple[str, ...] = ()
-    """Of an undecided one that all other conversations missed: those it could not be asked about."""
+    """For an undecided mutant that all other conversations missed: those that could not be run."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Mutation:
     functions: tuple[str, ...] = ()
     """Functions and constants that have mutants."""
     conversations: int = 0
-    """How many each mutant is asked about, the author's cases among them."""
+    """The number of conversations per mutant, with the author's cases."""
     cases: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Conversation → why it was of no use."""
@@ -122,7 +122,7 @@ class Mutation:
 
     @property
     def missed(self) -> tuple[Mutant, ...]:
-        """Undecided ones that no conversation noticed of all that could be asked."""
+        """Undecided ones that no conversation noticed of all that could be run."""
         return tuple(mutant for mutant in self.mutants if mutant.not_asked)
 
     @property

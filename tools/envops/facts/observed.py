@@ -215,7 +215,7 @@ class Rollout:
     truncated: bool = False
     """A reply was cut off at the limit of tokens."""
     retries: int = 0
-    """How often the provider was asked again, after it failed."""
+    """Retries after failures of the provider."""
     tokens: tuple[int, int] | None = None
     """Of prompts and of replies, over all turns, as the provider counts them."""
 
@@ -233,7 +233,7 @@ class Wheel:
 
 @dataclass(frozen=True)
 class GoldSweep:
-    """The oracle on every task, whatever else was asked about it."""
+    """The oracle on every task, whatever the other stages."""
 
     tasks: tuple[int, ...]
     """The tasks beyond those that all policies reply to."""
@@ -308,7 +308,7 @@ class JudgedScore:
 
     judge: Literal["strict", "obedient", "incomprehensible"]
     calls: int
-    """How often the judge was asked."""
+    """Number of requests to the judge."""
     score: Score
 
 
@@ -354,7 +354,7 @@ class Facts:
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of each stage."""
     rollouts_asked: Mapping[str, int] = field(default_factory=dict)
-    """Policy → how many rollouts the evaluations of smoke and distribution asked for."""
+    """Policy → how many rollouts the evaluations of smoke and distribution requested."""
     mutation: Mutation | None = None
     """The outcome of mutating the reward code; `None` where that was not reached."""
     search: Search | None = None

@@ -2,7 +2,7 @@
 
 docs/results.md describes the format. Rows are appended as rollouts finish, each in one write,
 so a run that dies leaves at most one torn line at the end; a writer that opens the file again
-removes it, and a reader says so.
+removes it, and a reader reports it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class EvaluationRow:
     truncated: bool = False
     timed_out: bool = False
     retries: int = 0
-    """How often the provider was asked again, after it failed."""
+    """Retries after failures of the provider."""
     tokens: Tokens | None = None
     """Over all turns, as the provider counts them."""
     seconds: float = 0.0

@@ -19,7 +19,7 @@ from envops.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_
 
 SECONDS = 30.0
 SECONDARY_LIMIT_SECONDS = 60.0
-"""How long GitHub asks clients to wait after a secondary rate limit without a Retry-After header."""
+"""How long GitHub wants clients to wait after a secondary rate limit without a Retry-After header."""
 PAGE = 100
 MOST_PAGES = 30
 

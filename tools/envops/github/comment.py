@@ -17,7 +17,7 @@ LONGEST = 60_000
 def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
     """The open pull request whose head is the commit that was validated; `None` where it has moved on.
 
-    GitHub is asked, because an artifact can claim any number, and the event has none for forks.
+    GitHub is queried, because an artifact can claim any number, and the event has none for forks.
     """
     run = event["workflow_run"]
     head = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"

@@ -1,8 +1,8 @@
 """A submission to the platform, and the note that keeps a second one from being made too early.
 
-The platform has no idempotency keys, and its CLI retries nothing. So whatever is submitted has a name that says what
+The platform has no idempotency keys, and its CLI retries nothing. So each submission has a name that states what
 it is, and it is looked for by that name before and after the call: what the CLI prints decides nothing. Where it does
-not appear, it may still come to be. A note says so until the time is over in which that can happen.
+not appear, it may still appear. A note states this until the time is over in which that can happen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envops.system.file_lock import locked
 from envops.system.subprocesses import Interrupted
 
 PENDING_SECONDS = 900.0
-"""How long a submission may still come to be after its answer was lost."""
+"""How long a submission may still appear after its answer was lost."""
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each look for what was submitted, after the call."""
 REFUSALS = (
@@ -64,7 +64,7 @@ class PendingSubmission:
         """Create it once and look for it; what is there then, and what the CLI printed that matters.
 
         The note stays where it is not there and was not refused, and where this is interrupted.
-        Raises `Interrupted`, and whatever `look` raises.
+        Raises `Interrupted`; errors of `look` pass through.
         """
         now = time.time()
         write_whole(self.note, json.dumps({"name": name, "at": now, "until": now + self.seconds}))
@@ -85,7 +85,7 @@ class PendingSubmission:
 
     @property
     def holds(self) -> bool:
-        """Whether what was submitted may still come to be."""
+        """Whether the submission may still appear."""
         return self.note.exists() and time.time() < self._until
 
     @property

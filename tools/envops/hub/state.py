@@ -148,7 +148,7 @@ def _teams(answer: HubAnswer) -> Mapping[str, str] | None:
 def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubReading:
     """The environment in the answer to a status call.
 
-    Without rights at that owner, an absent environment cannot be told from an invisible one."""
+    Without rights at that owner, an absent environment cannot be distinguished from an invisible one."""
     owner = address.partition("/")[0]
     if answer.outcome == "missing":
         mine = identity.owns(owner)

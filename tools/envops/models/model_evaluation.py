@@ -40,7 +40,7 @@ class NoKey(Exception):
 
 @dataclass(frozen=True)
 class EvaluationSize:
-    """How much to evaluate, and how."""
+    """The size and settings of an evaluation."""
 
     tasks: int
     rollouts: int

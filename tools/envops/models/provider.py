@@ -1,6 +1,6 @@
 """Calls to a model's endpoint: with the key, within the spending limit, and with retries.
 
-The key is in no message: whatever an endpoint answers is scrubbed first.
+The key is in no message: every answer of an endpoint is scrubbed first.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Provider:
         """The seed of a call: another one each time that a conversation is sent, and the same ones in every run.
 
         A run that goes on has seeds of its own. What was kept of several conversations at once need not
-        be the first of them, so that counting on from their number would ask some seeds twice.
+        be the first of them, so that counting on from their number would use some seeds twice.
         """
         if self._seed is None:
             return {}

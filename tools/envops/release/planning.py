@@ -47,7 +47,7 @@ class _Choice:
 def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threading.Event) -> Planned:
     """Plan for the named environments, for those that differ from the base `changed`, or for all.
 
-    Without a key the Hub is not read, and the plan says so. Raises `DeclarationError`,
+    Without a key the Hub is not read, and the plan states this. Raises `DeclarationError`,
     `HubUnavailable` and `Interrupted`.
     """
     root = root.resolve()

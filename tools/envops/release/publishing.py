@@ -51,7 +51,7 @@ class HubSide:
 def publish(step: ReleaseStep, hub: HubSide) -> Published:
     """Bring one environment on the Hub to the desired state.
 
-    Raises `Interrupted` when asked to stop.
+    Raises `Interrupted` when `stop` is set.
     """
     said: list[str] = []
     for turn in range(hub.retry.attempts):

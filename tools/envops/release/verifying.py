@@ -65,7 +65,7 @@ class Verifier:
     def fetch(self, desired: Desired, proven: Wheel, folder: Path) -> Fetched | Verified:
         """Fetch the published wheel and compare it with the tested one; the result where that fails.
 
-        Raises `Interrupted` when asked to stop.
+        Raises `Interrupted` when `stop` is set.
         """
         said = self._asked(HubCall("details", f"/environmentshub/{desired.address}/@{desired.version}"))
         if said.outcome == "failed":
@@ -93,7 +93,7 @@ class Verifier:
         """Install the fetched wheel beside the environment's lock, and load it.
 
         This runs the environment's code: no process that holds a key in its variables may run
-        beside it. Raises `Interrupted` when asked to stop.
+        beside it. Raises `Interrupted` when `stop` is set.
         """
         wanted, how = [str(fetched.wheel)], "its wheel"
         if fetched.index:

@@ -34,7 +34,7 @@ _COMMANDS: dict[FindingKind, str] = {
 
 
 def wants_annotations(environ: Mapping[str, str]) -> bool:
-    """Whether somebody reads workflow commands here."""
+    """Whether workflow commands are read here."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
@@ -63,7 +63,7 @@ def _annotation(environment: EnvironmentResult, finding: Finding, command: str) 
 
 
 def workflow_command(command: str, file: str | None, line: int | None, title: str, message: str) -> str:
-    """A command that GitHub shows beside a line of the change; whatever it holds stays text."""
+    """A command that GitHub shows beside a line of the change; its content stays text."""
     properties = [f"title={_property(title)}"]
     if file and not posixpath.isabs(file) and not file.startswith("../"):
         properties.insert(0, f"file={_property(file)}")

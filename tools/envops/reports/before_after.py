@@ -74,7 +74,7 @@ class SideReport:
 
 @dataclass(frozen=True)
 class FunctionReport:
-    """What one reward function said on both sides, as it said it."""
+    """The scores of one reward function on both sides, as returned."""
 
     name: str
     kind: str
@@ -106,7 +106,7 @@ class ComparisonReport:
     reason: str
     confidence: float
     range: tuple[float, float]
-    """The declared range, whose shares rewards are told in."""
+    """The declared range; rewards are shown as shares of it."""
     difference: Interval | None
     before: SideReport
     after: SideReport
@@ -145,7 +145,7 @@ def render_json(report: ComparisonReport) -> str:
 def read_comparisons(reports: Path, digests: Mapping[str, str]) -> list[dict[str, Any]]:
     """The comparisons below the folder of reports that are of these environments at these digests, by name.
 
-    What is no comparison, or of another version or package, is passed over: it says nothing about what is shown.
+    What is no comparison, or of another version or package, is passed over: it does not concern what is shown.
     """
     found = []
     for path in sorted((reports / FOLDER).glob("*.json")):

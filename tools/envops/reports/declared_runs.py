@@ -1,4 +1,4 @@
-"""What declared training runs come to: their configurations and what the rules say of them."""
+"""Declared training runs: their configurations and findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RunResult:
     findings: tuple[Finding, ...] = ()
     submit: str = "manual"
     state: str = ""
-    """What the platform says of it, where it was asked."""
+    """Its state on the platform, if queried."""
 
 
 def render_runs(results: Sequence[RunResult], changed: Sequence[str] = (), *, quiet: bool = False) -> str:

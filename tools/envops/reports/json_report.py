@@ -61,18 +61,18 @@ def _plain_text(data: Mapping[str, Any]) -> str:
 
 
 def environment_data(result: EnvironmentResult) -> dict[str, Any]:
-    """What the JSON says of one environment, as plain data."""
+    """The JSON entry of one environment, as plain data."""
     data: dict[str, Any] = plain_data(_environment_data(result), depth=2)  # of a report, of its list of environments
     return data
 
 
 def report_data(result: ValidationResult) -> dict[str, Any]:
-    """What the JSON says, as a whole."""
+    """The whole JSON report."""
     return {**head_data(result), "environments": [_environment_data(one) for one in result.environments]}
 
 
 def head_data(result: ValidationResult) -> dict[str, Any]:
-    """What the JSON says of the run; the HTML report is rendered from the same."""
+    """The run in the JSON report; the HTML report is rendered from the same."""
     return {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,

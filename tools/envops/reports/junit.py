@@ -45,7 +45,7 @@ _OUTCOMES: dict[FindingKind, str] = {
 
 
 def render_junit(result: ValidationResult) -> str:
-    """The result as JUnit XML that parses whatever text the evidence holds."""
+    """The result as JUnit XML that parses for any text in the evidence."""
     return "".join(junit_parts(result))
 
 

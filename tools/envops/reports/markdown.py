@@ -232,7 +232,7 @@ def _evidence(entry: ShownEvidence) -> str:
 
 
 def _cut_to_fit(pieces: list[_Weight], room: int) -> str:
-    """Shorten, then leave out, the least important pieces, the last first; say how many."""
+    """Shorten, then leave out, the least important pieces, the last first, and note how many."""
     excess = sum(piece.size for piece in pieces) - room
     if excess <= 0:
         return ""

@@ -93,7 +93,7 @@ class Page:
             self._put("", Text(line, style="green" if line[:1] == "+" else "red" if line[:1] == "-" else ""))
 
     def quote(self, label: str, text: str, *, indent: int) -> None:
-        """Somebody else's text, line for line behind a bar, shortened with its length said."""
+        """Foreign text, line for line behind a bar, shortened with a note of its length."""
         cut = shortened(text, LONGEST_QUOTE, MOST_QUOTED_LINES)
         if cut != text:
             label = f"{label} ({len(text):,} characters)"

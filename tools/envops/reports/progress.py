@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from envops.rules.engine import Verdict
 
 SILENCE_SECONDS = 20.0
-"""A log that says nothing for longer looks like a hang."""
+"""A log without output for longer looks like a hang."""
 MOST_NAMED_IN_A_LINE = 4
 
 
@@ -55,7 +55,7 @@ class RunProgress:
     def __init__(self, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._rows = {name: EnvironmentProgress(name) for name in names}
         self._steps: dict[str, tuple[int, int]] = {}
-        """Done and in all in the present stage: told a thousand times, and drawn now and then."""
+        """Done and in all in the present stage: updated a thousand times, and drawn now and then."""
         self._clock = clock
         self._lock = threading.Lock()
         self._broken = False
@@ -73,7 +73,7 @@ class RunProgress:
             self._broken = True
 
     def started(self, name: str) -> None:
-        """The environment's turn has come: the cache is asked first."""
+        """The environment's turn has come: the cache is read first."""
         self._update(name, state="running", since=self._clock())
 
     def stage(self, name: str, stage: StageName) -> None:
@@ -182,7 +182,7 @@ class PlainProgress(RunProgress):
             self._safely(self.break_silence)
 
     def break_silence(self) -> None:
-        """Say what is running, if nothing was said for long."""
+        """Print what is running, after a long time without output."""
         now = self._clock()
         running = [row for row in self.rows() if row.state == "running"]
         if not running or now - self._last_line < self._silence:

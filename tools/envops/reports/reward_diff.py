@@ -43,7 +43,7 @@ Status = Literal["compared", "unchanged", "new", "failed"]
 
 @dataclass(frozen=True)
 class EnvironmentDiff:
-    """What came of comparing one environment with its base."""
+    """The comparison of one environment with its base."""
 
     name: str
     verdict: Verdict
@@ -289,7 +289,7 @@ def _prompt_diff(change: PromptDifference) -> str:
 
 
 def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:
-    """For a pull request; what does not fit is said, and in the JSON."""
+    """For a pull request; what does not fit is noted, and is in the JSON."""
     parts = [f"## Reward diff: {result.verdict}\n\nCompared with {code_span(result.base)}.\n"]
     room = limit - len(parts[0].encode()) - 200
     for part in (part for one in result.environments for part in _markdown(one)):

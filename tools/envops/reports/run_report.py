@@ -2,7 +2,7 @@
 
     write_run(RunReport(name="reverse-text-4b", backend="prime", model="…", status="running", curves=(…,)), folder)
 
-Whoever follows a run writes `reports/runs/NAME.json`, and writes it anew whenever it knows more. The HTML report and
+A command that follows a run writes `reports/runs/NAME.json`, and rewrites it with every update. The HTML report and
 the site render what lies there; they compute nothing.
 """
 
@@ -48,7 +48,7 @@ class Curve:
     points: tuple[CurvePoint, ...]
     unit: str = ""
     about: str = ""
-    """What it says, in a sentence; where the name says it all, nothing."""
+    """Its meaning, in a sentence; empty where the name suffices."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RunFinding:
     severity: RunSeverity
     message: str
     because: str = ""
-    """Which numbers say so, in a sentence."""
+    """The numbers behind it, in a sentence."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     fix: str = ""
     patch: str = ""
@@ -99,12 +99,12 @@ class RunReport:
     steps_done: int | None = None
     steps_planned: int | None = None
     cost: float | None = None
-    """Dollars, where somebody knows."""
+    """Dollars, if known."""
     curves: tuple[Curve, ...] = ()
     findings: tuple[RunFinding, ...] = ()
     """Weightiest first."""
     rewards: tuple[RewardBin, ...] = ()
-    """How the rewards of one step spread, where somebody tells."""
+    """The spread of the rewards of one step, if known."""
     rewards_step: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     """The settings worth seeing beside the curves."""
@@ -115,7 +115,7 @@ class RunReport:
 
 
 def run_file(name: str) -> str:
-    """The file's name for a run's name, whatever that holds."""
+    """The file's name for any run's name."""
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or 'run'}.json"
 
 

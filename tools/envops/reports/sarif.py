@@ -1,6 +1,6 @@
 """reports/validate.sarif: the findings for code scanning, in SARIF 2.1.0.
 
-An ignored finding is suppressed with the registry's reason, an inconclusive one is a warning that says so. What broke
+An ignored finding is suppressed with the registry's reason, an inconclusive one is a warning. What broke
 on the way is no finding of the code, so it stands among the tool's notifications.
 """
 
@@ -63,7 +63,7 @@ def render_sarif(result: ValidationResult) -> str:
 
 
 def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) -> list[dict[str, Any]]:
-    """As many as are asked for; no more of each kind than that are made, however many environments there are."""
+    """As many as requested; no more of each kind than that are made, however many environments there are."""
     kinds: dict[FindingKind, list[dict[str, Any]]] = {kind: [] for kind in FINDING_KINDS}
     for environment in environments:
         seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Things in a file that nobody else sees, read back one at a time.
+"""Objects in a private file, read back one at a time.
 
 A run of a thousand environments holds no more of their results in memory than a run of ten: what
 is rendered goes over them one after the other, as often as it must.
@@ -107,7 +107,7 @@ class SpilledResults(SpillList[EnvironmentResult]):
         self._names.append(item.name)
 
     def in_order(self, names: Sequence[str]) -> SpilledResults:
-        """Itself, told in the order of these names; every result's is among them."""
+        """The same list, in the order of these names; every result's is among them."""
         places = dict(zip(self._names, self._places, strict=True))
         self._names = [name for name in names if name in places]
         self._places = [places[name] for name in self._names]

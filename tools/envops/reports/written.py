@@ -33,7 +33,7 @@ _RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
 
 
 def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: bool) -> None:
-    """Write, print and tell GitHub; a report that cannot be written is said, and does not change the verdict."""
+    """Write, print and send to GitHub; a failed write is reported, and does not change the verdict."""
     written: tuple[Path, ...] = ()
     try:
         written = write_reports(result, folder)
@@ -50,7 +50,7 @@ def write_reports(
 ) -> tuple[Path, ...]:
     """Write every report, an environment at a time; a reader sees a whole one or the one before.
 
-    `environments` is what the JSON says of them where that is more than the result holds: in a merged report.
+    `environments` is their JSON entries where that is more than the result holds: in a merged report.
 
     A report that cannot be written does not keep the others from being written; then an
     `ExceptionGroup` of what went wrong is raised.
@@ -77,7 +77,7 @@ def write_reports(
 
 
 def _told(result: ValidationResult, folder: Path) -> SpillList[dict[str, Any]]:
-    """What the JSON says of each environment: two reports are made from it, one of them in several attempts."""
+    """The JSON entry of each environment: two reports are made from it, one of them in several attempts."""
     told: SpillList[dict[str, Any]] = SpillList(folder)
     for environment in result.environments:
         told.append(environment_data(environment))

@@ -35,7 +35,7 @@ _NUMBERS = (_TAG + "int", _TAG + "float")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SCALARS: Any = yaml.SafeLoader("")
-"""Says of single values what they are."""
+"""Describes single values."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _value_of_scalar(tag: str, text: str) -> Any:
 
 
 def place(path: Steps) -> str:
-    """A path as people write it: `environments.reverse-text.owners[0]`."""
+    """A path in dotted notation: `environments.reverse-text.owners[0]`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

@@ -1,4 +1,4 @@
-"""Asking git: commands below a root, and the files of a commit straight from its objects.
+"""Access to git: commands below a root, and the files of a commit straight from its objects.
 
 `git archive` obeys attributes and a worktree touches the repository's administration;
 `ls-tree` and `cat-file` do neither.

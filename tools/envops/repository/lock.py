@@ -78,7 +78,7 @@ class _Parsed:
 
     @cached_property
     def applicable(self) -> dict[str, str]:
-        """One version for each name: where markers tell several apart, the one for this Python."""
+        """One version for each name: where markers distinguish several, the one for this Python."""
         chosen: dict[str, str] = {}
         for pin in self.pins:
             if pin.name not in chosen or pin.applies():

@@ -32,7 +32,7 @@ _TEST_FILE = re.compile(r"tests/(?:.+/)?(?:test_[^/]*|[^/]*_test)\.py")
 
 @dataclass(frozen=True)
 class PackageReading:
-    """What came of reading a folder: the package, where it can be made out, and every problem."""
+    """The result of reading a folder: the package, where it can be made out, and every problem."""
 
     package: Package | None
     problems: tuple[Problem, ...]

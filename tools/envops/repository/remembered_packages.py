@@ -37,7 +37,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class RememberedPackages:
-    """The packages of one repository that were read before. Whatever is damaged or foreign is read again."""
+    """The packages of one repository that were read before. Damaged or foreign entries are read again."""
 
     root: Path
     reader: str

@@ -38,7 +38,7 @@ class VersionStep:
         """Which number rises by one while those after it become zero (0 is the major one).
 
         `None` where that is not what happens. Between two forms of one release, as from a
-        release candidate to the release, it is 0: whatever changed, nobody had the release.
+        release candidate to the release, it is 0: for any change, because the release was not published.
         """
         before, after = self._numbers(self.before), self._numbers(self.after)
         if before == after:

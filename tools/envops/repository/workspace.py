@@ -38,7 +38,7 @@ JUST_MADE_SECONDS = 60.0
 
 
 class InUse(Exception):
-    """Somebody else uses the cache."""
+    """Another run uses the cache."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Workspace:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other run uses the cache while the block runs. Raises `InUse` when one does, in whatever checkout."""
+        """No other run uses the cache while the block runs. Raises `InUse` when one does, in any checkout."""
         with ExitStack() as stack:
             try:
                 for path in self._locks():
@@ -133,7 +133,7 @@ class Workspace:
 def users_folder() -> Path | None:
     """What all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` where programs keep such things.
 
-    `None` where nobody knows the user's home.
+    `None` where the user's home is unknown.
     """
     if given := os.environ.get(CACHE_DIR):
         return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111

@@ -73,9 +73,9 @@ def _entry(known: Rule) -> str:
 
 
 def explain(rule_id: str) -> str:
-    """One rule for a terminal.
+    """Describe one rule for a terminal.
 
-    Raises `UnknownRuleError`, with the nearest id, when there is none of that id.
+    Raises `UnknownRuleError`, with the nearest id, if the id is unknown.
     """
     rules = all_rules()
     known = rules.get(rule_id.strip().upper())

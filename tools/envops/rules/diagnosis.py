@@ -81,7 +81,7 @@ class RunLog:
     ) -> Found:
         """A finding with what to change in the registry, what to do next, and when to stop.
 
-        `steps` are those at which it shows, first and last; all of the series where nothing is said.
+        `steps` are those at which it shows, first and last; all of the series by default.
         """
         told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop}
         if series is not None:

@@ -168,7 +168,7 @@ def of_conversation(
     failure: Failure | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> Evidence:
-    """Who said what on which task, what it earned, and what else the rule gives."""
+    """The policy, the task, the reply, its reward, and the rule's other evidence."""
     reply = shown_reply(conversation.task, conversation.completion, conversation.policy)
     if isinstance(conversation, Rollout):
         reply = replace(reply, rollout=conversation.rollout, stop=conversation.stop)
@@ -235,7 +235,7 @@ def shortened(text: str, limit: int = REPLY_LIMIT) -> str:
 
 
 def reply_text(completion: Sequence[Message]) -> str:
-    """What was said: the text of a single reply, or a longer conversation line by line."""
+    """The conversation: the text of a single reply, or a longer conversation line by line."""
     if len(completion) == 1 and not completion[0].get("tool_calls"):
         return text_of(completion[0])
     return "\n".join(line for message in completion for line in _lines(message))

@@ -98,7 +98,7 @@ def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float
 
 
 def answer_of(estimate: Estimate, margin: float) -> Drift:
-    """What an interval of the difference says.
+    """The verdict of an interval of the difference.
 
     Worse when all of it is below 0, unless all of it is above −margin: a change that is sure
     and small is harmless. Better likewise. PASS when all of it is above −margin, that is when a drop

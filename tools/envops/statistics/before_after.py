@@ -28,7 +28,7 @@ ComparisonAnswer = Literal["better", "worse", "undecided"]
 
 @dataclass(frozen=True)
 class FunctionChange:
-    """What one reward function or metric said before and after, as it said it."""
+    """The scores of one reward function or metric before and after, as returned."""
 
     name: str
     kind: str
@@ -74,7 +74,7 @@ def before_after(samples: TwoSides[RolloutSample]) -> BeforeAfter:
     """Compare two samples whose tasks are named by fingerprint.
 
     Better when the whole interval of the paired difference is above 0, worse when it is below,
-    otherwise undecided; see `least_tasks` for what few tasks can say.
+    otherwise undecided; see `least_tasks` for the limits of few tasks.
 
     Source: E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640, section 4.2 (paired
     differences), Student's t over tasks.

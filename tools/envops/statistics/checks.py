@@ -57,7 +57,7 @@ def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
 def check(
     rule: str, name: str, estimate: Estimate, bound: float, sample: RolloutSample, *, above: bool
 ) -> MeasuredCheck:
-    """A share against its bound; a bound at the end of what is possible asks for nothing."""
+    """A share against its bound; a bound at the end of the possible range requires nothing."""
     asks_nothing = bound <= 0 if above else bound >= 1
     answer = "pass" if asks_nothing else side(estimate, bound, above=above)
     more = more_needed(estimate, bound, sample) if answer == "inconclusive" else ""
@@ -91,7 +91,7 @@ def rewards_vary(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck
 
 
 def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
-    """One check for each function that judges form and said anything."""
+    """One check for each function that judges form and has scores."""
     found = []
     for function in sample.range.format_functions:
         said = [

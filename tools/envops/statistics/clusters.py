@@ -29,7 +29,7 @@ def clustered_mean(clusters: Clusters, confidence: float) -> Estimate:
     50(2), 2015, and Student's t with m − 1 degrees for m tasks.
 
     Values between 0 and 1 get Wilson's interval at the effective size p(1 − p) / SE² (Korn and
-    Graubard; see `wilson`). Where everything is equal and the standard error says nothing,
+    Graubard; see `wilson`). Where everything is equal and the standard error is no estimate,
     the effective size is the number of tasks: another task may differ. Other values get the
     plain interval.
     """
@@ -124,7 +124,7 @@ def clustered_deviation(clusters: Clusters, confidence: float) -> Estimate:
 def paired_difference(now: Mapping[str, float], then: Mapping[str, float], confidence: float) -> Estimate | None:
     """Mean change per task over the tasks that both have, or `None` with fewer than two of them.
 
-    What tasks differ in cancels out, so far fewer rollouts tell a change than two means would.
+    What tasks differ in cancels out, so far fewer rollouts detect a change than two means would.
 
     Source: E. Miller, arXiv 2411.00640, section 4.2 (paired differences); Student's t over
     tasks. The noise of both measurements is in the differences.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envops.statistics.declared_range import DeclaredRange
 
 FIXED_POLICIES = frozenset({*POLICIES, "case"})
-"""Scripted policies that say one thing: their rewards are no distribution."""
+"""Scripted policies with a single reply: their rewards are no distribution."""
 CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "prompt_too_long", "context_length"})
 """Stops that mean that a reply, or the conversation, did not fit. Turn limits are the environment's own."""
 TaskId = int | str
@@ -49,7 +49,7 @@ class RolloutOutcome:
 
 
 def outcome_of_rollout(rollout: Rollout) -> RolloutOutcome:
-    """The outcome that a fact tells of."""
+    """The outcome of a fact."""
     error: ErrorClass | None = "timeout" if rollout.timed_out else None
     if rollout.failure is not None:
         error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
@@ -115,7 +115,7 @@ class RolloutSample:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether a scripted policy spoke: that says nothing about difficulty."""
+        """Whether a scripted policy replied: that does not measure difficulty."""
         return is_blend(self.policy) or self.policy.startswith(SCRIPT_PREFIX) or self.policy in FIXED_POLICIES
 
     def happening(
@@ -150,7 +150,7 @@ def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutc
 def samples_of_rollouts(
     rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float
 ) -> tuple[RolloutSample, ...]:
-    """What there is to judge, policy by policy; policies that say one thing are passed over."""
+    """What there is to judge, policy by policy; policies with a single reply are passed over."""
     by_policy: dict[str, list[RolloutOutcome]] = defaultdict(list)
     for each in rollouts:
         if each.policy not in FIXED_POLICIES:

@@ -1,4 +1,4 @@
-"""What a recording's rollouts come to: the numbers of its baseline, and whether they are still theirs."""
+"""The baseline of a recording's rollouts, and whether it still matches them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 
 
 def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> dict[str, Any]:
-    """What a baseline says of its rows: counts, the mean with its interval, means of functions and of tasks.
+    """The baseline of rows: counts, the mean with its interval, means of functions and of tasks.
 
     The interval is clustered by task (see `clustered_mean`). Rows without a reward count as
     rollouts and for nothing else. The means of tasks are in shares of the declared range, by

@@ -72,7 +72,7 @@ class ScoredReply:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is different."""
+        """Whether anything differs."""
         return self.reward_changed or bool(self.changed_functions)
 
     @property
@@ -126,7 +126,7 @@ class RewardComparison:
 
     @property
     def is_port(self) -> bool:
-        """Whether the two are different packages, whose versions say nothing about each other."""
+        """Whether the two are different packages, whose versions are unrelated."""
         return self.versions.before.name != self.versions.after.name
 
     @property

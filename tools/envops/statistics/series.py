@@ -1,4 +1,4 @@
-"""Metrics of a run under one name each, whatever the trainer calls them."""
+"""Metrics of a run under one name each, for every trainer."""
 
 from __future__ import annotations
 

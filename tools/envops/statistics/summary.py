@@ -30,7 +30,7 @@ def coverage(scored: int, attempted: int) -> float:
 
 
 def chance_of_showing(share: float, asked: int) -> float:
-    """How likely something that holds of a share of all tasks (or replies) shows on one of those that are asked.
+    """How likely something that holds of a share of all tasks (or replies) shows on one of those that are tried.
 
     They are taken for drawn independently: the first tasks of a data set in random order are.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from envops.facts.observed import Message, Task
 
 NUMBERING = frozenset({"idx", "index", "id", "example_id", "prompt", "system_prompt", "task", "split"})
-"""Fields that say where a task stands or how it is asked, not what it is."""
+"""Fields about a task's position or prompt, not its content."""
 
 
 @dataclass(frozen=True)

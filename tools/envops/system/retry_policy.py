@@ -49,7 +49,7 @@ class RetryPolicy:
 HUB_READ = RetryPolicy(3, first_seconds=0.7, longest_seconds=20.0, statuses=TRANSIENT | CLOUDFLARE)
 HUB_PUSH = RetryPolicy(5, first_seconds=0.5, longest_seconds=20.0, statuses=TRANSIENT | CLOUDFLARE)
 GITHUB = RetryPolicy(3, first_seconds=0.5, longest_seconds=20.0, statuses=frozenset({429, *range(500, 600)}))
-"""A rate limit is often a 403, as a refusal is; `github/api.py` tells them apart by the headers."""
+"""A rate limit is often a 403, as a refusal is; `github/api.py` distinguishes them by the headers."""
 MODEL_ENDPOINT = RetryPolicy(
     6, first_seconds=0.5, longest_seconds=30.0, statuses=TRANSIENT | CLOUDFLARE | frozenset({409})
 )

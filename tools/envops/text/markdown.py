@@ -42,7 +42,7 @@ def table_cell(text: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """Text as a code block that nothing in it can close."""
+    """Text as a code block with a fence longer than any run of backticks in the text."""
     shown = visible(text)
     fence = "`" * max(3, _longest_run(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}\n"

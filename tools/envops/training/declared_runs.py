@@ -53,7 +53,7 @@ def declared_runs(
     """Every run, compiled and judged, in the order of the registry.
 
     `on_hub` says the latest version of an environment on the Hub, an empty string where there
-    is none, and `None` where it was not asked for.
+    is none, and `None` where it was not read.
     """
     recorded: dict[str, Recorded | None] = {}
     chosen = registry.specs.values() if specs is None else specs
@@ -105,7 +105,7 @@ def run_subject(
 
 
 def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Problem]:
-    """What fails of the declared runs whose environments are all at hand, as mistakes of the declaration.
+    """Findings of the declared runs whose environments are all given, as problems of the declaration.
 
     A run that uses an environment of this repository that is not among the packages is left to
     those who read them all.
@@ -146,7 +146,7 @@ def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path
 
 
 def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
-    """Compiled files of runs that are declared no more; files that somebody wrote by hand are not among them."""
+    """Compiled files of runs that are declared no more; files written by hand are not among them."""
     current = {name for run in runs if run.compiled for name in run.compiled.files}
     found = sorted((root / CONFIG_FOLDER).glob("*")) if (root / CONFIG_FOLDER).is_dir() else []
     return [

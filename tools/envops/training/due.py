@@ -37,7 +37,7 @@ class RunState:
     missing: tuple[str, ...]
     """Environments that are not on the Hub as they are declared."""
     platform: Sequence[PlatformRun] | None
-    """`None` where the platform was not asked."""
+    """`None` where the platform was not queried."""
     unreadable: str = ""
     """Why the platform could not be read."""
     named: bool = False
@@ -142,7 +142,7 @@ class DecidedRun:
 def decided_runs(
     situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
 ) -> list[DecidedRun]:
-    """What will happen to each run, or to those in `names`; `asked` are runs that the user named.
+    """What will happen to each run, or to those in `names`; `asked` are the runs named by the user.
 
     Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
     """

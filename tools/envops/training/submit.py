@@ -1,7 +1,7 @@
 """One submission of one run by the real CLI, and never a second.
 
 The platform has no idempotency key and the CLI retries nothing. So a run is looked for by its name before it is
-created, and afterwards the list shows the result, whatever the CLI printed. `hub/pending_submission.py` keeps a second
+created, and afterwards the list shows the result, not the output of the CLI. `hub/pending_submission.py` keeps a second
 submission from being made while the first is open.
 
 The name is `RUN-DIGEST-COMMIT`. The digest covers what was declared and the exact content of the environments; a
@@ -97,7 +97,7 @@ def _content(package: Package | None) -> str:
 
 @dataclass(frozen=True)
 class Submission:
-    """What came of one run."""
+    """The outcome of one run."""
 
     run: str
     name: str

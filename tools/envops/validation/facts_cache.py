@@ -41,7 +41,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
 def remembered(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest
 ) -> Facts | None:
-    """Facts of an earlier observation that still hold, perhaps of one that was asked for more.
+    """Facts of an earlier observation that still hold, perhaps of one with more stages.
 
     A damaged file counts as missing.
     """

@@ -1,4 +1,4 @@
-"""The host's side of a job: ask a process inside a virtual environment, limit it, and end it with all it started."""
+"""The host's side of a job: query a process inside a virtual environment, limit it, and end it with its children."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Job:
     """One process that answers requests about one environment; use as a context manager."""
 
     def __init__(self, begin: Callable[[Descriptors], Process], memory: MemoryWatch, stop: threading.Event) -> None:
-        """Ask a process that `begin` makes with the descriptors which it is given. Raises whatever that raises."""
+        """Query a process that `begin` makes with the given descriptors. Errors of `begin` pass through."""
         with ExitStack() as theirs, ExitStack() as pipes, ExitStack() as lifeline:
             stdin, self._input = pipe(theirs, pipes)
             answers, stdout = pipe(pipes, theirs)
@@ -101,7 +101,7 @@ class Job:
         return self._process.pid
 
     def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
-        """Ask for an operation, allow it `within` seconds, and yield its parts, kind and value.
+        """Request an operation, allow it `within` seconds, and yield its parts, kind and value.
 
         Raises `StageFailed` when the environment's code broke it off, `WorkerLost` when the
         worker died, hung, filled its memory or spoke nonsense, and `Interrupted` when the

@@ -153,7 +153,7 @@ def _prime_key(variables: Mapping[str, str]) -> str | None:
 
 
 def _reach(endpoint: Endpoint, variables: Mapping[str, str], offline: bool) -> Reach:
-    """Ask an endpoint for its models, without a key: any answer shows that it is there."""
+    """Request an endpoint's models, without a key: any answer shows that it is there."""
     is_set = not endpoint.key_variable or bool(variables.get(endpoint.key_variable))
     if offline:
         return Reach(endpoint.name, endpoint.key_variable, is_set, None)

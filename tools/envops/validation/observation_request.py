@@ -1,4 +1,4 @@
-"""What an observation is asked for: by a command, and of its jobs."""
+"""The request of a command for an observation, and the requests to its jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ObservationRequest:
     rollouts: int | None = None
     """How many on each, instead of what the gates declare."""
     stages: tuple[StageName, ...] | None = None
-    """Only these stages and those that they need; `None` is every stage that the other settings ask for."""
+    """Only these stages and those that they need; `None` is every stage that the other settings require."""
 
     @property
     def wants_replies(self) -> bool:
@@ -54,9 +54,9 @@ class ObservationRequest:
 
 @dataclass(frozen=True)
 class Requests:
-    """Everything that jobs are given and asked, as far as it does not follow from their answers.
+    """The inputs and requests of jobs, as far as they do not follow from earlier answers.
 
-    An observation depends on an entry and a request only through this. So the key of its facts is made from it: what is
+    An observation depends on an entry and a request only through this, so the key of its facts is made from it: what is
     not in here cannot change an observation, and what is in here changes the key.
     """
 

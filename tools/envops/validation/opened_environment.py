@@ -1,4 +1,4 @@
-"""A worker that has loaded an environment and waits to be asked, for the commands that ask it little."""
+"""A worker that has loaded an environment and waits for requests, for the commands that send few."""
 
 from __future__ import annotations
 

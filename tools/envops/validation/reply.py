@@ -71,7 +71,7 @@ def reply_to(
     """Score a reply, or the turns of a conversation, on the task with this index.
 
     Raises `UnknownTaskError`, `OneReplyError`, and `StageFailed` or `ProgramFailed` when the
-    environment cannot be loaded or asked.
+    environment cannot be loaded or queried.
     """
     with opened_environment(entry, package, workspace, allow_network, stop) as opened:
         if len(turns) > 1 and not opened.description.conversational:

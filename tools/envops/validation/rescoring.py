@@ -27,7 +27,7 @@ class Rescored:
     failures: tuple[FunctionFailure, ...] = ()
     failure: Failure | None = None
     completion: tuple[Message, ...] | None = None
-    """What was said in the rollout, where the reply was played in one."""
+    """The messages of the rollout, where the reply was played in one."""
 
     @property
     def problem(self) -> str:

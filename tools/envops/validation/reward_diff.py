@@ -145,7 +145,7 @@ class Corpus:
                 self.replies.append((reply, TwoSides(before, after)))
 
     def bound(self) -> None:
-        """Keep within the limits, with an equal share for each speaker."""
+        """Keep within the limits, with an equal share for each source of replies."""
         by_speaker: dict[str, list[tuple[CorpusReply, TwoSides[int]]]] = defaultdict(list)
         for entry in self.replies:
             by_speaker[entry[0].said_by].append(entry)

@@ -96,7 +96,7 @@ def next_to_start(
 
 @dataclass(frozen=True)
 class Load:
-    """What one environment asks of a machine."""
+    """The demands of one environment on a machine."""
 
     name: str
     seconds: float

@@ -64,10 +64,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class StageJob(Generic[_Request]):
-    """How one stage is done."""
+    """The implementation of one stage."""
 
     request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
-    """Everything that the stage asks of jobs, as far as entry and request decide it; `None` where it is not wanted.
+    """All requests of the stage to jobs, as far as entry and request decide it; `None` where it is not wanted.
 
     The key of the facts is made from it.
     """

@@ -3,7 +3,7 @@
     lock template ──► base ──► environment template ──► jobs
                         └────► tool servers, jobs that load by themselves
 
-docs/architecture.md says what each of them has done, what it shares, and what happens when it dies.
+docs/architecture.md describes what each of them has done, what it shares, and what happens when it dies.
 """
 
 from __future__ import annotations

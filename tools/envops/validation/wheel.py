@@ -156,7 +156,7 @@ def _build_environment(*, isolated: bool) -> dict[str, str]:
 
 
 def _brought_along(package: Package) -> bool:
-    """Whether the tool's own build environment has what the package's build asks for."""
+    """Whether the tool's own build environment has the build requirements of the package."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 

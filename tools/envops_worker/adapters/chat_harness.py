@@ -152,7 +152,7 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
     async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> Heard:
-        """Ask, and ask again what may pass: as OpenAI's clients do, with exponential backoff and jitter."""
+        """Send a request, and retry transient errors: as OpenAI's clients do, with exponential backoff and jitter."""
         attempt = 0
         while True:
             heard = await Telephone.post(url, body, {"Authorization": f"Bearer {secret}"})

@@ -167,7 +167,7 @@ class Bench:
     # Mutants.
 
     def decides(self, trial: MutantTrial, mutator: Mutator, batch: Sequence[int], budget: ProcessorBudget) -> bool:
-        """Ask a mutant about conversations until one settles its outcome; whether one did.
+        """Run a mutant on conversations until one settles its outcome; whether one did.
 
         Raises `BudgetSpent`.
         """

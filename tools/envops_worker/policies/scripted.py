@@ -55,7 +55,7 @@ class ScriptedPolicies:
     def reply(self, name: str, index: int, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
         """The policy's next message on a task.
 
-        Raises `UnknownPolicy`, or whatever the author's oracle raises.
+        Raises `UnknownPolicy`; errors of the author's oracle pass through.
         """
         if name in self.scripts:
             turn = sum(message["role"] == "assistant" for message in messages)

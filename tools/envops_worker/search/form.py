@@ -38,7 +38,7 @@ class AnswerForm:
 
     @property
     def explicit(self) -> bool:
-        """Whether marks tell which part of a reply is the answer."""
+        """Whether marks show which part of a reply is the answer."""
         return self.kind != "bare"
 
 

@@ -197,7 +197,7 @@ def _answer(free: Columns) -> str:
 
 
 def _question(free: Columns, answer: str) -> str:
-    """By name, else the text column that says most and hardly repeats itself."""
+    """By name, else the text column with the longest texts and few repetitions."""
     texts = {
         name: values
         for name, values in free.items()

@@ -41,7 +41,7 @@ class Reward:
     weight: str
     nested: bool = False
     of_parser: bool = False
-    """It is what the parser says about form."""
+    """It is the parser's judgement of form."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ def read(folder: Path, module: str) -> Original:
     keywords = {argument.keyword.value: argument.value for argument in made.args if argument.keyword is not None}
     found = Original(modules, homes[0], load, kind, made, turns, keywords, _arguments(load), [])
     if len(keywords) < len(made.args):
-        found.unmoved.append(("Arguments without a name cannot be told apart.", code_of(made)))
+        found.unmoved.append(("Arguments without a name cannot be distinguished.", code_of(made)))
     for name, value in keywords.items():
         if name not in PARTS and turns is None:
             found.unmoved.append((f"The argument {name} of {kind} has no counterpart.", code_of(value)))

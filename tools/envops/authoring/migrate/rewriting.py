@@ -167,7 +167,7 @@ def _imports(statement: cst.CSTNode) -> bool:
 
 
 def _is_unused_import(statement: cst.CSTNode, used: set[str]) -> bool:
-    """Whether a line imports nothing but verifiers 0.3, or something of datasets that nobody uses any more."""
+    """Whether a line imports nothing but verifiers 0.3, or something of datasets that is no longer used."""
     if not isinstance(statement, cst.SimpleStatementLine) or not _imports(statement):
         return False
     (line,) = statement.body[:1]

@@ -53,7 +53,7 @@ def gold_of(plan: EnvironmentPlan, index: int = 0) -> str:
 
 
 def framed(plan: EnvironmentPlan, answer: str) -> str:
-    """A reply that gives an answer in the form that the prompt asks for."""
+    """A reply that gives an answer in the form that the prompt requests."""
     if plan.answer == "code":
         return f"```python\n{answer}\n```"
     if plan.prints:

@@ -118,7 +118,7 @@ class EnvironmentPlan:
 
     @property
     def most_choices(self) -> int:
-        """How many options a question has at most; four where the data does not say."""
+        """How many options a question has at most; four where the data has none."""
         return max((len(example.choices) for example in self.examples), default=0) or 4
 
     @property
@@ -132,7 +132,7 @@ class EnvironmentPlan:
         return [key for key in answers[0] if all(key in answer for answer in answers)]
 
     def question(self, example: Example) -> str:
-        """What is asked: the question with its options, its document and how its program is called."""
+        """The prompt: the question with its options, its document and how its program is called."""
         parts = [example.document if self.kind != "tool" else "", example.question]
         parts.append("\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, example.choices, strict=False)))
         if self.runs_tests and example.tests[0].call:

@@ -13,7 +13,7 @@ from envops.authoring.new.plan import EnvironmentPlan
 
 @dataclass(frozen=True)
 class AnswerStyle:
-    """One format, as its environment asks for it and reads it."""
+    """One format, as its environment requests and reads it."""
 
     noun: str
     plural: str
@@ -139,7 +139,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
-    """How answers of a format are asked for and read."""
+    """How answers of a format are requested and read."""
     return UNORDERED if unordered and answer == "list" else STYLES[answer]
 
 
@@ -234,7 +234,7 @@ def gold_expression(plan: EnvironmentPlan) -> str:
 
 
 def meaning_of(plan: EnvironmentPlan) -> str:
-    """What the reward says, for the table in the README."""
+    """The description of the reward, for the table in the README."""
     if plan.runs_tests:
         return "the one program given passes every test"
     noun = style_of(plan.answer, unordered=plan.unordered).noun

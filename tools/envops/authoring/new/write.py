@@ -132,7 +132,7 @@ def write(
 
 
 def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None) -> str:
-    """The registry's text with the entry, read back to be sure that it says what it should."""
+    """The registry's text with the entry, read back for verification."""
     try:
         text = with_entry(before, name, owners, ignored)
         with tempfile.TemporaryDirectory(prefix="envops-new-") as folder:

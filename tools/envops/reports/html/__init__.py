@@ -1,1 +1,1 @@
-"""The HTML report: one file, made from the same data as validate.json, that asks no other host for anything."""
+"""The HTML report: one file, made from the same data as validate.json, without requests to other hosts."""

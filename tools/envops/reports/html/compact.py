@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Data = dict[str, Any]
 
 MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED, MOST_TASKS = 60, 40, 20, 40, 60
-"""What is told one by one of one environment; the numbers beside count all of them."""
+"""The items that are listed for one environment; the numbers beside count all of them."""
 LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
 """Where a mean lies between the least and the most that is paid, in a letter; `-` where there is none."""
 

@@ -59,9 +59,9 @@ def page_parts(
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[str]:
-    """The page in parts; `environments` is what validate.json says of each, and none of them is held.
+    """The page in parts; `environments` is the entry of each in validate.json, and none of them is held.
 
-    `unreadable` says what is wrong with reports of runs that could not be read.
+    `unreadable` has the errors of reports of runs that could not be read.
     """
     shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
@@ -135,7 +135,7 @@ def _seconds(value: Any) -> float:
 
 @cache
 def templates(package: str) -> Environment:
-    """The templates of a package. Everything is escaped; a name that nobody gave is an error."""
+    """The templates of a package. Everything is escaped; an undefined name is an error."""
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,

@@ -120,7 +120,7 @@ def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup
 
 
 def page_run(run: RunReport, most: int = POINTS[0]) -> dict[str, Any]:
-    """A run for the page, with at most so many points on a curve: evenly chosen, the last among them, and said so."""
+    """A run for the page, with at most so many points on a curve: evenly chosen, the last among them, with a note."""
     data: dict[str, Any] = plain_data(asdict(run))
     for curve in data["curves"]:
         every = ceil(len(curve["points"]) / most)

@@ -21,7 +21,7 @@ PAGE = "validate.html"
 def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[str]:
     """The page of a result, with the reward diff, comparisons and runs that lie in the folder of reports.
 
-    `environments` is what validate.json says of each.
+    `environments` is the entry of each in validate.json.
     """
     from envops.reports.html.page import page_parts
 

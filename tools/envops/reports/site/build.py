@@ -33,7 +33,7 @@ POLICY = (
     "base-uri 'none'; form-action 'none'"
 )
 MARKER = "envops-site"
-"""A file that says that a folder is a site of ours and may be written anew."""
+"""A file that marks a folder as a site written by envops, which may be rewritten."""
 
 
 class NotOurs(Exception):

@@ -1,4 +1,4 @@
-"""What the site says of each environment: what is declared, what it says of itself, and what was proven of it."""
+"""The site's entry of each environment: its declaration, its README and its results."""
 
 from __future__ import annotations
 

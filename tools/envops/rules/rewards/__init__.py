@@ -1,1 +1,1 @@
-"""Rules of the rewards gate: does the reward tell right from wrong?"""
+"""Rules of the rewards gate: does the reward separate right from wrong?"""

@@ -1,4 +1,4 @@
-"""Rules of training runs: settings that contradict each other, whether or not the trainer's schema says so.
+"""Rules of training runs: settings that contradict each other, whether or not the trainer's schema rejects them.
 
 Read from the compiled configuration, so that overrides count. What prime-rl's own schema
 accepts although it cannot work was measured on 559b447 (2026-08-21).

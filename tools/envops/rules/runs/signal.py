@@ -1,4 +1,4 @@
-"""Rules of training runs: does the configuration give learning a chance, and what may it cost?"""
+"""Rules of training runs: the learning signal and the cost of a configuration."""
 
 from __future__ import annotations
 

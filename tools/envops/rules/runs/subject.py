@@ -54,7 +54,7 @@ class TrainedOn:
     external: bool = False
     version: str = ""
     on_hub: str | None = None
-    """The latest version on the Hub; `None` where it was not asked for."""
+    """The latest version on the Hub; `None` where it was not read."""
     secrets: tuple[str, ...] = ()
     multi_turn: bool = False
     recorded: Recorded | None = None

@@ -66,7 +66,7 @@ class TrainerSettings:
     """The settings of a compiled run, overrides included; `None` where the trainer has none or its default holds."""
 
     batch: int | None = None
-    """Rollouts per step, whatever the trainer counts."""
+    """Rollouts per step, for every trainer."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """Environment → rollouts of each task."""
     model: str = ""

@@ -1,1 +1,1 @@
-"""Rules of the schema gate: is the package what it says, and does it load?"""
+"""Rules of the schema gate: does the package match its declaration, and does it load?"""

@@ -1,4 +1,4 @@
-"""What a policy said, token by token, found again by the conversation in which it said it."""
+"""Replies of a policy as tokens, looked up by their conversation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SampledTurns:
     def turn(self, messages: Sequence[Message]) -> Turn | None:
         """The turn to go on from behind a conversation, `None` where its last message was not sampled here.
 
-        Where the same was said more than once, the first counts: whatever continues it continues the same tokens.
+        Where a reply occurs more than once, the first counts: whatever continues it continues the same tokens.
         """
         return next((said.turn for said in self._alike(messages)), None)
 
@@ -109,7 +109,7 @@ class SampledTurns:
 
 
 def continues(turn: Turn, so_far: tuple[int, ...]) -> bool:
-    """Whether it was said behind exactly these tokens."""
+    """Whether the prompt of the turn has exactly these tokens."""
     return turn.heard[: len(so_far)] == so_far
 
 
@@ -132,7 +132,7 @@ def joined(turns: Sequence[Turn]) -> Trajectory:
 
 
 def _key(messages: Sequence[Message]) -> str:
-    """Equal for messages that say and call the same, however a client spells them."""
+    """Equal for messages with the same text and calls, however a client spells them."""
     return json.dumps([[one["role"], text_of(one).strip(), _calls(one)] for one in messages])
 
 

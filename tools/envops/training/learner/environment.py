@@ -1,4 +1,4 @@
-"""The environment that a policy is trained on: its worker, its rollouts as TRL asks for them, its own rewards."""
+"""The environment that a policy is trained on: its worker, its rollouts in the form of TRL, its own rewards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TrainingEnvironment:
     limits: RolloutLimits = RolloutLimits()
 
     def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
-        """A rollout of each task asked for, in that order; rollouts of one task are made as one group."""
+        """A rollout of each requested task, in that order; rollouts of one task are made as one group."""
         by_task: dict[int, list[PlayedRollout]] = defaultdict(list)
         counted = Counter(asked)
         for number in sorted(set(counted.values())):
@@ -155,7 +155,7 @@ class RolloutFunction:
 
 
 def environment_reward(paid: list[float | None], **_: Any) -> list[float | None]:
-    """What the rollouts earned, as TRL asks for it."""
+    """The rewards of the rollouts, in the form of TRL."""
     return paid
 
 

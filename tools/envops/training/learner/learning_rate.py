@@ -1,4 +1,4 @@
-"""The learning rate that is asked for now, where a checkpoint brings the one that it was trained with."""
+"""The requested learning rate, where a checkpoint has the one that it was trained with."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Between messages and tokens: what a policy hears, and what the tokens that it samples say.
+"""Conversion between messages and tokens: prompts to tokens, and sampled tokens to replies.
 
 A conversation of several turns stays one sequence of tokens: what was sampled is kept as it was
 sampled, and only what came behind it is rendered. Rendering all of it again would split the
 same text into other tokens, and templates that drop the thinking of earlier turns would
-change what the policy is said to have said.
+change the reply that is attributed to the policy.
 
 Calls of tools are read in the form that a model has been taught, which is seen from its own chat template: the form
 that reads back what the template writes. What cannot be read is text, as inference servers treat it.
@@ -21,7 +21,7 @@ from envops_worker.messages import text_of
 from envops.training.learner.conversations import Message
 
 SILENCE = " "
-"""Saying nothing, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
+"""An empty reply, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
 SAID = "ENVOPSREPLYENVOPS"
 """Stands for a reply whose tokens are known, to see what a template writes behind it."""
 ToolSchemas = Sequence[Mapping[str, Any]]
@@ -159,7 +159,7 @@ def _object(arguments: Any) -> Any:
 Calls = list[tuple[str, Any]]
 """Name and arguments of each call."""
 Read = tuple[str, Calls]
-"""What is said beside the calls, and the calls."""
+"""The text beside the calls, and the calls."""
 
 
 class CallFormat(NamedTuple):

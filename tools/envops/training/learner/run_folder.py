@@ -71,7 +71,7 @@ def _step_of_model(final: Path) -> int | None:
 
 @dataclass(frozen=True)
 class Beginning:
-    """A run's folder, and what it is asked to be."""
+    """A run's folder, and its settings."""
 
     root: Path
     folder: Path
@@ -127,14 +127,14 @@ class Beginning:
             )
 
     def _not_beyond(self, own: Path, filed: Mapping[str, Any]) -> None:
-        """A run that began at the checkpoint asked for goes on; any other is not where it should begin."""
+        """Refuse a checkpoint other than the latest, unless the run began at it."""
         if self.resume_from is None or self.resume_from == filed.get(BEGUN_FROM):
             return
         given = self.root / self.resume_from
         if given.resolve() != own.resolve():
             raise UnfitSettings(
                 f"rollouts.resume_from: {given} is not the latest checkpoint of this run, {own}. To go back to it, "
-                f"move the later checkpoints out of {self.folder}; to continue, remove resume; or give the run another name"
+                f"move the later checkpoints out of {self.folder}; to continue, remove resume; or rename the run"
             )
 
 

@@ -1,4 +1,4 @@
-"""The policy behind an OpenAI-compatible endpoint on loopback: environments ask it as they ask any model.
+"""The policy behind an OpenAI-compatible endpoint on loopback: environments call it as they call any model.
 
 Requests that wait at the same time are sampled in one batch, as an inference server does.
 """
@@ -48,7 +48,7 @@ class PolicyServer:
         self._longest = longest
         self.spoken = SampledTurns()
         self.refused: Exception | None = None
-        """The last thing that went wrong while sampling or rendering; rollouts only say that the model failed."""
+        """The last thing that went wrong while sampling or rendering; rollouts only state that the model failed."""
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._serving = ExitStack()
 

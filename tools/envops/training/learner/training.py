@@ -2,7 +2,7 @@
 
 Every finished step is a row of `metrics.jsonl`. Whatever ends a run in good order (the last
 step, Ctrl-C, SIGTERM, the budget, an environment that breaks) leaves a checkpoint of the last
-finished step; a process that is killed leaves the last one that `checkpoints.interval` asked for.
+finished step; a process that is killed leaves the last one of `checkpoints.interval`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Learner:
     settings: LearnerSettings
     root: Path
     stop: threading.Event
-    """Set by whoever wants it to end; it ends as soon as no finished step is lost by it."""
+    """Set to end the run; it ends as soon as no finished step is lost."""
     say: Callable[[str], None]
     reward_digest: str = ""
     """Of the environment: a run goes on only where a reply earns what it earned before."""
@@ -121,7 +121,7 @@ class Learner:
 
     @contextmanager
     def served(self, sample: Sampler) -> Iterator[None]:
-        """Let the policy be asked, and its rollouts be made."""
+        """Serve the policy for the rollouts within the block."""
         with PolicyServer(self._renderer, sample, self.settings.rollouts.seq_len) as server:
             self._rollouts = RolloutFunction(self.environment, server, self.loaded.tokenizer.pad_token_id)
             yield
@@ -166,7 +166,7 @@ class Learner:
             self._trainer._save_checkpoint(self._trainer.model, trial=None)
 
     def sampler(self) -> Sampler:
-        """The policy as it is at the time that it is asked."""
+        """The current policy."""
         loaded = self.loaded
         most = int(self.settings.grpo.get("max_completion_length") or 1024)
         at_once, pad = self.settings.rollouts.max_concurrent, loaded.tokenizer.pad_token_id

@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 from envops.training.probe.vocabulary import END, PAD, START, Vocabulary
 
 NEVER = -1e9
-"""Added to the logit of what must not be said."""
+"""Added to the logit of tokens that must not be sampled."""
 EMBEDDING_DEVIATION = 0.2
 """Ten times GPT-2's: positions count from the first step on."""
 WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
@@ -28,7 +28,7 @@ class _Backbone(GPT2Model):  # type: ignore[misc]
 
 
 class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
-    """A GPT-2 that can only say what reference replies are made of.
+    """A GPT-2 that can only produce the pieces of reference replies.
 
     That is a fixed bias of its last layer, so that whoever reads the layer, as TRL does to score replies, sees the
     distribution that is sampled.

@@ -1,6 +1,6 @@
 """A probe from its first rollout to its verdict: does the reward of an environment reach a gradient?
 
-It proves no more than that. A tiny model without a language says nothing of whether a real one will learn.
+It proves no more than that. A tiny model without a language does not show whether a real one will learn.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ INSTEAD = (
 
 
 class NotForAProbe(ValueError):
-    """The environment asks for more than a tiny model can say."""
+    """The environment requires more than a tiny model can produce."""
 
 
 def require_single_turn(about: Description) -> None:
@@ -50,7 +50,7 @@ class Vocabulary:
     opening: str = ""
     closing: str = ""
     alphabet: frozenset[str] = frozenset()
-    """The pieces that reference replies are made of between opening and closing: all that the model may say."""
+    """The pieces that reference replies are made of between opening and closing: all that the model may produce."""
 
     @property
     def size(self) -> int:

@@ -1,6 +1,6 @@
 """A trainer's own configuration while it is made, and its text: TOML, a command line or a script.
 
-Every value knows where it came from, and the text says it in a comment. The same values give the
+Every value has its origin, and the text has it in a comment. The same values give the
 same bytes. TOML is what both tomllib and the `toml` 0.10 of the prime CLI read alike: full section
 headers, dotted keys inside an entry of an array, no array of mixed kinds.
 """
@@ -82,7 +82,7 @@ class NativeConfig:
             self.misfits[".".join(steps)] = f"{_kind(replaced)} is replaced by {_kind(value)}"
 
     def origin(self, path: Path) -> str:
-        """Why a value is there: its own reason, or that of what holds it."""
+        """The origin of a value, or of the nearest table that has one."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.origins:
                 return self.origins[path[:length]]

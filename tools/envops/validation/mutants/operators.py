@@ -252,7 +252,7 @@ def _constants(node: cst.CSTNode) -> Iterator[Rewrite]:
 
 
 def _fixed_returns(returns: str, rewards: bool) -> Iterator[cst.BaseExpression]:
-    """Values that a function could return whatever it was asked."""
+    """Values that a function could return whatever its arguments."""
     kinds = {part.strip().strip("\"'") for part in returns.split("|")}
     if "float" in kinds or (rewards and not returns):
         yield cst.Float("0.0")

@@ -1,6 +1,6 @@
 """The stage `mutation`: mutants of the reward's own code, from what was scored before to what survived.
 
-A job is asked which lines run while rewards are computed; mutants of those lines are made here, where a syntax tree
+A job reports which lines run while rewards are computed; mutants of those lines are made here, where a syntax tree
 that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
 """
 
@@ -81,9 +81,9 @@ def mutation_of(
     cases: Sequence[Case],
     limits: Limits,
 ) -> Mutation:
-    """Mutate the reward code below `site`, and see which mutants anything notices.
+    """Mutate the reward code below `site`, and find the mutants that are noticed.
 
-    Raises `StageFailed` where the source cannot be mutated, and whatever starting and asking jobs raises.
+    Raises `StageFailed` where the source cannot be mutated, and the errors of starting and querying jobs.
     """
     from envops.validation.mutants.source import mutants_of
 
@@ -342,7 +342,7 @@ def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
-    """Gold on some tasks, every other policy on fewer; nothing so long that it costs the others their time."""
+    """The oracle on some tasks, every other policy on fewer; nothing so long that it costs the others their time."""
     tasks = list(dict.fromkeys(score.task for score in scores))
     counts: dict[tuple[int, str], int] = {}
     for score in sorted(scores, key=lambda score: score.policy != oracle.name):

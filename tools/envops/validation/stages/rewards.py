@@ -26,7 +26,7 @@ SECONDS_PER_VALIDATION = 60.0
 
 
 def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Mapping[str, Any]] | None:
-    """What policies and cases are asked; the cases themselves are the package's own."""
+    """The requests for policies and cases; the cases themselves are the package's own."""
     if not request.wants_replies:
         return None
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": min(AT_ONCE, entry.gates.smoke.max_concurrent)}

@@ -29,7 +29,7 @@ from envops.validation.stage import Observation, StageJob
 
 @dataclass(frozen=True)
 class ScriptedEvaluation:
-    """What jobs are asked for."""
+    """The requests to jobs."""
 
     stage: StageName
     policy: str
@@ -257,7 +257,7 @@ def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
 
 @contextmanager
 def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Job]:
-    """A job, with another harness in it where one was asked for."""
+    """A job, with another harness in it if one was requested."""
     with observation.processes.job() as job:
         if harness is not None:
             open_network = observation.requests.confinement.allow_network

@@ -19,6 +19,7 @@ from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, 
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.rules.engine import GATES, Finding, Subject
+from envops.rules.evidence import Evidence
 from envops.rules.profiles import profiles
 from envops.rules.result import EnvironmentResult, ValidationResult
 
@@ -197,7 +198,8 @@ def _findings(rng: random.Random, failing: bool, thin: bool) -> Iterator[Finding
         "correct_answer": {"score": 1.0, "weight": 0.8, "kind": "reward"},
         "format_reward": {"score": 1.0, "weight": 0.2, "kind": "reward"},
     }
-    evidence = {"task": rng.randrange(100), "policy": "near-miss", "reply": reply, "reward": 1.0, "functions": paid}
+    said = {"task": rng.randrange(100), "policy": "near-miss", "reply": reply, "reward": 1.0, "functions": paid}
+    evidence = Evidence.read(said)
     if failing:
         yield Finding(
             "RWD005",

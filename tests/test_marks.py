@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,5 +25,6 @@ def test_skip_of_torch_test_is_a_failure(mark: str, outcome: str, tmp_path: Path
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = torch\n")
     (tmp_path / "test_it.py").write_text(SKIPPED.format(mark=mark))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "tools")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert f"{outcome} in" in done.stdout, done.stdout

@@ -227,7 +227,7 @@ def test_compare_refuses_recording_of_other_code(
     capfd.readouterr()
     code, said = compare("reverse-text", "recording:nop", "oracle")
     assert code == exit_codes.PASS, said
-    assert "a scripted policy spoke" in said
+    assert "a scripted policy answered" in said
     baseline = root / "environments" / "reverse_text" / "recordings" / "nop.json"
     baseline.write_text(baseline.read_text().replace('"reward_digest": "', '"reward_digest": "of-other-code-'))
     code, said = compare("reverse-text", "nop", "oracle")

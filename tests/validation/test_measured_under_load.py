@@ -52,7 +52,7 @@ def test_growth_ignores_waiting():
 
 def test_growth_quadratic_work_is_measured():
     [growth] = growths(session_of(working), TASK, {"letters": lambda n: "a" * n}, 3.0)
-    assert growth["timed_out"] or growth["seconds"][-1] > 0.25
+    assert growth["timed_out"] or growth["seconds"][-1] > 2 * growth["seconds"][0]
 
 
 def test_repetitions_of_slow_rewards_finish():

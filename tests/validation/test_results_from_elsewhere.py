@@ -115,7 +115,7 @@ def test_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
     (tmp_path / "metadata.json").write_bytes((SAMPLES / "v0" / "metadata.json").read_bytes())
     (tmp_path / "results.jsonl").write_text("\n".join(lines_of("v0")[:9]) + "\n")
     found = import_results(tmp_path, expected("v0"))
-    assert [str(one) for one in found.problems] == ["metadata.json speaks of 4 × 3 = 12 rollouts, here are 9"]
+    assert [str(one) for one in found.problems] == ["metadata.json declares 4 × 3 = 12 rollouts, the file has 9"]
     assert len(found.rows) == 12
     assert sum(row.error is not None and row.error.type == "MissingRollout" for row in found.rows) == 3
 
@@ -126,7 +126,7 @@ def test_imported_traces_shorter_than_metadata_count_missing(tmp_path: Path, sam
     (tmp_path / "metadata.json").write_text(json.dumps({"num_examples": 4, "rollouts_per_example": 3}))
     (tmp_path / "traces.jsonl").write_text("\n".join(lines_of(sample)[:9]) + "\n")
     found = import_results(tmp_path, expected("v1"))
-    assert [str(one) for one in found.problems] == ["metadata.json speaks of 4 × 3 = 12 rollouts, here are 9"]
+    assert [str(one) for one in found.problems] == ["metadata.json declares 4 × 3 = 12 rollouts, the file has 9"]
     assert (found.asked, len(found.rows)) == (12, 12)
 
 
@@ -141,7 +141,7 @@ def test_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path,
 
 def test_imported_file_with_two_formats_is_refused(tmp_path: Path):
     found = of_lines(tmp_path, "v0", [lines_of("v0")[0], lines_of("v1_0.4.0")[0]])
-    assert [(one.line, "two files in one" in one.message) for one in found.refusals] == [(2, True)]
+    assert [(one.line, "the lines before are of format v0" in one.message) for one in found.refusals] == [(2, True)]
 
 
 def test_imported_results_of_another_environment_are_refused():

@@ -43,7 +43,9 @@ def test_run_resumes_from_its_last_checkpoint(tmp_path: Path) -> None:
 
 def test_run_refuses_earlier_step_while_later_checkpoints_exist(tmp_path: Path) -> None:
     back = replace(begun(tmp_path, 100, 200), resume_from=AT_100)
-    with pytest.raises(UnfitSettings, match=r"checkpoint-100 is not the latest checkpoint of this run, .*checkpoint-200"):
+    with pytest.raises(
+        UnfitSettings, match=r"checkpoint-100 is not the latest checkpoint of this run, .*checkpoint-200"
+    ):
         back.checkpoint(300)
     shutil.rmtree(back.folder / "checkpoint-200")
     assert back.checkpoint(300) == tmp_path / AT_100

@@ -325,7 +325,7 @@ def _report(
         if count:
             notes.append(f"{count} tasks have a reward only {name}, and count on neither side of a pair")
     if any(sample.is_scripted for sample in samples):
-        notes.append("a scripted policy answered: the result says nothing about a model")
+        notes.append("a scripted policy answered: the result does not measure a model")
     known = {task_key(task.prompt, task.data): task for task in facts.tasks}
     return ComparisonReport(
         environment=entry.name,

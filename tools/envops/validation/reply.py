@@ -120,7 +120,8 @@ def turn_of(text: str) -> str | Mapping[str, Any]:
 
 
 def _call_of(number: int, call: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = call.get("function") if isinstance(call.get("function"), dict) else call
+    inner = call.get("function")
+    function = inner if isinstance(inner, dict) else call
     arguments = function.get("arguments", {})
     written = arguments if isinstance(arguments, str) else json.dumps(arguments)
     named = {"name": str(function.get("name", "")), "arguments": written}

@@ -252,6 +252,14 @@ def test_code_digest_covers_every_source_file(tmp_path: Path) -> None:
     assert code_digest(tmp_path / "5") == code_digest(tmp_path / "empty"), "bytecode is no source"
 
 
+def test_code_digest_of_code_moved_between_folders_differs(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    (first / "a.py").write_text("1")
+    assert code_digest(first, second) != code_digest(second, first)
+
+
 @pytest.mark.parametrize("rule", CASES)
 def test_remembered_result_gives_the_same_reports(rule: str, tmp_path: Path) -> None:
     for each in CASES[rule].fires.values():

@@ -16,7 +16,7 @@ from envops import exit_codes
 from envops.cli import arguments
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
+from envops.repository.workspace import TOOLS, Workspace, code_digest
 from envops.system.subprocesses import ProgramFailed
 from envops.training.trainers import HERE
 from envops.validation.job import StageFailed, WorkerLost
@@ -37,6 +37,8 @@ WHAT_IT_PROVES = (
 CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
 BAR = 40
 MOST_TASKS = 512
+CODE = (TOOLS / "envops/training/probe", TOOLS / "envops/training/learner")
+"""The probe's own code: a checkpoint is resumed only by the code that wrote it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -83,7 +85,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     entry, package = repository.registry.environments[chosen], repository.packages[chosen]
     args = {**entry.probe.args, **(options.args or {})}
     workspace = Workspace(root)
-    about = json.dumps([package.digest, code_digest(), args, options.seed], sort_keys=True, default=str)
+    about = json.dumps([package.digest, code_digest(*CODE), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
     _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
@@ -101,13 +103,6 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     write_run(_report(chosen, probed), root / "reports")
     print(json.dumps(_as_json(chosen, probed), indent=2) if options.format == "json" else _summary(chosen, probed))
     return CODES[probed.outcome]
-
-
-def code_digest() -> str:
-    """Of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
-    folder = Path(__file__).parents[1] / "training"
-    files = sorted(file for part in ("probe", "learner") for file in (folder / part).glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def _show(step: ProbeStep) -> None:

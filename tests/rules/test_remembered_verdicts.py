@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.reports.html.page import render_page
 from envops.reports.json_report import render_json, report_data
-from envops.reports.junit import render_junit
+from envops.reports.junit import junit_parts
 from envops.reports.markdown import render_markdown
 from envops.reports.sarif import render_sarif
 from envops.reports.terminal import render_text
@@ -277,5 +277,5 @@ def test_remembered_result_gives_the_same_reports(rule: str, tmp_path: Path) -> 
 
 def reports(result: EnvironmentResult) -> list[str]:
     whole = ValidationResult(result.verdict, (result,))
-    renderings = (render_json, render_junit, render_markdown, render_sarif, render_text)
-    return [*(render(whole) for render in renderings), render_page(plain_data(report_data(whole)))]
+    renderings = (render_json, render_markdown, render_sarif, render_text)
+    return [*(render(whole) for render in renderings), *junit_parts(whole), render_page(plain_data(report_data(whole)))]

@@ -135,6 +135,28 @@ def test_facts_key_covers_all_code_that_observes() -> None:
     assert {slice_of(name) for name in reached} - {""} <= {path.removeprefix("envops/") for path in OBSERVING}
 
 
+def test_public_class_is_defined_once() -> None:
+    defined: dict[str, list[str]] = {}
+    for module, path in modules().items():
+        for name in _public_classes(path):
+            defined.setdefault(name, []).append(module)
+    assert len(defined) > 400
+    assert {name: where for name, where in defined.items() if len(where) > 1} == {}
+
+
+def _public_classes(path: Path) -> Iterator[str]:
+    """Classes, and aliases of types, which are assignments to a name in the style of classes."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (
+                target.id
+                for target in node.targets
+                if isinstance(target, ast.Name) and re.fullmatch(r"[A-Z]\w*[a-z]\w*", target.id)
+            )
+
+
 def test_modules_have_no_import_circle() -> None:
     try:
         TopologicalSorter(imports()).prepare()

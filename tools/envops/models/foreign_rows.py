@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from envops_worker.adapters.rollout_errors import kind_of_error
+from envops_worker.messages import Message
 
-from envops.facts.observed import Facts, FunctionScore, Message, RewardFunction
+from envops.facts.observed import Facts, FunctionScore, RewardFunction
 from envops.facts.results import CLASS_OF_KIND, EvaluationRow, RowError, task_key
 from envops.facts.spending import Tokens
 

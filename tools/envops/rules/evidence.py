@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envops_worker.messages import text_of
+from envops_worker.messages import Message, text_of
 from envops_worker.policies.answers import answer_of, find_payload
 
-from envops.facts.observed import Case, Facts, Failure, FunctionScore, Message, Rollout, Score
+from envops.facts.observed import Case, Facts, Failure, FunctionScore, Rollout, Score
 
 REPLY_LIMIT = 500
 _NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")

@@ -18,7 +18,9 @@ from envops.statistics.task_matching import Matching, spoken
 from envops.statistics.two_sides import TwoSides
 
 if TYPE_CHECKING:
-    from envops.facts.observed import FunctionScore, Message, RewardFunction
+    from envops_worker.messages import Message
+
+    from envops.facts.observed import FunctionScore, RewardFunction
 
 TOLERANCE = 1e-9
 """Difference up to which two scores are the same number, summed in another order perhaps."""

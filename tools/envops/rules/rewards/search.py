@@ -14,7 +14,9 @@ from envops.rules.ready_case import ready_case
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.facts.observed import Message, Place
+    from envops_worker.messages import Message
+
+    from envops.facts.observed import Place
     from envops.facts.search import Earned, Exploit, ExploitKind, PanelTask
 
 CLEAR = 0.5

@@ -16,9 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from envops_worker.messages import text_of
-
-from envops.training.learner.conversations import Message
+from envops_worker.messages import Message, text_of
 
 SILENCE = " "
 """An empty reply, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""

@@ -27,8 +27,7 @@ from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize,
 from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, say
 from envops.models.provider import PRIME_KEY
 from envops.models.relay import hide_memory
-from envops.release.planning import desired_of
-from envops.release.steps import Desired
+from envops.release.plan import Desired, desired_of
 from envops.repository.endpoints import Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.reports.printing import print_message
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import TOOLS, Workspace, code_digest
@@ -87,17 +88,17 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     workspace = Workspace(root)
     about = json.dumps([package.digest, code_digest(*CODE), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
-    _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
+    print_message(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
         with opened_for_training(
             entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS
         ) as environment:
-            probed = probe(environment, options.seed, options.seconds, folder, _show, _say)
+            probed = probe(environment, options.seed, options.seconds, folder, _show, print_message)
     except NotForAProbe as error:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except KeyboardInterrupt:
-        _say(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
+        print_message(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED
     shutil.rmtree(folder, ignore_errors=True)
     write_run(_report(chosen, probed), root / "reports")
@@ -107,11 +108,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
 
 def _show(step: ProbeStep) -> None:
     bar = "▇" * round(BAR * max(0.0, min(1.0, step.reward)))
-    _say(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print_message(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
 
 
 def _summary(name: str, probed: ProbeResult) -> str:

@@ -245,7 +245,7 @@ class UnreadableRow(ValueError):
 
 @dataclass
 class KnownEnvironment:
-    """The environment that the results must be of."""
+    """Functions and tasks of the environment that the results must be of."""
 
     environment: str
     functions: Mapping[str, RewardFunction]

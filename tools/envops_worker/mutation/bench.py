@@ -16,10 +16,9 @@ from envops_worker.messages import text_of
 from envops_worker.mutation.mutant import Mutator, NotApplicable
 from envops_worker.mutation.reply_variations import variations
 from envops_worker.policies.answers import answer_of
+from envops_worker.reward_equality import same_reward
 from envops_worker.session import Session
 
-DIFFERENCE = 1e-9
-"""Below this, two scores of the same conversation are equal."""
 MOST_SECONDS = 2.0
 """Seconds of the processor; a conversation that costs the original code more is left out."""
 SLOW_SECONDS = 0.05
@@ -280,15 +279,15 @@ def _otherwise_before(probe: MutationProbe, values: Values) -> str:
     If an episode is rewarded as a whole, a single conversation is compared by the scores of its own functions.
     """
     before: Values = probe["recorded"]
-    if probe["in_company"] or (probe["played"] and _same(before["reward"], values["reward"])):
+    if probe["in_company"] or (probe["played"] and same_reward(before["reward"], values["reward"])):
         return ""
     common = before.keys() & values.keys() - {"reward"}
     of_functions = [expected for expected in probe["expect"] if expected["of"] in common]
     if probe["played"] and before.keys() - values.keys() and of_functions:
         probe["expect"] = of_functions
-    elif not _same(before["reward"], values["reward"]):
+    elif not same_reward(before["reward"], values["reward"]):
         return f"scored again, it earns {values['reward']}; before it earned {before['reward']}"
-    changed = [name for name in sorted(common) if not _same(before[name], values[name])]
+    changed = [name for name in sorted(common) if not same_reward(before[name], values[name])]
     return f"scored again, {changed[0]} is {values[changed[0]]}; it was {before[changed[0]]}" if changed else ""
 
 
@@ -313,13 +312,7 @@ def _holds(expected: Mapping[str, Any], value: float) -> bool:
 def differences(first: Values, second: Values) -> list[str]:
     """Names of what two scorings of one conversation disagree on, the reward first."""
     names = sorted({*first, *second}, key=lambda name: (name != "reward", name))
-    return [name for name in names if not _same(first.get(name), second.get(name))]
-
-
-def _same(first: float | None, second: float | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return math.isclose(first, second, rel_tol=DIFFERENCE, abs_tol=DIFFERENCE) or first == second
+    return [name for name in names if not same_reward(first.get(name), second.get(name))]
 
 
 def _apart(probe: MutationProbe, known: Values, values: Values) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from envops.reports.html import page
 from envops.reports.html.compact import MOST_FINDINGS, Beside, page_environment
 from envops.reports.html.embedding import code, embedded, policy
 from envops.reports.html.page import render_page
-from envops.reports.html.size_budget import LENGTHS, fitted, page_run
+from envops.reports.html.size_budget import fitted, page_run
 from envops.reports.html.written import read_diff, write_page
 from envops.reports.json_report import report_data
 from envops.reports.run_report import Curve, CurvePoint, RunReport
@@ -71,7 +71,7 @@ def test_html_page_shortened_data_matches_a_fresh_rendering(limit: int) -> None:
     environments = data_of(ValidationResult("fail", tuple(replace(FAILING, findings=(one,)) for one in findings)))
     found = fitted(environments["environments"], None, (), limit)
     anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments["environments"]]
-    assert found.longest < LENGTHS[0]
+    assert found.is_shortened
     assert [blob for _, blob in found.environments] == anew[: len(found.environments)]
 
 

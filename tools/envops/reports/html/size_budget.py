@@ -41,6 +41,10 @@ class Fitted:
     left_out: int = 0
     """Environments whose details found no room."""
 
+    @property
+    def is_shortened(self) -> bool:
+        return self.longest < LENGTHS[0]
+
 
 def fitted(
     environments: Sequence[Mapping[str, Any]],

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envops_worker.messages import Message
+
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
-from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Message, Task
+from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Task
 from envops.facts.reward_numbers import number
 from envops.reports.page import Page, TableColumn
 from envops.repository.package import Package

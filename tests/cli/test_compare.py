@@ -160,7 +160,7 @@ def test_compare_never_overwrites_files_it_reads(
     models["base"].seen.clear()
     code, said = compare("reverse-text", str(ours), "base")
     assert code == exit_codes.USAGE
-    assert "the rollouts of base are written there" in said
+    assert "the rollouts of base would overwrite it" in said
     assert models["base"].chats == []
 
 

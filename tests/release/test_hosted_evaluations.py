@@ -83,7 +83,7 @@ def test_submitted_pending_is_not_created_twice(hub: EmulatedHub, side: HostedSi
             submitted(REQUEST, side)
     assert created(hub) == 1
     hub.break_with()
-    with pytest.raises(NotEvaluated, match="may still come to be"):
+    with pytest.raises(NotEvaluated, match="may still appear"):
         submitted(REQUEST, side)
     assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
 

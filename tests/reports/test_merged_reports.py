@@ -111,7 +111,7 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
         (replace(passing(), tool_version="9"), "is from another run"),
         (replace(passing(), gates=("schema",)), "is from another run"),
         (passing(), "in two"),
-        (replace(passing(), environments=(), shard=Share(1, 2, ("gsm8k",))), "another division"),
+        (replace(passing(), environments=(), shard=Share(1, 2, ("gsm8k",))), "a different split"),
     ],
     ids=["another version", "other gates", "one environment twice", "another division"],
 )

@@ -250,7 +250,7 @@ def test_forked_jobs_observe_the_same_as_new_processes(
     files = {"module.py": module, "tests/cases.yaml": CASES, "tests/test_small.py": TESTS}
     package = write_package(environments / f"small_{generation}", generation, files)
     started, fresh = observed(replace(package, fresh_process=True), workspace)
-    assert started == StartMode("fresh", "pyproject.toml asks for a fresh process", "process")
+    assert started == StartMode("fresh", "pyproject.toml requests a fresh process", "process")
     started, forked = observed(package, workspace)
     assert started == StartMode("forked", "", "environment")
     assert fresh["scores"]
@@ -403,7 +403,7 @@ def test_fork_refusal_has_a_reason(environments: Path, workspace: Workspace) -> 
     asking = write_package(
         environments / "asking", "v1", {"module.py": V1}, settings="\n[tool.envops.worker]\nfresh = true\n"
     )
-    assert "asks for a fresh process" in refused(asking, workspace)
+    assert "requests a fresh process" in refused(asking, workspace)
     package = write_package(environments / "bringing", "v1", {"module.py": V1})
     (package.folder / "overlay").mkdir()
     (package.folder / "overlay/sitecustomize.py").touch()

@@ -16,7 +16,7 @@ from envops.repository.problem import DeclarationError
 
 EXAMPLES = """examples:
   envops comment artifact/             in a workflow_run job, with GITHUB_TOKEN
-  envops comment reports/ --dry-run    print what it would say
+  envops comment reports/ --dry-run    print it instead
 """
 
 

@@ -168,7 +168,7 @@ def _refuse_to_overwrite(comparison: Comparison) -> None:
             continue
         written = comparison.rollouts_file(asked)
         if written.exists() and written.samefile(read.path):
-            raise RunRefused(f"{read.name}: the rollouts of {asked.name} are written there; compare a copy of it")
+            raise RunRefused(f"{read.name}: the rollouts of {asked.name} would overwrite it; compare a copy")
 
 
 def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
@@ -304,7 +304,7 @@ def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: Evaluation
         said = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
         raise RunRefused(
             f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{said}\n"
-            "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
+            "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
         )
 
 

@@ -65,9 +65,9 @@ _POLICIES = f"""\
 
 Made from `tools/envops_worker/policies` by `nox -s docs`; a test compares. Do not edit by hand.
 
-A scripted policy returns a reply whose worth is known. It tests an environment and says nothing about its difficulty.
-The reference reply is what a perfect model would say: the result of `tests/oracle.py`, or the task's own answer in the
-format that the prompt asks for.
+A scripted policy returns a reply whose worth is known. It tests an environment and does not measure its difficulty.
+The reference reply is what a perfect model would reply: the result of `tests/oracle.py`, or the task's own answer in
+the format that the prompt requests.
 
 In the rewards gate each policy replies to the first tasks; in a multi-turn environment it plays rollouts. An
 OpenAI-compatible endpoint on loopback serves all of them as models (`envops endpoint`). It also serves `{BLEND}`, a

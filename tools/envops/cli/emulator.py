@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"envops emulator: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except OSError as error:
-        print(f"envops emulator: port {options.port}: {error.strerror}; --port 0 takes a free one", file=sys.stderr)
+        print(f"envops emulator: port {options.port}: {error.strerror}; --port 0 picks a free one", file=sys.stderr)
         return exit_codes.USAGE
     print("stopped", file=sys.stderr)
     return exit_codes.PASS

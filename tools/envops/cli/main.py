@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, Command] = {
     "record": Command("evaluate once and keep the rollouts and their baseline"),
     "compare": Command("before and after training: the paired difference on the same tasks"),
     "plan": Command("what a release would publish; changes nothing"),
-    "release": Command("publish what the plan says, on passing evidence"),
+    "release": Command("publish the planned changes, on passing evidence"),
     "bump": Command("raise the version of environments by one step"),
     "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
     "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),

@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   envops new capital-cities --data questions.jsonl     kind and answer as inspect finds them
   envops new capital-cities --kind tool --answer number
   envops new grade-school --dataset openai/gsm8k --config main
-  envops new                                           asks, on a terminal
+  envops new                                           prompts for the choices, on a terminal
 """
 
 KINDS, ANSWERS = get_args(EnvironmentKind), get_args(AnswerFormat)
@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--dataset", metavar="DATASET", help="a Hub dataset; its rows at one commit go into the package"
     )
     add_hub_arguments(command)
-    command.add_argument("--kind", choices=KINDS, help="how the model is asked (default: what fits the data)")
+    command.add_argument("--kind", choices=KINDS, help="kind of environment (default: by the data)")
     command.add_argument("--answer", choices=ANSWERS, help="what an answer is (default: what fits the data)")
     command.add_argument("--question", metavar="COLUMN", help="the column with the question (default: as detected)")
     command.add_argument("--solution", metavar="COLUMN", help="the column with the answer (default: as detected)")
@@ -121,7 +121,7 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
             f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
             f" An environment needs {FEWEST_ROWS}. `envops inspect {source.name}` shows the columns; --question and"
-            " --solution name them, --answer says what an answer is."
+            " --solution name them, --answer names the kind of answer."
         )
     kind: EnvironmentKind = options.kind or recommended_kind(found)
     _tell(source, found, gathered)

@@ -134,7 +134,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
         raise RunRefused(
             f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
-            "Ask for fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
+            "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
     say(said)
     return budget, bound

@@ -55,7 +55,7 @@ EXAMPLES = """examples:
 
 MIN_COVERAGE = 0.9
 """The least share of rollouts with a reward that is worth keeping."""
-SCRIPTED = "a scripted policy: it proves the plumbing, and says nothing about a model"
+SCRIPTED = "a scripted policy: it tests the pipeline and does not measure a model"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -180,7 +180,7 @@ def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluat
 
 def _check_packed(package: Package, rows: Packed) -> None:
     if not rows.rows:
-        message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; ask for fewer (-r)"
+        message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; request fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
         message = f"{package.name}: a rollout holds what looks like a key of some service; nothing was recorded"

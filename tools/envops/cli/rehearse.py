@@ -39,7 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
     add_behaviour(command)
     arguments.printed(command)
-    command.add_argument("--quiet", action="store_true", help="of every step only what decides")
+    command.add_argument("--quiet", action="store_true", help="report only what decides each step")
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,7 @@ def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
     status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
     if status.returncode != 0 and (root / ".git").exists():
         said = status.stderr.decode(errors="replace").strip()
-        raise DeclarationError([Problem(".git", None, f"git cannot say what is uncommitted: {said}")])
+        raise DeclarationError([Problem(".git", None, f"git cannot list uncommitted files: {said}")])
     files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:

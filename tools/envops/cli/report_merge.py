@@ -38,7 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="output of `envops shards --format json`: all of it must be there",
     )
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only what decides the verdict")
+    command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
     command.add_argument(
         "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
     )

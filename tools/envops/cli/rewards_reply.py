@@ -27,7 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "replies", nargs="+", metavar="TEXT", help="the reply, or - to read it; several are the turns of a conversation"
     )
-    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="the task it replies to (default: 0)")
+    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="index of the task (default: 0)")
     arguments.root(command)
     arguments.printed(command)
     arguments.network(command, "the environment", "it loads")

@@ -28,14 +28,14 @@ from envops.training.trainers import trainer_named
 EXAMPLES = """examples:
   envops train                                 submit what is due: submit: on-release, and not there yet
   envops train --dry-run                       what would be submitted, and why
-  envops train reverse-text-4b                 this run, also where it says submit: manual
+  envops train reverse-text-4b                 this run, even if declared submit: manual
   envops train reverse-text-here               backend: trl: train it on this machine, now
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_runs(command)
-    command.add_argument("--dry-run", action="store_true", help="show what would be submitted, and submit nothing")
+    command.add_argument("--dry-run", action="store_true", help="show what would be submitted without submitting it")
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:

@@ -54,8 +54,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--model", required=True, metavar="M", help="the model to begin with")
     command.add_argument("--max-steps", type=int, default=100, metavar="N", help="training steps (default: 100)")
-    command.add_argument("--dry-run", action="store_true", help="show the configuration, and submit nothing")
-    command.add_argument("--yes", action="store_true", help="submit without asking")
+    command.add_argument("--dry-run", action="store_true", help="show the configuration without submitting it")
+    command.add_argument("--yes", action="store_true", help="submit without confirmation")
     command.add_argument(
         "--output", type=Path, metavar="FILE", help="where the configuration goes (default: configs/rl/)"
     )
@@ -93,7 +93,7 @@ def _check(options: argparse.Namespace) -> None:
         if not ADDRESS.fullmatch(address):
             raise Unusable(f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
-        raise Unusable("not a terminal, so nobody can confirm: add --yes to submit, or --dry-run to see it only")
+        raise Unusable("not a terminal, cannot confirm: add --yes to submit, or --dry-run to see it only")
 
 
 def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> HubRun:

@@ -48,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The arguments of all gates, and those of a real model where the gate plays rollouts."""
     arguments.selection(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
+    command.add_argument("--quiet", action="store_true", help="no progress; report only what decides the verdict")
     command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
     arguments.network(command, "environments", "they load")
     command.add_argument(
@@ -59,7 +59,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--shard",
         type=_shard,
         metavar="K/N",
-        help="only the K-th of N parts of equal work; `envops report merge` joins them",
+        help="run part K of N, split by expected work; `envops report merge` joins the parts",
     )
     arguments.reports(command)
     if command.get_default("command") in PLAYED:

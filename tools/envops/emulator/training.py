@@ -51,7 +51,7 @@ def prepare(hub: Hub, request: HubRequest) -> HubResponse:
     MEASURED,
     "run_names: whether two runs may have one name (--assume run-names=unique)",
     "a config that is no table, or is without a model, is refused with 422; nothing else of it is looked at",
-    "a new run is QUEUED and stays so until the control endpoint says otherwise",
+    "a new run is QUEUED and stays so until the control endpoint changes it",
 )
 def create(hub: Hub, request: HubRequest) -> HubResponse:
     """Submit a training run."""
@@ -89,7 +89,7 @@ def create(hub: Hub, request: HubRequest) -> HubResponse:
     "/rft/runs",
     MEASURED,
     "paging: an older server ignores pages and sends no total (--assume paging=ignored)",
-    "page_limit: a page may be shorter than asked for",
+    "page_limit: a page may be shorter than requested",
 )
 def listed(hub: Hub, request: HubRequest) -> HubResponse:
     """Runs of the user or of a team, newest first, page by page."""

@@ -130,7 +130,7 @@ def _submitted(
         return latest, False
     then = "See `prime eval list`; run it again after {}: nothing is submitted before."
     if pending.holds:
-        message = "an earlier submission has no result yet, and may still come to be"
+        message = "an earlier submission has no result yet and may still appear"
         raise NotEvaluated(f"{message}\n{then.format(pending.hour)}")
     write_whole(side.note(request, "awaited"), f"{number + 1}\n")
     name = name_of_try(request, number + 1)

@@ -158,7 +158,7 @@ def approve_bound(
         before = f", after ${spent:.4f} already spent" if spent else ""
         raise RunRefused(
             f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
-            "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
+            "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
     return bound
 

@@ -174,7 +174,7 @@ def _comparison_text(page: Page, comparison: RewardComparison) -> None:
     ]
     if rows:
         page.blank()
-        titles = ("said by", "replies", "changed", "mean at base", "mean here")
+        titles = ("source", "replies", "changed", "mean at base", "mean here")
         page.table([TableColumn(title, right=place > 0) for place, title in enumerate(titles)], rows)
         page.blank()
     for change in comparison.prompts[:MOST_PROMPTS]:
@@ -315,11 +315,11 @@ def _markdown(one: EnvironmentDiff) -> Iterator[str]:
         for name, replies, changed, before, after in _table(comparison)
     )
     if rows:
-        yield f"\n| said by | replies | changed | mean at base | mean here |\n|---|---|---|---|---|\n{rows}"
+        yield f"\n| source | replies | changed | mean at base | mean here |\n|---|---|---|---|---|\n{rows}"
     for change in comparison.prompts[:MOST_PROMPTS]:
         yield f"\n{fenced(shortened(_prompt_diff(change), 3_000))}"
     if comparison.changed:
-        yield "\n| said by | task | at base | here | functions | reply |\n|---|---|---|---|---|---|\n"
+        yield "\n| source | task | at base | here | functions | reply |\n|---|---|---|---|---|---|\n"
     for reply in comparison.changed:
         functions = _functions(reply) or "–"
         yield (

@@ -81,7 +81,7 @@ def _entry_problems(document: Document, index: int, entry: Any) -> Iterator[Prob
 def _task_problems(document: Document, steps: Steps, task: Any) -> Iterator[Problem]:
     allowed = "an index from 0, or {field: value} to match on"
     if isinstance(task, bool) or not isinstance(task, int | dict) or task == {}:
-        yield _problem(document, steps, "does not say which task", task, allowed=allowed)
+        yield _problem(document, steps, "does not name a task", task, allowed=allowed)
     elif isinstance(task, int) and task < 0:
         yield _problem(document, steps, "is a negative index", task, allowed=allowed)
 

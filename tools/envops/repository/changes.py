@@ -151,7 +151,7 @@ def _changed_files(root: Path, fork: str) -> set[str]:
     untracked = git(root, "ls-files", "--others", "--exclude-standard", "-z")
     for answer in (changed, untracked):
         if answer.returncode != 0:
-            raise _refusal("git cannot tell what changed", answer.stderr.decode(errors="replace").strip())
+            raise _refusal("git cannot list the changed files", answer.stderr.decode(errors="replace").strip())
     return {os.fsdecode(name) for name in (changed.stdout + untracked.stdout).split(b"\0") if name}
 
 

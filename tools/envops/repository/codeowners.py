@@ -41,7 +41,7 @@ def codeowners_problems(registry: Registry, root: Path, fix: str = "nox -s docs"
         Problem(
             CODEOWNERS_FILE,
             line + 1,
-            "is not what registry.yaml says",
+            "does not match registry.yaml",
             found=have[line] if line < len(have) else "",
             allowed=want[line] if line < len(want) else "no such line",
             fix=fix,

@@ -101,7 +101,7 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
     except tomllib.TOMLDecodeError as error:
         raise DeclarationError([_syntax_problem(str(error), file)]) from None
     except (RecursionError, ValueError) as error:
-        raise DeclarationError([Problem(file, None, f"is not usable TOML: {error}")]) from None
+        raise DeclarationError([Problem(file, None, f"is not valid TOML: {error}")]) from None
     entries = data.get("endpoint", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise DeclarationError(
@@ -151,11 +151,11 @@ def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) ->
         if value is None:
             yield problem(short, "is missing")
         elif not isinstance(value, str) or not value.strip():
-            yield problem(short, "is not a text with something in it", type(value).__name__)
+            yield problem(short, "is not a non-empty string", type(value).__name__)
     yield from _address_problems(entry, problem)
     yield from _number_problems(entry, problem)
     if entry.get("style", "instruct") not in STYLES:
-        yield problem("style", "is neither of the styles", entry["style"], allowed=", ".join(STYLES))
+        yield problem("style", "is not a supported style", entry["style"], allowed=", ".join(STYLES))
 
 
 def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:

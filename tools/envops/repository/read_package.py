@@ -158,7 +158,7 @@ def _requirement_problems(pyproject: Pyproject, place: str, requires: tuple[str,
             parse_requirement(text)
         except InvalidRequirement as error:
             reason = str(error).splitlines()[0]
-            yield pyproject.problem(f"{place}[{index}]", f"is not a requirement: {reason}", text)
+            yield pyproject.problem(f"{place}[{index}]", f"is not a valid requirement: {reason}", text)
 
 
 def _module_problems(folder: Path, root: Path, module: str, files: tuple[str, ...]) -> Iterator[Problem]:

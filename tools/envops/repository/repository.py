@@ -153,7 +153,7 @@ def _mismatches(
     for name in folders if chosen is None else ():
         file = f"{ENVIRONMENTS_FOLDER}/{name}"
         if name in external:
-            message = "lies here, but registry.yaml says that it is on the Hub only"
+            message = "lies here, but registry.yaml declares it as on the Hub only"
             hub = external[name]
             yield Problem(
                 REGISTRY_FILE, hub.line, message, f"environments.{hub.name}", file, fix="remove one of the two"

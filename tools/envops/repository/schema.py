@@ -141,7 +141,7 @@ def _problem_of_name(
 ) -> Problem:
     usable = re.sub(r"[-_.\s]+", "-", found).strip("-").lower()
     near = usable if usable != found and re.search(node["pattern"], usable) else ""
-    return _problem(document, steps, "is not a usable name", found, _wanted(kind, limits, node), near)
+    return _problem(document, steps, "is not a valid name", found, _wanted(kind, limits, node), near)
 
 
 def _wanted(kind: str, limits: Mapping[str, Any], node: Mapping[str, Any]) -> str:

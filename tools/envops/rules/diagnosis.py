@@ -116,7 +116,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
 
     What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
         Source: prime-rl docs/training.md (groups that all fail teach nothing).
-    Why: Where nothing is earned, every group agrees and no gradient says what to do: more steps change nothing.
+    Why: Where nothing is earned, every group agrees and there is no gradient: more steps change nothing.
     Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
         successes.
     """
@@ -165,7 +165,7 @@ def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
 
     What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
         docs/training.md.
-    Why: Gradients are taken on what the policy would no longer say, and the declared limit does not hold.
+    Why: Gradients are taken on replies that the policy would no longer give, and the declared limit does not hold.
     Fix: Look at why sampling is slower than training: more GPUs for inference, or shorter replies.
     """
     limit = run.spec.max_off_policy_steps if run.spec is not None else None
@@ -188,7 +188,7 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
 
     What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
         3.2; the half is ours.
-    Why: They are paid for and give no gradient; the batch is smaller than it says.
+    Why: They are paid for and give no gradient; the batch is smaller than declared.
     Fix: Filter them and draw others, or use larger groups.
     """
     series = run.series.get("zero_variance")
@@ -357,7 +357,7 @@ def too_early_to_tell(run: RunLog) -> Iterator[Found]:
         what = f"the reward is known at {count} steps" if count else "no metric is known that names a reward"
         yield run.found(
             f"{what}; {LEAST_STEPS} are needed to judge it",
-            then="ask again later"
+            then="run again later"
             if count
             else "name the metric `reward`, or see docs/training.md for the names that are read",
             stop="none yet",

@@ -65,7 +65,7 @@ def decision_on(run: RunState) -> RunDecision:
         return RunDecision("manual", "it runs on your own machine", run.command)
     if run.platform is None:
         return RunDecision(
-            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked"
+            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not queried"
         )
     same = [each for each in run.platform if run.identity.is_this(each.name)]
     if same:

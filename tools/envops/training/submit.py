@@ -141,7 +141,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
         pending.end()
         return _is_there(identity, there, "already-submitted")
     if pending.holds:
-        message = "an earlier submission has no result yet, and may still come to be"
+        message = "an earlier submission has no result yet and may still appear"
         return Submission(identity.run, identity.name, "unknown", message, _when(pending))
     there, printed = pending.submit(
         identity.name,
@@ -153,7 +153,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
     if there is not None:
         return _is_there(identity, there, "submitted")
     if is_refusal(printed):
-        return Submission(identity.run, identity.name, "failed", printed, "fix what it says, then run it again")
+        return Submission(identity.run, identity.name, "failed", printed, "fix the reported error, then run it again")
     return Submission(identity.run, identity.name, "unknown", printed, _when(pending))
 
 

@@ -262,7 +262,7 @@ def _reached(machine: Machine) -> Iterator[HealthCheck]:
             )
         else:
             key = f"{endpoint.key_variable} is set" if endpoint.key_variable else "needs no key"
-            yield HealthCheck(name, "ok", f"{key}; {endpoint.reached or 'not asked'}")
+            yield HealthCheck(name, "ok", f"{key}; {endpoint.reached or 'not queried'}")
 
 
 def _is_older(version: str, least: str) -> bool:

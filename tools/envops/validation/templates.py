@@ -153,7 +153,7 @@ def reason_against_forks(package: Package) -> str:
     """Why this environment must import verifiers by itself, whatever its wheel holds, or nothing."""
     if sys.platform != "linux":
         return "processes are forked on Linux only"
-    return "pyproject.toml asks for a fresh process" if package.fresh_process else ""
+    return "pyproject.toml requests a fresh process" if package.fresh_process else ""
 
 
 def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:

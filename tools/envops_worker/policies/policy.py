@@ -5,7 +5,7 @@
         '''"not 42" in the answer's place.'''
         yield reference.saying(f"not {reference.payload.answer}")
 
-Scripted policies test an environment. They say nothing about its difficulty.
+Scripted policies test an environment. They do not measure its difficulty.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def policy(
 
     def register(make: Make) -> Policy:
         if name in REGISTERED:
-            raise ValueError(f"two policies are called {name}")
+            raise ValueError(f"duplicate policy name: {name}")
         traits = needs_reference, needs_answer, is_right, is_repeated, attacks_judges
         REGISTERED[name] = Policy(name, make, reply, bound, tasks, *traits)
         return REGISTERED[name]

@@ -109,7 +109,7 @@ def _explained(name: str, revision: str) -> Iterator[None]:
             raise SourceProblem(f"{name}: the Hub cannot be reached: {said}", remedy) from None
         if "script" in said.lower():
             remedy = "Use the converted files: --revision refs/convert/parquet."
-            raise SourceProblem(f"{name} is loaded by a script, which is not run", remedy) from None
+            raise SourceProblem(f"{name} requires a loading script, which is not executed", remedy) from None
         raise SourceProblem(
             f"{name} cannot be read: {type(error).__name__}: {said}", f"Look at {page}, or name a local file."
         ) from None

@@ -34,7 +34,7 @@ def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str
         (index for index, line in enumerate(lines) if re.match(r"environments:\s*(\{\}\s*)?(#.*)?$", line)), None
     )
     if start is None:
-        raise NoPlace("no line says environments:")
+        raise NoPlace("no line reads environments:")
     lines[start] = re.sub(r"(environments:)\s*\{\}", r"\1", lines[start])
     end = next((index for index in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[index])), len(lines))
     entries = [

@@ -22,7 +22,7 @@ def rollouts_are_truncated(subject: Subject) -> Iterator[Found]:
     What: The share of rollouts that a token or context limit cut off and its whole Wilson interval are below
         `gates.distribution.max_truncated`.
     Why: A truncated reply is scored without its end. Training then teaches to be short and not to be right.
-    Fix: Raise `max_tokens` or the context length, or ask for shorter answers.
+    Fix: Raise `max_tokens` or the context length, or request shorter answers.
     """
     yield from undecided(subject, "DST011")
 

@@ -38,7 +38,7 @@ def trainer_is_retired(run: RunSubject) -> Iterator[Found]:
     """The trainer takes no new runs.
 
     What: The backend is not one that its owner has shut down.
-    Why: The configuration is compiled, and nobody will run it. `envops train` does not submit it.
+    Why: The configuration is compiled, and no trainer runs it. `envops train` does not submit it.
     Fix: Use `backend: prime` (hosted) or `prime-rl` (self-managed).
     """
     if run.trainer.retired:
@@ -158,7 +158,7 @@ def trainer_lacks_what_is_asked(run: RunSubject) -> Iterator[Found]:
 def nothing_would_submit_it(run: RunSubject) -> Iterator[Found]:
     """The run should start after a release, and nothing can start it.
 
-    What: `submit: on-release` is for hosted training; on your own machines somebody must start the command.
+    What: `submit: on-release` is for hosted training; on your own machines the command is started by hand.
     Why: The run would never start, silently.
     Fix: Set `submit: manual`, or `backend: prime`.
     """
@@ -199,7 +199,7 @@ def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
 
     What: Names are unique among what is trained on and among what is evaluated on, and none is `agg`. Source:
         prime-rl 559b447, configs/orchestrator.py.
-    Why: prime-rl refuses it, and the hosted service says so only on the cluster.
+    Why: prime-rl refuses it, and the hosted service reports it only on the cluster.
     Fix: Give each its `name`.
     """
     yield from run.refused("names")

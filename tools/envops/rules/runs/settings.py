@@ -107,12 +107,12 @@ def evaluation_never_comes(run: RunSubject) -> Iterator[Found]:
     """
     interval, steps = run.settings.eval_interval, run.settings.max_steps
     if interval is not None and steps is not None and interval > steps:
-        yield run.found("eval.interval", f"an evaluation every {interval} steps does not come within {steps}")
+        yield run.found("eval.interval", f"the first evaluation is at step {interval}, and the run has {steps}")
 
 
 @rule("RUN026", gate="run")
 def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
-    """The GPUs do not fit the node, or cannot be divided as asked.
+    """The GPUs do not fit the node, or cannot be divided as requested.
 
     What: At least one GPU for each of training and sampling, no more in all than a node has, a multiple of
         tensor_parallel for sampling and of context_parallel for training. prime-rl accepts counts of 0 and below,

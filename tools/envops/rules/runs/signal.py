@@ -30,7 +30,7 @@ def learning_rate_is_unusual(run: RunSubject) -> Iterator[Found]:
     What: 1e-5 to 1e-4 with LoRA, 1e-6 to 1e-5 for full fine-tuning. Source: verifiers docs/legacy/training.md;
         the examples shipped with prime-rl lie within.
     Why: Above, the policy breaks within few steps; below, nothing is seen before the budget is spent.
-    Fix: Set learning_rate into the band, or ignore this rule with the experiment that says otherwise.
+    Fix: Set learning_rate into the band, or ignore this rule with a link to the experiment that supports it.
     """
     rate, lora = run.settings.learning_rate, run.settings.lora_rank is not None
     low, high = LORA_RATES if lora else FULL_RATES
@@ -105,7 +105,7 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
     """Most groups would have no variance, by the last recording.
 
     What: From the recorded rates of each task, at least half of the groups of the run's size differ in reward
-        (1 − Σ pᵥᴳ; DAPO, arXiv 2503.14476, section 3.2). Recordings of scripted policies say nothing about a model
+        (1 − Σ pᵥᴳ; DAPO, arXiv 2503.14476, section 3.2). Recordings of scripted policies do not describe a model
         and are passed over.
     Why: Advantages of a group with equal rewards are all 0: its rollouts are paid for and teach nothing.
     Fix: Raise rollouts_per_example, drop tasks that are always or never solved, or pay partial credit.
@@ -146,7 +146,7 @@ def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
     What: Environments of several turns are not trained with models whose template removes earlier `<think>`
         sections: Qwen3 (also the Instruct models, which share it) and DeepSeek-R1. Source: their chat templates;
         tinker-cookbook's README of verifiers_rl.
-    Why: What the model sees in turn two is not what it said in turn one: the tokens that are trained differ from
+    Why: In turn two the model does not see its own reply of turn one: the tokens that are trained differ from
         those that were sampled, and rewards that look for `<think>` find none.
     Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
     """
@@ -185,7 +185,7 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
 def hub_is_behind(run: RunSubject) -> Iterator[Found]:
     """The environment on the Hub is older than the registry's.
 
-    What: Hosted runs take the environment from the Hub; where its state was asked for, the latest version there is
+    What: Hosted runs take the environment from the Hub; where its state was read, the latest version there is
         not below the package's.
     Why: The run would train on rewards that were fixed since.
     Fix: Release first: `nox -s release`.
@@ -204,7 +204,7 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
     """The run would cost more than its budget.
 
     What: GPUs × `budget.hours` is no more than `budget.max_gpu_hours`, and that times `budget.gpu_hour_price` no more
-        than `budget.max_dollars`. Hours are the author's estimate: no trainer says beforehand how long it takes.
+        than `budget.max_dollars`. Hours are the author's estimate: no trainer estimates the time beforehand.
     Why: Hosted GPUs are paid by the hour, whether the reward rises or not.
     Fix: Lower max_steps with the hours, use fewer GPUs, or raise the budget.
     """
@@ -227,8 +227,8 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
 def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
     """There is a limit, and nothing to compare it with.
 
-    What: A budget says the `hours` that the run is expected to take.
-    Why: Without them no limit is ever exceeded on paper. Nobody stops the run either.
+    What: A budget has the `hours` that the run is expected to take.
+    Why: Without them no limit is ever exceeded on paper, and the run is not stopped either.
     Fix: Add `hours`, from a run like it; `nox -s watch` shows the time of a step.
     """
     budget = run.spec.budget

@@ -66,7 +66,7 @@ def _ends(model: Any, tokenizer: Any) -> tuple[int, ...]:
     listed = named if isinstance(named, list | tuple) else [] if named is None else [named]
     ends = tuple(dict.fromkeys(end for end in (tokenizer.eos_token_id, *listed) if end is not None))
     if not ends:
-        raise UnfitSettings("neither the tokenizer nor the model names a token that ends a reply")
+        raise UnfitSettings("neither the tokenizer nor the model defines an end-of-sequence token")
     return ends
 
 

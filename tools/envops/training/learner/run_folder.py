@@ -134,7 +134,7 @@ class Beginning:
         if given.resolve() != own.resolve():
             raise UnfitSettings(
                 f"rollouts.resume_from: {given} is not the latest checkpoint of this run, {own}. To go back to it, "
-                f"move the later checkpoints out of {self.folder}; to continue, remove resume; or rename the run"
+                f"move the later checkpoints out of {self.folder}; to continue, remove resume; or give the run another name"
             )
 
 

@@ -192,7 +192,7 @@ class Learner:
         given = {key: value for key, value in self.settings.grpo.items() if key != "model_init_kwargs"}
         on_gpu = torch.cuda.is_available()
         if not on_gpu:
-            self.say("no GPU: everything runs on the CPU in single precision, where a step takes minutes or hours")
+            self.say("no GPU: training runs on the CPU in single precision, and a step takes minutes or hours")
             given |= {"use_cpu": True, "bf16": False, "fp16": False, "dataloader_pin_memory": False}
         if on_gpu and importlib.util.find_spec("vllm") is not None:
             given.setdefault("use_vllm", True)

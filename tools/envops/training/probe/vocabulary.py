@@ -109,7 +109,7 @@ class Vocabulary:
 
 
 def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Sequence[str]) -> Vocabulary:
-    """The vocabulary of an environment, from the prompts of its tasks and what a perfect model says.
+    """The vocabulary of an environment, from the prompts of its tasks and the replies of a perfect model.
 
     Raises `ValueError` where they are empty.
     """

@@ -254,7 +254,7 @@ def _mutant(
     if mark is not None and mutant.outcome in ("survived", "undecided") and mutant.apart is None:
         return replace(mutant, outcome="equivalent", reason=mark.reason)
     if mark is None and mutant.outcome == "survived" and unasked:
-        by = f"not asked about {', '.join(list(unasked)[:3])}"
+        by = f"not run on {', '.join(list(unasked)[:3])}"
         return replace(mutant, outcome="undecided", by=by, not_asked=tuple(unasked))
     return mutant
 
@@ -363,11 +363,11 @@ def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -
         bounds.minimum - tolerance, bounds.maximum + tolerance, f">= {bounds.minimum:g}, <= {bounds.maximum:g}"
     )
     if score.policy == oracle.name or (score.policy in RIGHT and gold is not None and score.reward >= gold - tolerance):
-        yield _within(score.reward - tolerance, score.reward + tolerance, f"{score.reward:g} as gold")
+        yield _within(score.reward - tolerance, score.reward + tolerance, f"{score.reward:g} as the reference reply")
     elif (most := bounds.most_of(policy_named(score.policy).bound)) is not None:
         yield _within(None, most + tolerance, f"<= {most:g} for {policy_named(score.policy).reply}")
     elif gold is not None and score.policy not in RIGHT:
-        yield _within(None, math.nextafter(gold - tolerance, -math.inf), f"< {gold:g}, which gold earns")
+        yield _within(None, math.nextafter(gold - tolerance, -math.inf), f"< {gold:g}, the reference reply's reward")
 
 
 def _within(low: float | None, high: float | None, text: str) -> dict[str, Any]:

@@ -314,7 +314,7 @@ def explain(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def doctor(session: nox.Session) -> None:
-    """What this machine lacks, and what to do about it. `-- --fix`."""
+    """Check this machine, and suggest fixes. `-- --fix`."""
     envops(session, "doctor")
 
 

@@ -142,7 +142,7 @@ def test_read_samples_reads_all_pages_or_none(hub: EmulatedHub, side: HostedSide
     read = read_samples(side.prime, side.access, evaluation.id, side.stop)
     assert [each["example_id"] for each in read] == list(range(250))
     hub.break_with("GET /evaluations/*/samples garbage what=list skip=1 times=always")
-    with pytest.raises(EvaluationsUnreadable, match="cannot be read whole"):
+    with pytest.raises(EvaluationsUnreadable, match="cannot be read completely"):
         read_samples(side.prime, side.access, evaluation.id, side.stop)
 
 

@@ -71,7 +71,7 @@ def _show(kept: list[CacheEntry], form: str) -> None:
         print(json.dumps({"parts": sums}))
         return
     for kind, said in sums.items():
-        print(f"{kind:9} {said['count']:6}  {_size(said['bytes']):>9}  of which its own {_size(said['own_bytes'])}")
+        print(f"{kind:9} {said['count']:6}  {_size(said['bytes']):>9}  unshared {_size(said['own_bytes'])}")
 
 
 def _size(count: float) -> str:

@@ -52,7 +52,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="evaluate again even where nothing changed")
+    command.add_argument("--no-cache", action="store_true", help="evaluate again even if nothing changed")
     arguments.network(command, "the environment", "it loads here")
     arguments.reports(command)
     command.add_argument(

@@ -26,7 +26,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--resolution",
         choices=("highest", "lowest-direct"),
         default="highest",
-        help="of what is allowed, the newest or, of direct requirements, the oldest (default: highest)",
+        help="highest allowed versions, or the lowest of direct requirements (default: highest)",
     )
 
 

@@ -30,7 +30,7 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "validate": Command("prove environments: all gates"),
+    "validate": Command("run all gates on environments"),
     "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
     "rewards": Command("one gate: what the reward functions return for right and wrong replies", "validate"),
     "rewards diff": Command("compare the rewards of two versions of an environment"),
@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Command] = {
     "inspect": Command("what a dataset holds, and which environment fits it"),
     "new": Command("write an environment that passes all gates, to build on"),
     "migrate": Command("move an environment from v0 to v1, and prove that it pays the same"),
-    "doctor": Command("what this machine lacks, and what to do about it"),
+    "doctor": Command("check this machine, and suggest fixes"),
     "report open": Command("show the HTML report in the browser"),
     "report merge": Command("join the reports of several machines"),
     "site": Command("the catalogue of the repository as static pages"),

@@ -49,7 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="no progress; report only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
     command.add_argument(
         "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"

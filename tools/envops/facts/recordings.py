@@ -54,7 +54,7 @@ class NotCompared:
 
 @dataclass(frozen=True)
 class RecordingFacts:
-    """One recording: the rollouts, their baseline, and both held against the code at hand."""
+    """One recording: the rollouts, their baseline, and both compared with the current code."""
 
     file: str
     """The rollouts, relative to the environment's folder."""

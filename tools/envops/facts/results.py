@@ -152,7 +152,7 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         raise MalformedRow(f"reward is {raw['reward']!r}, neither a finite number nor null")
     for name in ("task", "rollout"):
         if type(raw[name]) is not int or raw[name] < 0:
-            raise MalformedRow(f"{name} is {raw[name]!r}, not a number from 0 on")
+            raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
     if raw["generation"] not in ("v0", "v1"):
         raise MalformedRow(f"generation is {raw['generation']!r}, neither 'v0' nor 'v1'")
     try:

@@ -70,7 +70,7 @@ def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event
         samples, why = _samples(prime, access, id, stop)
         if not why:
             return samples
-    raise EvaluationsUnreadable(f"the samples of {id} cannot be read whole: {why}")
+    raise EvaluationsUnreadable(f"the samples of {id} cannot be read completely: {why}")
 
 
 def _samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> tuple[list[dict[str, Any]], str]:

@@ -64,7 +64,7 @@ def load_document(path: Path, root: Path) -> Document:
 
 
 def parse_document(text: str, file: str) -> Document:
-    """The same for text at hand; `file` is what problems name.
+    """The same for given text; `file` is what problems name.
 
     Raises `DeclarationError` when the text is no readable YAML.
     """

@@ -166,7 +166,7 @@ def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
     What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
         docs/training.md.
     Why: Gradients are taken on replies that the policy would no longer give, and the declared limit does not hold.
-    Fix: Look at why sampling is slower than training: more GPUs for inference, or shorter replies.
+    Fix: Find out why sampling is slower than training: more GPUs for inference, or shorter replies.
     """
     limit = run.spec.max_off_policy_steps if run.spec is not None else None
     series = run.series.get("off_policy")

@@ -116,7 +116,7 @@ def diagnose(run: Followed) -> tuple[Finding, ...]:
 
 
 def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = "") -> RunReport:
-    """The run as reports show it; a change of the registry is a patch where its text is at hand."""
+    """The run as reports show it; a change of the registry is a patch where its text is given."""
     series = run.series
     spec = run.spec
     settings = {"batch_size", "rollouts_per_example", "learning_rate", "max_steps", "seq_len"}
@@ -240,7 +240,7 @@ def checkout_of(root: Path) -> Checkout:
 
 
 def followed(checkout: Checkout, target: str, declared_as: str | None, stop: threading.Event) -> Followed:
-    """The run that `target` names, as it is now.
+    """The current state of the run named by `target`.
 
     Raises `NotFound`, `NoMetrics`, `RunsUnreadable`, `HubUnavailable`, `Interrupted`.
     """

@@ -704,7 +704,7 @@ def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str
 
 
 def resolved_client(base_url: str, seconds: float, retries: int = 0) -> Any:
-    """A client of the release at hand that talks to one endpoint."""
+    """A client of the installed release for one endpoint."""
     try:
         from verifiers.clients import resolve_client
         from verifiers.types import ClientConfig

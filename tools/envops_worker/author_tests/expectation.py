@@ -30,7 +30,7 @@ class Expectation:
     upper: float | None = None
 
     def holds(self, value: float | None) -> bool:
-        """Whether the number is as expected; a missing or undefined one never is."""
+        """Whether the number is as expected; never true for a missing or undefined number."""
         if value is None or math.isnan(value):
             return False
         equal = math.isclose(value, self.limit, rel_tol=0.0, abs_tol=TOLERANCE)

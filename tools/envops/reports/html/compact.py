@@ -73,7 +73,7 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
 
 
 def harmless(value: Any, longest: int) -> Any:
-    """The data with every text made visible and no longer than it may be."""
+    """The data with every text made visible and shortened to its limit."""
     if isinstance(value, str):
         return visible(shortened(value, longest))
     if isinstance(value, dict):

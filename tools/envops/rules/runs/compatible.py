@@ -76,7 +76,7 @@ def _meant(near: str) -> str:
 def model_looks_misspelt(run: RunSubject) -> Iterator[Found]:
     """The model's name is nearly that of a known one.
 
-    What: The trainer takes any name; this one is known to no trainer and differs from a known one in few letters.
+    What: The trainer takes any name; no trainer knows this one, and it differs from a known one in few letters.
         Folders are passed over.
     Why: A name that does not exist fails only when the weights are fetched.
     Fix: Correct it, or ignore this rule where the model is yours.
@@ -87,7 +87,7 @@ def model_looks_misspelt(run: RunSubject) -> Iterator[Found]:
         return
     near = nearest(model, known)
     if near and sum(one != other for one, other in zip(model, near, strict=False)) + abs(len(model) - len(near)) <= 3:
-        yield run.found("model", f"{model} is known to no trainer", _meant(near), nearest=near)
+        yield run.found("model", f"no trainer knows the model {model}", _meant(near), nearest=near)
 
 
 @rule("RUN005", gate="run")

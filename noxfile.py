@@ -85,7 +85,7 @@ def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
 
 @nox.session(tags=["gates"])
 def validate(session: nox.Session) -> None:
-    """Prove environments: all gates, offline, without a key. `-- NAME…`, `-- --changed [BASE]`."""
+    """Run all gates on environments, offline, without a key. `-- NAME…`, `-- --changed [BASE]`."""
     envops(session, "validate")
 
 

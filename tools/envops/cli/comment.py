@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", type=Path, metavar="FOLDER", help="validate.json and plan.json; not trusted")
-    command.add_argument("--dry-run", action="store_true", help="print the comment and send GitHub nothing")
+    command.add_argument("--dry-run", action="store_true", help="print the comment without sending it")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -89,7 +89,7 @@ def _refuse_to_write(planned: Planned) -> None:
         raise HubUnavailable(f"nothing can be released: {planned.plan.not_asked}", "set PRIME_API_KEY, or: --dry-run")
     if planned.hub is not None and not planned.hub.identity.may_write and planned.plan.writes:
         message = f"the key of {planned.hub.identity.slug} may read environments but not write them"
-        raise HubUnavailable(message, "make a key with write access to environments, and set PRIME_API_KEY to it")
+        raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
 
 
 def _evidence(

@@ -240,7 +240,7 @@ def env_server_logs(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/billing/runs/{run}/usage", READ)
 def usage(hub: Hub, request: HubRequest) -> HubResponse:
-    """What a run has used and cost."""
+    """The usage and cost of a run."""
     run = _run(hub, request)
     nothing = {"tokens": 0, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
     found = {"run_id": run["id"], "run_name": run["name"], "status": run["status"], "base_model": run["baseModel"]}

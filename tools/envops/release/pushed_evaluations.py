@@ -134,7 +134,7 @@ def evaluation_name(desired: Desired, model: str) -> str:
 
 
 def write_evaluation(folder: Path, name: str, desired: Desired, recording: RecordingOnDisk, rows: int) -> None:
-    """A recording in the form that `prime eval push` takes: metadata.json, and results.jsonl with the given number of rows."""
+    """A recording in the form that `prime eval push` takes: metadata.json, and results.jsonl with `rows` rows."""
     baseline = recording.baseline
     metadata: dict[str, Any] = {
         "env_id": desired.address,

@@ -232,7 +232,7 @@ def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingP
         try:
             row = row_of(json.loads(line))
             if row.identity in seen:
-                raise MalformedRow(f"rollout {row.rollout} on task {row.task} stands here again")
+                raise MalformedRow(f"rollout {row.rollout} on task {row.task} is a duplicate")
             seen.add(row.identity)
             rows.append((number, row))
             if SECRETS.search(line.decode("utf-8", "replace")):

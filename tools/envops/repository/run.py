@@ -260,7 +260,7 @@ class RunKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec(RunKeys):
-    """One run; what was left out has its default, and `lines` knows what was written where."""
+    """One run; omitted keys have their defaults, and `lines` has the line of each written key."""
 
     name: str
     learning_rate: float = LORA_LEARNING_RATE

@@ -282,7 +282,7 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
 
 @rule("DGN011", gate="diagnosis")
 def numbers_broke(run: RunLog) -> Iterator[Found]:
-    """A metric is no number any more.
+    """A metric is not a finite number.
 
     What: Loss, reward, gradient norm or KL was NaN or infinite at some step. Source: IEEE 754, where a NaN stays one
         through every sum.

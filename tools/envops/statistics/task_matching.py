@@ -31,7 +31,7 @@ class Match:
 
     @property
     def prompts_differ(self) -> bool:
-        """Whether the model is shown something else, byte for byte."""
+        """Whether the prompts differ, byte for byte."""
         return spoken(self.tasks.before.prompt) != spoken(self.tasks.after.prompt)
 
 

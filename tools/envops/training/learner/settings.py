@@ -89,7 +89,7 @@ def read_settings(path: Path) -> LearnerSettings:
     if tables["grpo"].get("trust_remote_code"):
         raise UnfitSettings(f"{path}: grpo.trust_remote_code would run a model author's code here; it stays off")
     if float(tables["grpo"].get("temperature", 1.0)) <= 0:
-        raise UnfitSettings(f"{path}: grpo.temperature must be above 0: without chance all rollouts of a task are one")
+        raise UnfitSettings(f"{path}: grpo.temperature must be above 0: at 0 all rollouts of a task are identical")
     lora = tables["lora"] if "lora" in raw else None
     return LearnerSettings(raw["model"], RolloutSettings(**tables["rollouts"]), tables["grpo"], lora, tables["wandb"])
 

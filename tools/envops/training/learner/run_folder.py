@@ -123,7 +123,7 @@ class Beginning:
         if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key)):
             raise UnfitSettings(
                 f"{self.folder} holds a run with other settings ({', '.join(changed)}): move it away, or give this one "
-                "another name; only max_steps and how often it is saved and evaluated may change on the way"
+                "another name; only max_steps and the intervals of saving and evaluation may change"
             )
 
     def _not_beyond(self, own: Path, filed: Mapping[str, Any]) -> None:
@@ -134,7 +134,7 @@ class Beginning:
         if given.resolve() != own.resolve():
             raise UnfitSettings(
                 f"rollouts.resume_from: {given} is not the latest checkpoint of this run, {own}. To go back to it, "
-                f"move the later checkpoints out of {self.folder}; to continue, remove resume; or give the run another name"
+                f"move the later checkpoints out of {self.folder}; to continue, remove resume; or rename the run"
             )
 
 

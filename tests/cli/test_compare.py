@@ -195,9 +195,7 @@ def test_compare_refuses_foreign_results_with_line_number(
     elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
     code, told = compare("reverse-text", str(elsewhere), "trained")
     assert code == exit_codes.USAGE
-    assert (
-        f"one side must have one model or policy, and this one has {MODEL} (from row 1), another (from row 5)" in told
-    )
+    assert f"one side must have one model or policy, this one has {MODEL} (from row 1), another (from row 5)" in told
     assert models["trained"].chats == []
 
 

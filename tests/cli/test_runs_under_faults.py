@@ -82,7 +82,7 @@ def test_facts_that_exceed_the_disk_are_observed_again(root: Path) -> None:
     edit(root / "registry.yaml", "reverse-text: {}", "reverse-text: {gates: {smoke: {tasks: 3}}}")
     code, report, complaints = ended(begin(root, *SCHEMA, before=LIMITED))
     assert (code, only(report)["verdict"]) == (exit_codes.PASS, "pass")
-    assert "its facts could not be kept, the next run observes again" in complaints
+    assert "its facts could not be cached, so the next run observes again" in complaints
     assert list((root / ".envops/facts").rglob("*.json")) == []
     assert only(ended(begin(root, *SCHEMA))[1])["cached"] is False
 

@@ -285,7 +285,7 @@ def _evaluated(
         if relay.refusal is not None:
             raise refused_by(relay.refusal)
         if relay.ceiling_reached:
-            again = "what was paid for is kept: the same command continues with a higher --max-cost"
+            again = "paid calls are kept: the same command continues with a higher --max-cost"
             raise RunRefused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
         cost = relay.spending.cost
     say(f"{side.name}: every rollout is in {path}")

@@ -43,7 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help="only its status and what is wrong")
     arguments.reports(command, "runs/NAME.json goes")
     if command.get_default("command") == "watch":
-        command.add_argument("--follow", action="store_true", help="look again until the run has ended")
+        command.add_argument("--follow", action="store_true", help="repeat until the run has ended")
         command.add_argument("--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)")
 
 

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         say(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
         return exit_codes.ERROR
     except KeyboardInterrupt:
-        say("the evaluation goes on at the platform; the same command follows it again at no further cost")
+        say("the evaluation continues on the platform; the same command follows it again at no further cost")
         raise
     say(f"every rollout is in {folder}")
     return judge_results(options.name, folder, options)

@@ -75,9 +75,9 @@ def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
             return exit_codes.USAGE
         path = imported.path
         if imported.refusals:
-            say_problems(path, imported.refusals, "not judged: the file is about something else")
+            say_problems(path, imported.refusals, "not judged: the file belongs to another environment or version")
             return exit_codes.USAGE
-        say_problems(path, imported.problems, "judged all the same; unusable rollouts count as missing")
+        say_problems(path, imported.problems, "judged anyway: unusable rollouts count as missing")
         facts = _with_rollouts(imported, known)
         judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started

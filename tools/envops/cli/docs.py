@@ -76,7 +76,7 @@ seeded mix with a skill for each task, which takes weights: `{BLEND}:{oracle.nam
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
+    command.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file is out of date")
     arguments.root(command)
 
 
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:
-            print(f"{name} is out of date; write it anew with: nox -s docs", file=sys.stderr)
+            print(f"{name} is out of date; update it with: nox -s docs", file=sys.stderr)
         else:
             (root / name).parent.mkdir(exist_ok=True)
             write_whole(root / name, generated[name])

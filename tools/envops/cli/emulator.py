@@ -31,12 +31,14 @@ FOLDER = Path(".envops/emulator")
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
-    command.add_argument("--state", type=Path, metavar="FOLDER", help="its memory (default: .envops/emulator)")
+    command.add_argument(
+        "--state", type=Path, metavar="FOLDER", help="the folder of its state (default: .envops/emulator)"
+    )
     command.add_argument("--user", default="rehearsal", metavar="NAME", help="the key's user (default: rehearsal)")
     command.add_argument(
         "--team", action="append", metavar="NAME", help="a team of that user (default: the owner in registry.yaml)"
     )
-    command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key that may do everything")
+    command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key with all permissions")
     add_behaviour(command)
     command.add_argument("--assumptions", action="store_true", help="print what is known and what is assumed")
 

@@ -1,4 +1,4 @@
-"""`envops inspect`: what a dataset holds, and which environment fits it."""
+"""`envops inspect`: describe a dataset and suggest an environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("source", metavar="SOURCE", help="a JSONL, CSV or Parquet file, a folder, or a Hub dataset")
     add_hub_arguments(command)
-    command.add_argument("--rows", type=arguments.positive, metavar="N", help="read at most so many rows of a split")
+    command.add_argument(
+        "--rows", type=arguments.positive, metavar="N", help="maximum number of rows to read from a split"
+    )
     arguments.printed(command)
 
 

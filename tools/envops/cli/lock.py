@@ -15,13 +15,13 @@ from envops.validation.resolve import resolve_locks, resolve_tool_locks
 EXAMPLES = """examples:
   envops lock                 all environments
   envops lock reverse-text    one
-  envops lock --environments --resolution lowest-direct    does what is allowed at least still work?
+  envops lock --environments --resolution lowest-direct    do the lowest allowed versions still work?
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
-    command.add_argument("--environments", action="store_true", help="leave the tool's own locks as they are")
+    command.add_argument("--environments", action="store_true", help="do not update the tool's own locks")
     command.add_argument(
         "--resolution",
         choices=("highest", "lowest-direct"),

@@ -27,8 +27,8 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("old", metavar="NAME", help="the environment to move; it stays as it is")
-    command.add_argument("--name", metavar="NEW", help="what the new one is called (default: NAME-v1)")
+    command.add_argument("old", metavar="NAME", help="the environment to move; it is not changed")
+    command.add_argument("--name", metavar="NEW", help="name of the new environment (default: NAME-v1)")
     command.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")
     arguments.root(command)
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     old = repository.packages[options.old]
     new = options.name or f"{options.old}-v1"
     if old.generation != "v0":
-        message = f"{options.old} is written for verifiers 0.4 already: there is nothing to move"
+        message = f"{options.old} is already written for verifiers 0.4: nothing to move"
         raise DeclarationError([Problem(options.old, None, message)])
     try:
         refuse_taken(root, repository.registry, new)
@@ -82,7 +82,7 @@ def _say_places(new: str, files: dict[str, str]) -> int:
     for place in places:
         print(f"{folder / place.file}:{place.line}: {place.reason}")
     if places:
-        print(f"{len(places)} place(s) could not be moved; the original code stands beside each, marked MIGRATE.")
+        print(f"{len(places)} place(s) could not be moved; each has a comment MIGRATE with the original code.")
     return len(places)
 
 

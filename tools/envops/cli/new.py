@@ -1,4 +1,4 @@
-"""`envops new`: write an environment that passes all gates, to build on."""
+"""`envops new`: create an environment that passes all gates."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--dataset", metavar="DATASET", help="a Hub dataset; its rows at one commit go into the package"
     )
     add_hub_arguments(command)
-    command.add_argument("--kind", choices=KINDS, help="kind of environment (default: by the data)")
-    command.add_argument("--answer", choices=ANSWERS, help="what an answer is (default: what fits the data)")
+    command.add_argument("--kind", choices=KINDS, help="kind of environment (default: detected from the data)")
+    command.add_argument("--answer", choices=ANSWERS, help="type of answer (default: detected from the data)")
     command.add_argument("--question", metavar="COLUMN", help="the column with the question (default: as detected)")
     command.add_argument("--solution", metavar="COLUMN", help="the column with the answer (default: as detected)")
     command.add_argument("--v0", action="store_true", help="for verifiers 0.3: load_environment() instead of a Taskset")
-    command.add_argument("--owner", action="append", metavar="@OWNER", help="who reviews it (default: as its siblings)")
+    command.add_argument(
+        "--owner", action="append", metavar="@OWNER", help="reviewers (default: those of its siblings)"
+    )
     arguments.root(command)
 
 

@@ -57,9 +57,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--endpoint", required=True, metavar="NAME", help="the model of configs/endpoints.toml that plays and reflects"
     )
-    budget = command.add_argument_group("budget", "shown, and refused where it could be too much, before it starts")
+    budget = command.add_argument_group("budget", "shown before the start; too much is refused")
     budget.add_argument(
-        "--max-calls", type=arguments.positive, default=200, metavar="N", help="stop at so many rollouts (default: 200)"
+        "--max-calls",
+        type=arguments.positive,
+        default=200,
+        metavar="N",
+        help="maximum number of rollouts (default: 200)",
     )
     arguments.max_cost(budget, "the search")
     budget.add_argument(
@@ -70,7 +74,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
     command.add_argument("--initial-prompt", metavar="TEXT", help="v1: where to begin, where tasks have none")
-    command.add_argument("--write", action="store_true", help="put the better prompt where the old one is written")
+    command.add_argument("--write", action="store_true", help="write the better prompt into the source")
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
     arguments.network(command, "the environment", "it loads")
@@ -165,8 +169,8 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
             )
         if not prompted and options.initial_prompt is None:
             raise RunRefused(
-                f"no task of {name} has a system prompt: its instructions stand in the prompt itself, which GEPA does "
-                "not change.\nSay --initial-prompt TEXT to look for one that is put before it, or set system_prompt in "
+                f"no task of {name} has a system prompt: its instructions are in the prompt itself, which GEPA does "
+                "not change.\nPass --initial-prompt TEXT to search for one that precedes it, or set system_prompt in "
                 "the task's data."
             )
     elif options.initial_prompt is not None:

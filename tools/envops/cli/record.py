@@ -183,7 +183,7 @@ def _check_packed(package: Package, rows: Packed) -> None:
         message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; request fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
-        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing was recorded"
+        message = f"{package.name}: a rollout contains what looks like an API key; nothing was recorded"
         raise RunRefused(message, exit_codes.FAIL)
 
 

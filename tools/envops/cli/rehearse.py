@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   envops rehearse reverse-text         one environment
   envops rehearse reverse-text --fault 'POST /environmentshub/*/versions status code=503'
 
-it works on a copy with a home of its own: nothing here and nothing on the real Hub is changed
+it works on a copy with its own home folder: neither this repository nor the real Hub is changed
 """
 
 KEY = "rehearsal-key"

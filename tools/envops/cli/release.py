@@ -41,7 +41,7 @@ EXAMPLES = """examples:
   envops release --evidence reports/validate.json  on the evidence of an earlier job
   envops release reverse-text                      one environment
 
-what it did is in reports/release.json; applied twice it changes nothing the second time
+reports/release.json lists the actions; a second run changes nothing
 """
 
 LEDGER = "release.json"
@@ -55,7 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--evidence",
         type=Path,
         metavar="FILE",
-        help="a validate.json to go by; only what it does not name is validated here",
+        help="evidence to use; only environments missing from it are validated here",
     )
 
 
@@ -88,7 +88,7 @@ def _refuse_to_write(planned: Planned) -> None:
     if planned.hub is None and planned.plan.steps:
         raise HubUnavailable(f"nothing can be released: {planned.plan.not_asked}", "set PRIME_API_KEY, or: --dry-run")
     if planned.hub is not None and not planned.hub.identity.may_write and planned.plan.writes:
-        message = f"the key of {planned.hub.identity.slug} may read environments but not write them"
+        message = f"the key of {planned.hub.identity.slug} can read environments but not write them"
         raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
 
 
@@ -171,7 +171,9 @@ def _applied(
     except (KeyboardInterrupt, Interrupted):
         ledger.interrupted = True
     for step in planned.plan.steps:
-        cut = LedgerEntry(step, "not-reached", "the release was interrupted", "run it again: it reads first")
+        cut = LedgerEntry(
+            step, "not-reached", "the release was interrupted", "run it again: it reads the Hub's state first"
+        )
         entry = done.get(step.desired.name, cut)
         ledger.entries.append(cut if entry.result == "not-reached" else entry)
     return ledger
@@ -188,7 +190,9 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
         named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
         said = situation.access.scrubber.text(named)
         due = [run.name for run in planned if run.action == "submit"]
-        return [asdict(SubmittedRun(name, "unknown", said, "nox -s train: it looks first")) for name in due]
+        return [
+            asdict(SubmittedRun(name, "unknown", said, "nox -s train: it reads the list of runs first")) for name in due
+        ]
 
 
 def _repository(root: Path, planned: Planned) -> Repository:

@@ -22,7 +22,7 @@ from envops.repository.repository import Repository
 EXAMPLES = """examples:
   envops report merge shards/                        every validate.json below a folder
   envops report merge one.json two.json three.json
-  envops report merge shards/ --matrix shards.json   and nothing of the matrix may be missing
+  envops report merge shards/ --matrix shards.json   and every shard of the matrix must be there
 """
 
 REPORT = "validate.json"
@@ -35,7 +35,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--matrix",
         type=Path,
         metavar="FILE",
-        help="output of `envops shards --format json`: all of it must be there",
+        help="output of `envops shards --format json`: every shard must be there",
     )
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")

@@ -33,5 +33,5 @@ def run(options: argparse.Namespace) -> int:
     page = write_page(folder)
     print(page)
     if not options.print and not webbrowser.open(page.as_uri()):
-        print("no browser to open it with", file=sys.stderr)
+        print("no browser was found", file=sys.stderr)
     return exit_codes.PASS

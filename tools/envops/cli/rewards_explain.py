@@ -85,7 +85,7 @@ def _unseen(rule: Rule, facts: Facts) -> str:
     if facts.failures:
         stage, failure = next(iter(facts.failures.items()))
         first = (failure.message.strip().splitlines() or [""])[0]
-        return f"{stage} failed ({failure.type}: {first}), so not everything was seen"
+        return f"{stage} failed ({failure.type}: {first}), so the result is incomplete"
     return ""
 
 

@@ -93,7 +93,9 @@ def _check(options: argparse.Namespace) -> None:
         if not ADDRESS.fullmatch(address):
             raise Unusable(f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
-        raise Unusable("not a terminal, cannot confirm: add --yes to submit, or --dry-run to see it only")
+        raise Unusable(
+            "not a terminal, so the submission cannot be confirmed: add --yes to submit, or --dry-run to only show it"
+        )
 
 
 def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> HubRun:
@@ -148,5 +150,5 @@ def _name(options: argparse.Namespace) -> str:
 def _approved(options: argparse.Namespace, hub_run: HubRun) -> bool:
     if options.yes:
         return True
-    answer = input(f"Submit {hub_run.identity.name}? Hosted GPUs are paid by the hour. [y/N] ")
+    answer = input(f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour. [y/N] ")
     return answer.strip().lower() in ("y", "yes")

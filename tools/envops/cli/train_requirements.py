@@ -21,7 +21,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "call",
         nargs=argparse.REMAINDER,
         metavar="ARGUMENTS",
-        help="what would be typed behind `envops train`; behind -- where a flag comes first",
+        help="arguments of `envops train`; after -- if the first is a flag",
     )
 
 

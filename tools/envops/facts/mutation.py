@@ -12,7 +12,7 @@ MutantOutcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
     "timeout",  # it hung, which is noticed as well
     "survived",  # it was tried on every conversation, and every expectation still held
-    "undecided",  # nothing noticed it so far, and the time was up or a conversation took too long to be asked about
+    "undecided",  # not noticed yet; the time limit was reached or a conversation took too long
     "equivalent",  # it survived, and the author declares that nothing can notice it
     "skipped",  # it could not be put in place of what runs
 ]

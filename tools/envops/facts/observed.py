@@ -215,7 +215,7 @@ class Rollout:
     truncated: bool = False
     """A reply was cut off at the limit of tokens."""
     retries: int = 0
-    """Retries after failures of the provider."""
+    """Retries after provider failures."""
     tokens: tuple[int, int] | None = None
     """Of prompts and of replies, over all turns, as the provider counts them."""
 

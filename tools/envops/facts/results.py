@@ -22,7 +22,7 @@ from envops.facts.spending import Tokens
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
-"""Bytes of one row; a longer line is no row."""
+"""The size limit of one row in bytes."""
 
 ErrorClass = Literal[
     "provider",  # the model's side: refused, unreachable, cut off, malformed
@@ -69,7 +69,7 @@ class EvaluationRow:
     truncated: bool = False
     timed_out: bool = False
     retries: int = 0
-    """Retries after failures of the provider."""
+    """Retries after provider failures."""
     tokens: Tokens | None = None
     """Over all turns, as the provider counts them."""
     seconds: float = 0.0
@@ -290,7 +290,7 @@ class ResultsWriter:
         """Add a row. Raises `OSError` when it cannot be written whole."""
         line = row.line()
         if os.write(self._file, line) != len(line):
-            raise OSError(f"a row of {len(line)} bytes could not be written whole")
+            raise OSError(f"a row of {len(line)} bytes could not be written completely")
 
 
 @dataclass(frozen=True)
@@ -318,5 +318,5 @@ def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
             except RecursionError:
                 yield number, None, "is nested too deep"
             except ValueError as error:
-                torn = "is cut off: the file was not written to its end" if not line.endswith(b"\n") else ""
+                torn = "is cut off: the file is incomplete" if not line.endswith(b"\n") else ""
                 yield number, None, torn or f"is not JSON: {error}"

@@ -66,7 +66,7 @@ def read_metrics(path: Path) -> RunMetrics:
     if path.is_dir():
         files = sorted(found for name in METRIC_FILES for found in path.rglob(name))
         if not files:
-            raise NoMetrics(f"{path} holds none of {', '.join(METRIC_FILES)}")
+            raise NoMetrics(f"{path} contains none of {', '.join(METRIC_FILES)}")
         newest = _latest_state(files)
         logs = sorted(found for pattern in LOG_FILES for found in path.rglob(pattern))
         return joined((_read(file) for file in newest), [str(file) for file in newest], _tails(logs))
@@ -129,7 +129,7 @@ def _read(path: Path) -> Rows:
         if isinstance(row, dict):
             rows.append(row)
         else:
-            notes.append(f"{path.name}:{number} is no JSON object")
+            notes.append(f"{path.name}:{number} is not a JSON object")
     return rows, notes
 
 
@@ -141,7 +141,7 @@ def _document(path: Path, text: str) -> Rows:
         )
     if isinstance(data, list):
         return [row for row in data if isinstance(row, dict)], []
-    return [], [f"{path.name} holds no list of metrics"]
+    return [], [f"{path.name} has no list of metrics"]
 
 
 def _parsed(text: str) -> Any:

@@ -115,7 +115,7 @@ async def pages(client: Any, call: JsonObject) -> JsonObject:
         page = await get(client, call["path"], {**params, "limit": PAGE, call["pages"]: len(found)})
         items = next((page[key] for key in LISTS if isinstance(page.get(key), list)), None)
         if items is None:
-            raise ValueError("the answer holds no list")
+            raise ValueError("the response contains no list")
         found += items
         total = next((page[key] for key in ("total_count", "total") if isinstance(page.get(key), int)), None)
         if not items or (len(found) >= total if total is not None else len(items) < PAGE):

@@ -57,7 +57,7 @@ class HubAnswers:
     of: Mapping[str, HubAnswer]
 
     def __getitem__(self, id: str) -> HubAnswer:
-        return self.of.get(id, HubAnswer("failed", message="the call was not answered"))
+        return self.of.get(id, HubAnswer("failed", message="the call got no response"))
 
 
 def ask_hub(

@@ -46,7 +46,7 @@ def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[P
         runs, why = _listed(prime, access, stop)
         if not why:
             return runs
-    raise RunsUnreadable(f"the list of training runs could not be read whole: {why}")
+    raise RunsUnreadable(f"the list of training runs could not be read completely: {why}")
 
 
 def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tuple[PlatformRun, ...], str]:
@@ -85,7 +85,7 @@ def _page(answer: HubAnswer) -> tuple[list[PlatformRun] | None, str]:
         return None, answer.message or f"HTTP {answer.status}"
     rows = answer.data.get("runs") if isinstance(answer.data, Mapping) else None
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("id") for row in rows):
-        return None, "the answer holds no runs"
+        return None, "the response contains no runs"
     return [_run(row) for row in rows], ""
 
 
@@ -158,7 +158,9 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         return None
     row = _inner(answers["run"], "run")
     if not isinstance(row, Mapping) or not row.get("id"):
-        raise RunsUnreadable(f"the run {id} could not be read: {answers['run'].message or 'the answer holds no run'}")
+        raise RunsUnreadable(
+            f"the run {id} could not be read: {answers['run'].message or 'the response contains no run'}"
+        )
     steps = row.get("maxSteps")
     usage = answers["usage"].data if isinstance(answers["usage"].data, Mapping) else {}
     cost = usage.get("total_cost_usd")

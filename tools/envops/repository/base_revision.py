@@ -55,7 +55,7 @@ class Base:
         except ContentMissing as error:
             raise NoBase(str(error)) from None
         if not files:
-            raise NoBase(f"{entry.name} does not exist at {self.label}: it is new", new=True)
+            raise NoBase(f"{entry.name} does not exist at {self.label} because it is new", new=True)
         return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
 
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
@@ -84,15 +84,15 @@ def find_base(root: Path, given: str) -> Base:
 
 def _no_such_base(root: Path, given: str, *, is_folder: bool) -> Problem:
     if is_folder:
-        message = "is a folder without pyproject.toml, so no package to compare with"
+        message = "is a folder without pyproject.toml, not a package to compare with"
         return Problem(given, None, message, fix="name an environment's folder, or a revision of git")
     if git(root, "rev-parse", "--git-dir").returncode != 0:
-        message = "is no package's folder, and there is no git repository here whose revision it could be"
+        message = "is not a package's folder, and no revision because this is not a git repository"
         return Problem(given, None, message, found=str(root))
     fix = "git fetch origin, or name another base: nox -s rewards -- diff NAME --against BASE"
     if is_shallow(root):
         fix = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"
-    return Problem(given, None, "is neither a package's folder nor a revision that git knows here", fix=fix)
+    return Problem(given, None, "is neither a package's folder nor a known git revision", fix=fix)
 
 
 def _commit(root: Path, name: str) -> str | None:
@@ -106,7 +106,7 @@ def _read(folder: Path, root: Path, label: str) -> Package:
         said = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
         raise NoBase(f"the package at {label} cannot be read: {said}")
     if reading.package.lock is None:
-        raise NoBase(f"the package at {label} has no {LOCK_FILE} that can be used, so its code cannot be run")
+        raise NoBase(f"the package at {label} has no {LOCK_FILE} that is valid, so its code cannot be run")
     return reading.package
 
 

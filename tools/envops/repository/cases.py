@@ -40,7 +40,7 @@ def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], lis
             cases.append(case)
             first = names.setdefault(case.name, case.line)
             if first != case.line:
-                message = f"is the name of the case on line {first} too"
+                message = f"is also the name of the case on line {first}"
                 mistakes.append(_problem(document, (index, "name"), message, case.name, fix="give it another name"))
         problems += mistakes
     return tuple(cases), problems

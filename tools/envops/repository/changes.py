@@ -55,7 +55,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     root = root.resolve()
     fork = _fork_point(root, base)
     if fork is None:
-        return Change(frozenset(), True, "there is no commit before this: everything is new")
+        return Change(frozenset(), True, "there is no earlier commit: everything is new")
     files = _changed_files(root, fork)
     folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
     existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
@@ -65,7 +65,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     if REGISTRY_FILE in files:
         entries = _entries_at(root, fork)
         if entries is None:
-            reason = f"{REGISTRY_FILE} changed, and what it was before cannot be read"
+            reason = f"{REGISTRY_FILE} changed, and its earlier version cannot be read"
         else:
             now = load_registry(root)
             names |= _changed_entries(entries, dict(now.environments))
@@ -165,10 +165,10 @@ def _fork_point(root: Path, base: str | None) -> str | None:
     commit = _commit(root, [base] if base else DEFAULT_BASES)
     if commit is None:
         found = base or ", ".join(DEFAULT_BASES)
-        raise _refusal("there is no such commit to compare with", found, fix=_fix_for_history(root, base))
+        raise _refusal("the commit to compare with does not exist", found, fix=_fix_for_history(root, base))
     fork = git(root, "merge-base", commit, "HEAD")
     if fork.returncode != 0:
-        message = "the history that is here does not reach the commit where this branch left its base"
+        message = "the local history does not reach the commit where this branch left its base"
         raise _refusal(message, base or commit[:12], fix=_fix_for_history(root, base))
     return fork.stdout.decode().strip()
 

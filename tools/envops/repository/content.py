@@ -86,7 +86,7 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
     if file != relative(path, root) or "\n" in file:
         return Problem(file, None, "its name is not printable UTF-8", fix="rename the file")
     if path.name == _VIRTUAL_ENVIRONMENT:
-        message = "a virtual environment lies in the environment's folder and would be published"
+        message = "the environment's folder contains a virtual environment, which would be published"
         return Problem(file, None, message, fix="remove it, or call it .venv")
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):

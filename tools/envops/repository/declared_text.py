@@ -79,7 +79,7 @@ def text_of(content: bytes, path: Path, root: Path) -> str:
                 Problem(
                     relative(path, root),
                     content.count(b"\n", 0, start) + 1,
-                    "holds a control character",
+                    "contains a control character",
                     found=f"byte 0x{content[start]:02x}",
                     fix="remove it",
                 )

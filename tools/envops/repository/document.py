@@ -136,7 +136,7 @@ class _Builder:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    self.refuse(event, "holds more than one YAML document", fix="remove the line ---")
+                    self.refuse(event, "contains more than one YAML document", fix="remove the line ---")
             elif isinstance(event, yaml.NodeEvent):
                 data = self.read_node(event, events, ())
         return data
@@ -150,7 +150,7 @@ class _Builder:
         before = self.count
         self.count += 1
         if self.count > MAX_VALUES:
-            self.refuse(event, "holds too many values", path, allowed=f"{MAX_VALUES:,}")
+            self.refuse(event, "contains too many values", path, allowed=f"{MAX_VALUES:,}")
         if isinstance(event, yaml.ScalarEvent):
             value = self.read_scalar(event, path)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -182,9 +182,7 @@ class _Builder:
             again = (*path, key) in self.lines and not merge
             if again:
                 first = self.lines[(*path, key)]
-                self.report(
-                    event, f"the key is here twice, first on line {first}", (*path, key), fix="keep one of them"
-                )
+                self.report(event, f"duplicate key, first on line {first}", (*path, key), fix="keep one of them")
             self.lines.setdefault((*path, key), event.start_mark.line + 1)
             value = self.read_node(next(events), events, (*path, key))
             if merge:
@@ -235,7 +233,7 @@ class _Builder:
     def repeat(self, event: Any, path: Steps) -> Any:
         anchor = self.anchors.get(event.anchor)
         if anchor is None:
-            self.refuse(event, f"the alias *{event.anchor} stands for nothing that is complete above it", path)
+            self.refuse(event, f"the alias *{event.anchor} has no complete anchor above it", path)
         self.repeated += anchor.size
         self.count += anchor.size
         if self.repeated > MAX_REPEATED:

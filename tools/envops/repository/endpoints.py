@@ -73,7 +73,7 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
     """
     endpoints = read_endpoints(root)
     if name not in endpoints:
-        known = ", ".join(endpoints) or "none: every example in the file is commented out"
+        known = ", ".join(endpoints) or "none: all examples in the file are commented out"
         message = "there is no endpoint of this name"
         fix = f"add an [[endpoint]] with endpoint_id = {name!r}; see docs/models.md"
         raise DeclarationError(
@@ -145,7 +145,9 @@ def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) ->
 
     for key in entry:
         if key not in _KEYS:
-            yield problem(key, "is no key of an endpoint", key, allowed=", ".join(_KEYS), nearest=nearest(key, _KEYS))
+            yield problem(
+                key, "is not a known key of an endpoint", key, allowed=", ".join(_KEYS), nearest=nearest(key, _KEYS)
+            )
     for short, long in (("endpoint_id", ""), ("model", ""), ("url", "api_base_url"), ("key", "api_key_var")):
         value = _either(entry, short, long)
         if value is None:
@@ -172,7 +174,7 @@ def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Proble
             yield problem("url", "is not an address", fix='such as "https://api.openai.com/v1"')
             return
         if parts.username or parts.password or parts.query or parts.fragment:
-            yield problem("url", "holds more than an address", "(not shown)", fix="leave the key to its variable")
+            yield problem("url", "contains more than an address", "(not shown)", fix="leave the key to its variable")
         elif not sound:
             yield problem("url", "is not an http or https address", url, fix='such as "https://api.openai.com/v1"')
 
@@ -191,10 +193,12 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         kind = int if whole else (int, float)
         if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or value < least:
             allowed = f"a {'whole ' if whole else ''}number of at least {least:g}"
-            yield problem(key, "is not a number that means something here", value, allowed=allowed)
+            yield problem(key, "is not a valid number here", value, allowed=allowed)
     if ("input_price" in entry) != ("output_price" in entry):
         there = "input_price" if "input_price" in entry else "output_price"
-        yield problem(there, "stands alone", fix="give both prices, in dollars for a million tokens, or neither")
+        yield problem(
+            there, "is set without the other price", fix="set both prices, in dollars per million tokens, or neither"
+        )
 
 
 def _syntax_problem(message: str, file: str) -> Problem:

@@ -168,7 +168,7 @@ def _module_problems(folder: Path, root: Path, module: str, files: tuple[str, ..
         yield Problem(file, None, message, found=folder.name, allowed=module, fix="rename the folder or the project")
     single, package = f"{module}.py" in files, f"{module}/__init__.py" in files
     if single and package:
-        yield Problem(f"{file}/{module}.py", None, f"stands beside the package {module}/", fix="remove one of them")
+        yield Problem(f"{file}/{module}.py", None, f"exists beside the package {module}/", fix="remove one of them")
     elif not single and not package:
         held = any(name.startswith(f"{module}/") for name in files)
         message = f"has no module {module}" if not held else f"the folder {module}/ has no __init__.py"

@@ -85,7 +85,7 @@ def _chosen(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
         if known:
             chosen.append(known)
         elif name in registry.external:
-            message = "is on the Hub already: nothing of it is in this repository"
+            message = "is on the Hub only: its code is not in this repository"
             problems.append(Problem(REGISTRY_FILE, registry.external[name].line, message, found=name))
         else:
             allowed = ", ".join(registry.environments)
@@ -128,7 +128,7 @@ def _taken(package: Package, packages: Mapping[str, Package], root: Path) -> Ite
     first = packages.get(package.name)
     if first:
         file = (package.folder / "pyproject.toml").relative_to(root).as_posix()
-        message = f"is the name of {first.folder.relative_to(root).as_posix()} too"
+        message = f"is also the name of {first.folder.relative_to(root).as_posix()}"
         line = package.lines.get("project.name")
         yield Problem(file, line, message, "project.name", package.name, fix="give one of them another name")
 
@@ -153,7 +153,7 @@ def _mismatches(
     for name in folders if chosen is None else ():
         file = f"{ENVIRONMENTS_FOLDER}/{name}"
         if name in external:
-            message = "lies here, but registry.yaml declares it as on the Hub only"
+            message = "exists here, but registry.yaml declares it as on the Hub only"
             hub = external[name]
             yield Problem(
                 REGISTRY_FILE, hub.line, message, f"environments.{hub.name}", file, fix="remove one of the two"

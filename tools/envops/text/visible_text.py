@@ -47,7 +47,7 @@ def shortened(text: str, characters: int, lines: int | None = None) -> str:
     rows = text.split("\n") if lines is not None else []
     if lines is not None and len(rows) > lines:
         head = lines - lines // 3
-        cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in all …]"
+        cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in total …]"
         return shortened("\n".join([*rows[:head], cut, *rows[len(rows) - lines // 3 :]]), characters)
     if len(text) <= characters:
         return text

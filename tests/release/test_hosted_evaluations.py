@@ -97,7 +97,7 @@ def test_submitted_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) ->
 
 def test_submitted_unreadable_list_creates_nothing(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{LIST} status code=500 times=always")
-    with pytest.raises(NotEvaluated, match="nothing is created before the list was read"):
+    with pytest.raises(NotEvaluated, match="nothing is created before the list has been read"):
         submitted(REQUEST, side)
     assert created(hub) == 0
 

@@ -80,7 +80,7 @@ CASES = {
             "two environments with trl": run(backend="trl", sources=[{"id": "plain-sums"}, {"id": "other-sums"}]),
             "arguments with skyrl": run(V0, backend="skyrl", sources=[{"id": "plain-sums", "args": {"n": 3}}]),
             "torn groups": run(V0, batch_size=100, **TINKER),
-            "no form in TOML": overridden("env_vars.MIXED", [1, "a"]),
+            "cannot be written as TOML": overridden("env_vars.MIXED", [1, "a"]),
         },
         silent={"two with prime-rl": run(sources=[{"id": "plain-sums"}, {"id": "other-sums"}])},
     ),

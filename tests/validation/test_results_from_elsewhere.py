@@ -176,7 +176,7 @@ def test_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
     found = own_file(tmp_path, own_row(0), own_row(0))
     assert len(found.rows) == 1
     assert [str(one) for one in found.problems] == [
-        "line 2: rollout 0 of blend on task 0 again, first on line 1; it counts once"
+        "line 2: rollout 0 of blend on task 0 is a duplicate of line 1 and counts once"
     ]
 
 

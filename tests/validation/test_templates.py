@@ -419,7 +419,9 @@ def test_template_with_entry_points_is_a_new_process(
     )
     facts = look_at(package, workspace, patch, request=ObservationRequest(use_cache=False, evaluate=False)).facts
     assert facts.failures == {}
-    assert facts.started == StartMode("fresh", "the wheel has entry points, which imports may look for", "environment")
+    assert facts.started == StartMode(
+        "fresh", "the wheel has entry points, which other packages may load", "environment"
+    )
     assert facts.scores
     assert facts.repetitions
 
@@ -497,10 +499,10 @@ Monitor(target=threading.Event().wait, daemon=True).start()
     [
         (
             "threading.Thread(target=threading.Event().wait, name='ticker', daemon=True).start()",
-            "threads are left behind: ticker\n",
+            "threads are still running:  ticker\n",
         ),
-        ("held = socket.socket()", "a channel is left open: socket:"),
-        ("held = os.pipe()", "a channel is left open: pipe:"),
+        ("held = socket.socket()", "a channel is still open:  socket:"),
+        ("held = os.pipe()", "a channel is still open:  pipe:"),
         ("held = open('/etc/hostname'), open(os.devnull)", "\n"),
         (TQDM, "\n"),
     ],

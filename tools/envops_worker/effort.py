@@ -64,7 +64,7 @@ def processor_limit(seconds: float) -> Iterator[None]:
     """Raise `OutOfTime` in the main thread when the block uses more of the processor; its children do not count."""
 
     def expired(_number: int, _frame: Any) -> None:
-        raise OutOfTime(f"used more than {seconds:g} s of the processor")
+        raise OutOfTime(f"used more than {seconds:g} s of processor time")
 
     previous = set_handler(signal.SIGPROF, expired)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -117,7 +117,7 @@ def answer(session: Session, request: JobRequest) -> None:
     session.enter(str(request.get("stage") or STAGES.get(request["operation"], request["operation"])))
     try:
         if request["operation"] not in OPERATIONS:
-            raise LookupError(f"no operation is called {request['operation']!r}")
+            raise LookupError(f"there is no operation {request['operation']!r}")
         importlib.import_module(f"envops_worker.operations.{request['operation']}").answer(session, request)
     except BaseException as error:
         failure = said_as_exception(error)

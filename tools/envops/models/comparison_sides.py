@@ -83,7 +83,7 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
         return meant[0]
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
-        raise RunRefused(f"{text} is ambiguous: write {ways}")
+        raise RunRefused(f"{text} is ambiguous: use {ways}")
     known = [*endpoints, *recordings]
     near = nearest(name, known)
     raise RunRefused(
@@ -118,7 +118,7 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
             first.setdefault(row.speaker, number)
     if len(first) > 1:
         said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise RunRefused(f"{side.name}: one side must have one model or policy, and this one has {said}")
+        raise RunRefused(f"{side.name}: one side must have one model or policy, this one has {said}")
     return SideRollouts(side, rows, date)
 
 
@@ -131,9 +131,9 @@ def _imported(
     except (NoResults, OSError) as error:
         raise RunRefused(f"{side.name}: {error}") from None
     if imported.refusals:
-        say_problems(imported.path, imported.refusals, "not compared: the file is not about this environment")
+        say_problems(imported.path, imported.refusals, "not compared: the file belongs to another environment")
         raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
-    say_problems(imported.path, imported.problems, "compared nevertheless: unusable lines count as missing")
+    say_problems(imported.path, imported.problems, "compared anyway: unusable lines count as missing")
     return tuple(imported.rows)
 
 

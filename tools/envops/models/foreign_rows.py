@@ -145,7 +145,7 @@ def _messages(value: Any) -> list[Message]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise UnreadableRow("its messages are no list of objects")
+        raise UnreadableRow("its messages are not a list of objects")
     return value
 
 

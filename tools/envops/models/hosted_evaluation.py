@@ -115,7 +115,9 @@ def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) 
             return _submitted(request, side, pending, again=again)
         except EvaluationsUnreadable as error:
             then = f" before {pending.hour}" if pending.holds else ""
-            raise NotEvaluated(f"{error}\nRun it again: nothing is created before the list was read{then}.") from None
+            raise NotEvaluated(
+                f"{error}\nRun it again: nothing is created before the list has been read{then}."
+            ) from None
 
 
 def _submitted(
@@ -128,7 +130,7 @@ def _submitted(
     if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and wanted)):
         pending.end()
         return latest, False
-    then = "See `prime eval list`; run it again after {}: nothing is submitted before."
+    then = "Check `prime eval list`, then run it again after {}: nothing is submitted before."
     if pending.holds:
         message = "an earlier submission has no result yet and may still appear"
         raise NotEvaluated(f"{message}\n{then.format(pending.hour)}")
@@ -141,7 +143,7 @@ def _submitted(
         return found, True
     if is_refusal(printed):
         raise NotEvaluated(f"the platform refused the evaluation: {printed}")
-    raise NotEvaluated(f"what became of the submission is not known: {printed}\n{then.format(pending.hour)}")
+    raise NotEvaluated(f"the outcome of the submission is unknown: {printed}\n{then.format(pending.hour)}")
 
 
 def imported(request: HostedRequest, side: HostedSide) -> None:
@@ -184,7 +186,7 @@ def followed(
     """
     until = time.monotonic() + 60 * request.minutes + PATIENCE_SECONDS
     printed, unreadable = "", 0
-    resumes = "the same command continues with it, and pays nothing twice"
+    resumes = "the same command continues it at no further cost"
     while not evaluation.has_ended:
         line = f"{evaluation.name}: {evaluation.status.lower()}, {evaluation.samples} samples so far"
         if line != printed:

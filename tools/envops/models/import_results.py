@@ -71,7 +71,7 @@ def import_results(path: Path, expected: Expected) -> Imported:
     for number, raw, problem in objects_of(path):
         reader.take(number, raw, problem)
     if not imported.rows and not imported.refusals:
-        raise NoResults(f"{path} holds no results")
+        raise NoResults(f"{path} contains no results")
     reader.compare_with_metadata()
     return imported
 
@@ -144,7 +144,7 @@ class _Reader:
         first = self._seen.setdefault(row.identity, number)
         if first != number:
             who = f"rollout {row.rollout} of {row.speaker} on task {row.task}"
-            said = f"{who} again, first on line {first}; it counts once"
+            said = f"{who} is a duplicate of line {first} and counts once"
             self._imported.problems.append(LineProblem(number, said))
             return
         if row.reward is None and row.error is None:

@@ -87,7 +87,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
     try:
         key = key_of(endpoint)
     except NoKey as error:
-        raise RunRefused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
+        raise RunRefused(f"{error}\nSet it for this command only, and never write it to a file.") from None
     with Relay(endpoint, key, ceiling, seed=seed) as relay:
         try:
             relay.check()
@@ -115,7 +115,7 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
 def refused_by(error: EndpointRefuses) -> RunRefused:
     """An unreachable endpoint is an error of the run; a wrong key or model is a usage error."""
     fixes = {
-        "unreachable": "Is it up, and is this machine allowed to reach it?",
+        "unreachable": "Check that it is running and that this machine can reach it.",
         "unauthorised": f"Check the key in the variable that {ENDPOINTS_FILE} names.",
         "unknown-model": f"Check the key model in {ENDPOINTS_FILE}.",
         "refused": "See the endpoint's message.",

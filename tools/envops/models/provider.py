@@ -207,7 +207,7 @@ class Provider:
             return None, None, f"cannot be reached: {self._said(error)}"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._limit.count(unmeasured=1)
-            return None, None, f"broke off: {self._said(error)}"
+            return None, None, f"disconnected: {self._said(error)}"
         finally:
             self._limit.settle(bound, used)
 

@@ -119,7 +119,7 @@ def _asked(
 ) -> tuple[HubState | None, str]:
     """The Hub's state, or why it was not read."""
     if not desired and not choice.whole:
-        return None, "nothing was chosen"
+        return None, "no environments were selected"
     if not access.key:
         return None, "no API key (set PRIME_API_KEY, or run: prime login)"
     if prime is None:
@@ -176,6 +176,6 @@ def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterato
         for name in sorted(change.removed):
             yield f"{name} was removed here; {registry.owner}/{name} stays on the Hub until you delete it there"
     if hub is not None and not hub.identity.may_write:
-        yield "the key may read environments but not write them: the Hub would refuse a release"
+        yield "the key can read environments but not write them: the Hub would refuse a release"
     for owner, why in (hub.unlisted if hub else {}).items():
         yield f"the environments of {owner} could not be listed: {why}"

@@ -82,7 +82,9 @@ class EvaluationPusher:
                 there = self._samples(known.id) if known.id else 0
                 if there is not None and 0 < there < len(recording.rows):
                     of = f"the Hub has {there} of its {len(recording.rows)} samples"
-                    return PushedEvaluation(name, "failed", f"{of}: delete that evaluation there, and release again")
+                    return PushedEvaluation(
+                        name, "failed", f"{of}: delete that evaluation on the Hub, then release again"
+                    )
                 if there is not None:
                     rows = recording.rows if there == 0 else ()
                     push = self._push(name, desired, recording, rows=len(rows), continues=known.id)

@@ -121,9 +121,11 @@ class Release:
             return LedgerEntry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
         if name in self.uncommitted:
             message = f"not committed: {self.uncommitted[name]}"
-            return LedgerEntry(step, "refused", message, "commit it: what is published must be in git")
+            return LedgerEntry(step, "refused", message, "commit it: only committed files are published")
         if self.identity.owns(step.desired.owner) is False and step.action == "create":
-            return LedgerEntry(step, "refused", f"{step.desired.owner} is not this key's", "use a key of that owner")
+            return LedgerEntry(
+                step, "refused", f"the key does not belong to {step.desired.owner}", "use a key of that owner"
+            )
         return None
 
     def _prepared(self, known: LedgerEntry, built: dict[str, BuiltWheel]) -> LedgerEntry:

@@ -68,7 +68,7 @@ def step_of(desired: Desired, reading: HubReading | None) -> ReleaseStep:
         then = "try again; an environment whose state is unknown is not changed"
         return ReleaseStep(desired, "unreadable", reading.why, then)
     if reading.standing == "no-access":
-        then = f"use a key that may write for {desired.owner}, or name another owner in registry.yaml"
+        then = f"use a key that can write for {desired.owner}, or name another owner in registry.yaml"
         return ReleaseStep(desired, "no-access", reading.why, then)
     if reading.standing == "missing" or reading.environment is None:
         return ReleaseStep(desired, "create", f"{desired.visibility} at version {desired.version}")
@@ -84,19 +84,20 @@ def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
         return _same_content(desired, found)
     order = compared(desired.version, found.version)
     if order is None:
-        then = f"delete that version by hand, or choose one above it (nox -s bump -- {desired.name})"
+        then = f"delete that version manually, or choose one above it (nox -s bump -- {desired.name})"
         return ReleaseStep(desired, "drift", f"the Hub's version {found.version!r} is not a valid version", then, found)
     if order > 0:
         return ReleaseStep(
             desired, "publish", f"{found.version} → {desired.version}{_also_visibility(desired, found)}", found=found
         )
     if order == 0:
-        reason = f"version {desired.version} is taken by other content ({found.content_hash[:12] or 'without a hash'})"
+        published = found.content_hash[:12] or "without a hash"
+        reason = f"version {desired.version} is already published with other content ({published})"
         then = f"nox -s bump -- {desired.name}; a published version is never replaced"
         return ReleaseStep(desired, "conflict", reason, then, found)
     reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
     bump = f"nox -s bump -- {desired.name} --above {found.version}"
-    then = f"copy here what was published by hand, or choose a higher version: {bump}"
+    then = f"copy the published code here, or choose a higher version: {bump}"
     return ReleaseStep(desired, "drift", reason, then, found)
 
 

@@ -74,7 +74,7 @@ class Verifier:
         address = details.get("wheel_url")
         if not isinstance(address, str) or not address:
             hidden = desired.visibility == "PRIVATE" and bool(details)
-            message = f"the Hub offers no wheel of {desired.address}@{desired.version}"
+            message = f"the Hub has no wheel of {desired.address}@{desired.version}"
             return Verified(hidden, f"{message}; its content hash is the validated one" if hidden else message)
         place = folder / desired.name
         place.mkdir()
@@ -82,10 +82,10 @@ class Verifier:
         answer = self._asked(HubCall("wheel", download=address, to=str(wheel)))
         if answer.outcome != "ok":
             seen = answer.outcome != "failed"
-            return Verified(False, f"its wheel could not be fetched: {answer.message}", seen=seen)
+            return Verified(False, f"its wheel could not be downloaded: {answer.message}", seen=seen)
         sha256 = str(answer.data["sha256"])
         if sha256 != proven.sha256:
-            return Verified(False, f"its wheel has the hash {sha256}, and the tested one has {proven.sha256}", sha256)
+            return Verified(False, f"its wheel has the hash {sha256}, the tested one has {proven.sha256}", sha256)
         index = details.get("install_index_url") or details.get("simple_index_url")
         return Fetched(wheel, sha256, str(index or "") if desired.visibility == "PUBLIC" else "")
 
@@ -120,8 +120,8 @@ class Verifier:
                         pass
         except (ProgramFailed, StageFailed, WorkerLost) as error:
             said = self.access.scrubber.text(error.failure.message).strip()[-300:]
-            return Verified(False, f"installed as {how} it does not load: {said}", fetched.sha256, how)
-        return Verified(True, f"installed as {how} and loaded", fetched.sha256, how)
+            return Verified(False, f"installed from {how}, it does not load: {said}", fetched.sha256, how)
+        return Verified(True, f"installed from {how} and loaded", fetched.sha256, how)
 
     def _asked(self, call: HubCall) -> HubAnswer:
         """The answer of the Hub, read again while that fails: no later release verifies this version."""

@@ -113,7 +113,7 @@ def _told(report: OptimizationReport) -> Sequence[tuple[str, str]]:
     before, after = report.scores
     told = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
     if report.difference is not None:
-        flattering = "the best of several, chosen on the same tasks: flattering"
+        flattering = "optimistic: the best of several, chosen on the same tasks"
         told.append(("paired", f"{report.difference.text(signed=True)}; {flattering}"))
     each = ", ".join(f"{candidate.score:.3f}" for candidate in report.candidates)
     told.append(("candidates", f"{len(report.candidates)} scored: {each}"))

@@ -180,7 +180,7 @@ def _comparison_text(page: Page, comparison: RewardComparison) -> None:
     for change in comparison.prompts[:MOST_PROMPTS]:
         page.quote("prompt", _prompt_diff(change), indent=2)
     if len(comparison.prompts) > MOST_PROMPTS:
-        page.line(f"  {len(comparison.prompts) - MOST_PROMPTS} more prompts differ, all in reward-diff.json")
+        page.line(f"  {len(comparison.prompts) - MOST_PROMPTS} more prompts differ; all are in reward-diff.json")
     whole, short = _whole_and_short(comparison)
     for reply in whole:
         page.line((_headline(reply), "bold"), indent=2)
@@ -224,7 +224,7 @@ def _summary(comparison: RewardComparison) -> Iterator[tuple[str, str]]:
             f"{comparison.unmatched_replies:,} replies to them could not be compared",
         )
     if comparison.left_out:
-        yield "left out", f"{comparison.left_out:,} replies beyond the limit of the corpus"
+        yield "left out", f"{comparison.left_out:,} replies above the limit of the corpus"
     if comparison.prompts:
         yield "prompts", f"of {len(comparison.prompts):,} tasks differ, byte for byte"
     for label, names in (

@@ -191,7 +191,7 @@ def render_run_markdown(run: RunReport) -> str:
 
 
 def _headline(run: RunReport) -> str:
-    steps = f"step {run.steps_done}" if run.steps_done is not None else "no step yet"
+    steps = f"step {run.steps_done}" if run.steps_done is not None else "no steps yet"
     planned = f" of {run.steps_planned}" if run.steps_planned else ""
     about = ", ".join(part for part in (run.backend, run.model, " + ".join(run.environments)) if part)
     cost = f", ${run.cost:,.2f}" if run.cost is not None else ""

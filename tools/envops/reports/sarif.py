@@ -99,7 +99,7 @@ def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]
         file, line = f"{environment.folder}/pyproject.toml", None
     identity = f"{finding.rule}:{environment.name}:{file}"
     seen[identity] += 1
-    thin = " (the evidence is too thin to call it a failure)" if kind == "inconclusive" else ""
+    thin = " (too little evidence for a failure)" if kind == "inconclusive" else ""
     evidence = "\n".join(f"{entry.label}: {entry.text}" for entry in shown_evidence(finding))
     return {
         "ruleId": finding.rule,

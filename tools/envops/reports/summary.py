@@ -25,9 +25,9 @@ _VERDICT_WORDS: dict[Verdict, str] = {
 }
 _MUTATION_ENDINGS = {"all": "all of them", "count": "a sample of {exist}", "time": "of {exist}, some undecided"}
 _SEARCH_ENDINGS = {
-    "evaluations": "ended by their number",
-    "time": "ended by the time limit",
-    "found": "ended by an exploit",
+    "evaluations": "ended after all scorings",
+    "time": "stopped at the time limit",
+    "found": "stopped at an exploit",
 }
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -129,8 +129,8 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
             f"no rollout earned anything in steps {first} to {last}",
             series=reward,
             steps=(first, last),
-            then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks that earn nothing",
-            stop="stop now; begin again when the model earns something before training",
+            then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks without any reward",
+            stop="stop now; restart when the model earns a reward before training",
             mean=reward.tail(0.5),
         )
 
@@ -150,10 +150,10 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
     first, last = reward.last_steps(0.2)
     if all(value >= run.highest for step, value in reward.points if step >= first):
         yield run.found(
-            f"every rollout earned {run.highest:g}, the most there is, in steps {first} to {last}",
+            f"every rollout earned {run.highest:g}, the maximum, in steps {first} to {last}",
             series=reward,
             steps=(first, last),
-            then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",
+            then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
             stop="stop now; every further step costs without gaining",
             mean=reward.tail(),
         )
@@ -177,7 +177,7 @@ def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
         series=series,
         steps=series.steps_above(float(limit)),
         then="compare the time of a step with the time of its rollouts",
-        stop="stop if the age goes on growing",
+        stop="stop if the age keeps growing",
         age=series.tail(),
     )
 
@@ -228,7 +228,7 @@ def replies_are_cut(run: RunLog) -> Iterator[Found]:
         series=series,
         steps=series.last_steps(0.2),
         change=change,
-        then="look at whether cut replies repeat themselves: then the model and not the limit is at fault",
+        then="check whether truncated replies repeat themselves: then the model is at fault, not the limit",
         stop="stop if it is still above a tenth 20 steps after the change",
         share=series.tail(),
     )
@@ -274,8 +274,8 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
     yield run.found(
         "memory ran out: " + " ".join(line.split())[:200],
         change=change,
-        then="if sequences must be as long, double gpus.train, or train an adapter (lora: {rank: 16})",
-        stop="the run does not go on by itself; start it again from its last checkpoint",
+        then="if sequences must stay this long, double gpus.train, or train an adapter (lora: {rank: 16})",
+        stop="the run does not resume by itself; restart it from its last checkpoint",
         line=" ".join(line.split())[:500],
     )
 
@@ -294,10 +294,10 @@ def numbers_broke(run: RunLog) -> Iterator[Found]:
         known = [name for name in telling if name in metric.lower()]
         if known and steps:
             yield run.found(
-                f"{metric} is not a finite number at step {steps[0]}"
+                f"{metric} is not finite at step {steps[0]}"
                 + (f" and {len(steps) - 1} more" if len(steps) > 1 else ""),
                 then=f"resume from a checkpoint before step {steps[0]}",
-                stop="stop now: weights that are no numbers do not recover",
+                stop="stop now: NaN weights do not recover",
                 metric=metric,
                 steps=(steps[0], steps[-1]),
             )
@@ -335,9 +335,9 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
         said = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
         yield run.found(
             f"the run {said}",
-            then="prime train logs ID shows why; prime train restart ID goes on from the last checkpoint"
+            then="prime train logs ID shows why; prime train restart ID resumes from the last checkpoint"
             if status != "MISSING"
-            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it anew with: nox -s train",
+            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
             stop="it has ended",
             status=run.status,
         )
@@ -354,11 +354,11 @@ def too_early_to_tell(run: RunLog) -> Iterator[Found]:
     known = run.series.get("reward")
     count = len(known.points) if known is not None else 0
     if count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
-        what = f"the reward is known at {count} steps" if count else "no metric is known that names a reward"
+        what = f"the reward was logged at {count} steps" if count else "no reward metric was found"
         yield run.found(
             f"{what}; {LEAST_STEPS} are needed to judge it",
             then="run again later"
             if count
-            else "name the metric `reward`, or see docs/training.md for the names that are read",
+            else "name the metric `reward`, or see docs/training.md for the names that are recognised",
             stop="none yet",
         )

@@ -118,5 +118,5 @@ def _more(estimate: Estimate, margin: float, tasks: int) -> str:
     """Enough to part the interval either from 0 or from the margin, whichever takes less."""
     folds = [fold for bound in (0.0, -margin) if (fold := fold_that_decides(estimate, bound)) is not None]
     if not folds:
-        return "no number of rollouts in reach would decide"
+        return "no feasible number of rollouts would decide"
     return f"about {max(1, ceil(tasks * (min(folds) - 1)))} more tasks, here and in the baseline, would decide"

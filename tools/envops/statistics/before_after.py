@@ -130,12 +130,12 @@ def _decided(samples: TwoSides[RolloutSample], estimate: Estimate | None, tasks:
 def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> str:
     fold = fold_that_decides(estimate, 0.0)
     if fold is None:
-        return f"the interval holds 0 over {tasks} tasks, and no number of rollouts in reach would decide"
+        return f"the interval includes 0 over {tasks} tasks, and no feasible number of rollouts would decide"
     more = max(1, math.ceil(tasks * (fold - 1)))
     each = [math.ceil(more * side.per_task) for side in samples]
     rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
-    said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide if it stays so"
-    return f"the interval holds 0 over {tasks} tasks; {said}"
+    said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
+    return f"the interval includes 0 over {tasks} tasks; {said}"
 
 
 def _mean(sample: RolloutSample) -> Estimate | None:

@@ -71,10 +71,10 @@ def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
     if tasks < 2:
         return "rollouts of more tasks would decide; with one task there is no interval"
     if fold is None:
-        return "it lies on the bound: no feasible number of rollouts would decide"
+        return "it is exactly on the bound: no feasible number of rollouts would decide"
     more_tasks = max(1, math.ceil(tasks * (fold - 1)))
     rollouts = math.ceil(more_tasks * sample.per_task)
-    return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide if it stays so"
+    return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide at the same rates"
 
 
 def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:

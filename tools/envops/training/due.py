@@ -62,7 +62,7 @@ def decision_on(run: RunState) -> RunDecision:
     if run.failing:
         return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
     if not run.hosted:
-        return RunDecision("manual", "it runs on your own machine", run.command)
+        return RunDecision("manual", "self-managed; start it yourself", run.command)
     if run.platform is None:
         return RunDecision(
             "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not queried"
@@ -100,7 +100,7 @@ def _there(same: Sequence[PlatformRun]) -> RunDecision:
     twice = f", and {len(same) - 1} more under this name" if len(same) > 1 else ""
     then = ""
     if latest.status.upper() in ("FAILED", "STOPPED"):
-        then = f"prime train restart {latest.id}, or change the run: another declaration is another run"
+        then = f"prime train restart {latest.id}, or change the run: a changed declaration is a new run"
     return RunDecision("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
 
 

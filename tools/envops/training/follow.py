@@ -49,7 +49,7 @@ CURVES = (
     ("entropy", "entropy", ""),
     ("kl", "KL to the sampled policy", ""),
     ("grad_norm", "gradient norm", ""),
-    ("truncated", "truncated rollouts", "share of rollouts that ran into their limit"),
+    ("truncated", "truncated rollouts", "share of rollouts that reached their token limit"),
     ("errors", "broken rollouts", "share of rollouts that ended with an error"),
     ("off_policy", "age of rollouts", "steps between the policy that sampled and the one that is trained"),
     ("length", "tokens", ""),
@@ -259,7 +259,7 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
     if spec is not None and not trainer_named(spec.backend).limits.hosted:
         folder = checkout.root / OUTPUTS / spec.name
         if not folder.exists():
-            raise NoMetrics(f"{spec.name} runs on your own machine and {folder} is not here; name its folder")
+            raise NoMetrics(f"{spec.name} is self-managed and {folder} does not exist; name its folder")
         return _of_files(checkout, spec.name, spec, read_metrics(folder))
     if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
         raise NotFound(f"{target} does not exist")
@@ -279,7 +279,7 @@ def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: th
             known = ", ".join(checkout.registry.specs) if checkout.registry else ""
             raise NotFound(f"{target} is not a file, a declared run ({known}) or a run of the platform")
         empty = metrics_of_rows([], "the platform")
-        return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or it is gone",))
+        return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or was deleted",))
     details = read_run(prime, access, found.id, stop)
     if details is None:
         return Followed(target, metrics_of_rows([], "the platform"), spec, "MISSING", found.name)

@@ -167,14 +167,14 @@ def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcom
 
 
 def _when(pending: PendingSubmission) -> str:
-    return f"look with `prime train list`; run it again after {pending.hour}: nothing is submitted before"
+    return f"check `prime train list`, then run it again after {pending.hour}: nothing is submitted before"
 
 
 def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
     """Call the CLI once; the line of its output that matters."""
     named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
     if named is None or compiled is None:
-        raise ValueError(f"{run.spec.name} has no configuration that could be submitted")
+        raise ValueError(f"{run.spec.name} has no configuration to submit")
     with TemporaryDirectory(prefix="envops-train-") as scratch:
         home = Path(scratch) / "home"
         home.mkdir()
@@ -186,7 +186,7 @@ def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
             run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=platform.stop)
         except ProgramFailed as error:
             return telling_line(access.scrubber.text(error.failure.message))
-    return "the CLI reported success, and the run is not in the list"
+    return "the CLI reported success, but the run is not in the list"
 
 
 def _forwarded(names: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -98,7 +98,7 @@ def remember(facts: Facts, workspace: Workspace) -> str:
             path.unlink(missing_ok=True)
             forget_verdicts(path)
     except OSError as error:  # a full disk or a read-only cache only costs time
-        return f"{facts.environment}: its facts could not be kept, the next run observes again ({error})"
+        return f"{facts.environment}: its facts could not be cached, so the next run observes again ({error})"
     return ""
 
 

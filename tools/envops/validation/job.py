@@ -144,7 +144,7 @@ class Job:
                 self._about = f"\nwhile scoring {json.dumps(message.get('value'))[:500]}"
                 continue
             if event != "item" or not isinstance(message.get("kind"), str):
-                raise self._nonsense(f"an answer that is neither item nor end: {str(message)[:200]}")
+                raise self._nonsense(f"an invalid answer:  {str(message)[:200]}")
             yield message["kind"], message["value"]
 
     def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
@@ -209,7 +209,7 @@ class Job:
             self._errors += os.read(self._stderr, ERRORS_KEPT)
         code = self._process.returncode
         if code is None:
-            message = "the worker sent nothing more and closed its channel"
+            message = "the worker closed its channel"
             return WorkerLost(self._failure("protocol", "ProtocolError", message))
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))

@@ -117,7 +117,7 @@ class Scorer:
             {"id": number, "task": reply.task, "completion": reply.completion} for number, reply in enumerate(replies)
         ]
         scored = rescored(self._opened.worker.request, self._entry, numbered)
-        missing = Failure("protocol", "NotScored", "the worker gave no answer")
+        missing = Failure("protocol", "NotScored", "the worker returned no result")
         return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
 
 

@@ -195,7 +195,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     )
     facts = observe(entry, package, workspace, request, listener, stop, shared.templates)
     if facts.started.reason:
-        how = "observed in a fresh process, because" if facts.started.how == "fresh" else "slower than others, because"
+        how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
     if request.score and request.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)

@@ -143,7 +143,7 @@ def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
 def _explained(failure: Failure, lock: Path) -> Failure:
     message = (
         f"no virtual environment could be made from {lock.parent.name}/{lock.name}\n"
-        f"That needs the package index once; afterwards no network is needed.\n{failure.message}"
+        f"The first installation needs the package index; later runs need no network.\n{failure.message}"
     )
     return Failure("infrastructure", "VirtualEnvironmentFailed", message)
 

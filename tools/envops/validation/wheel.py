@@ -68,7 +68,7 @@ def _folder(package: Package, workspace: Workspace) -> Path:
     return workspace.wheels / package.name / key
 
 
-CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files were changed while it was observed: run it again")
+CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files changed during the run: run it again")
 
 
 def changed_since_read(package: Package) -> bool:
@@ -119,7 +119,7 @@ def _built(source: Path, target: Path, tools: VirtualEnvironment, stop: threadin
         raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
     wheel = next(target.glob("*.whl"), None)
     if wheel is None:
-        raise ProgramFailed(Failure("raised", "BuildFailed", "the build ended well but made no wheel"))
+        raise ProgramFailed(Failure("raised", "BuildFailed", "the build succeeded but created no wheel"))
     return wheel
 
 

@@ -128,7 +128,7 @@ async def _set_up(harness: Any) -> None:
 
 def _needs_container(id: str) -> str:
     return (
-        f"the harness {id} drives a program that wants a container, but harnesses are processes of this machine here. "
+        f"the harness {id} runs a program that requires a container, but harnesses run as local processes here. "
         "Evaluate with verifiers' own command in a container (--env.agent.runtime.type docker), and judge its results "
         "with: envops distribution results NAME FILE"
     )

@@ -104,7 +104,7 @@ class TaskIndex:
         fitting = [task for task in candidates if all(text_of(message) in said for message in task.prompt)]
         if not fitting:
             opening = _first_from_user(messages)[:120]
-            raise UnknownTask(f"no task opens with {opening!r}")
+            raise UnknownTask(f"no task begins with {opening!r}")
         return max(fitting, key=lambda task: len(task.prompt))
 
 

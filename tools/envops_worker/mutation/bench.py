@@ -127,9 +127,9 @@ class Bench:
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
-            self.unasked[probe["name"]] = f"it takes {known.processor:.2g} s of the processor to score"
+            self.unasked[probe["name"]] = f"scoring takes {known.processor:.2g} s of processor time"
         elif again is None or differences(values, again):
-            self.left_out[probe["name"]] = "the original code gives another score the second time"
+            self.left_out[probe["name"]] = "the original code's score is not deterministic"
         elif reason := _otherwise_before(probe, values):
             self.left_out[probe["name"]] = reason
         else:
@@ -282,7 +282,7 @@ def _otherwise_before(probe: Probe, values: Values) -> str:
     if probe["played"] and before.keys() - values.keys() and of_functions:
         probe["expect"] = of_functions
     elif not _same(before["reward"], values["reward"]):
-        return f"scored again, it earns {values['reward']}; before it earned {before['reward']}"
+        return f"scored again, it earns {values['reward']}; it earned {before['reward']} before"
     changed = [name for name in sorted(common) if not _same(before[name], values[name])]
     return f"scored again, {changed[0]} is {values[changed[0]]}; it was {before[changed[0]]}" if changed else ""
 

@@ -140,11 +140,11 @@ def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored
             found = load_registry(Path(folder))
     except (NoPlace, DeclarationError) as error:
         raise NotWritten(
-            f"{REGISTRY_FILE} cannot be updated automatically ({error}). Add {name}: {{}} by hand."
+            f"{REGISTRY_FILE} cannot be updated automatically ({error}). Add {name}: {{}} manually."
         ) from None
     others = load_registry(root).environments
     if set(found.environments) != {*others, name}:
-        raise NotWritten(f"{REGISTRY_FILE} cannot take an entry by itself. Add {name}: {{}} by hand.")
+        raise NotWritten(f"{REGISTRY_FILE} cannot be updated automatically. Add {name}: {{}} manually.")
     return text
 
 

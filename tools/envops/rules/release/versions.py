@@ -101,7 +101,7 @@ def version_skips(subject: Subject) -> Iterator[Found]:
         return
     allowed = list(next_versions(str(last.before)))
     yield Found(
-        f"{last.before} → {subject.package.version} is not one step; next are {', '.join(allowed)}",
+        f"{last.before} → {subject.package.version} skips a step; allowed are {', '.join(allowed)}",
         Evidence(details={"before": str(last.before), "now": subject.package.version, "allowed": allowed}),
         _place(subject),
     )

@@ -83,7 +83,7 @@ def gold_was_tried_on_a_sample(subject: Subject) -> Iterator[Found]:
 
 
 def _how_far(sweep: GoldSweep) -> str:
-    why = {"count": "the limit of tasks", "time": "the limit of time"}[sweep.ended_by]
+    why = {"count": "the task limit", "time": "the time limit"}[sweep.ended_by]
     return f"the reference reply was tried on the first {sweep.known} tasks, up to {why}"
 
 

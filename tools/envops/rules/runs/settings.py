@@ -27,7 +27,7 @@ def batch_tears_groups(run: RunSubject) -> Iterator[Found]:
     for name, size in settings.groups.items():
         if settings.batch is not None and settings.batch % size:
             near = max(size, round(settings.batch / size) * size)
-            message = f"{settings.batch} rollouts per step are no whole groups of {size} ({name})"
+            message = f"{settings.batch} rollouts per step are not a multiple of the group size {size} ({name})"
             yield run.found("batch_size", message, f"Set batch_size to {near}.", environment=name)
 
 
@@ -131,16 +131,15 @@ def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
             yield run.found("gpus", f"{total} GPUs do not fit a node of {settings.gpus_per_node}", fix)
     inference = settings.inference_gpus if settings.inference_gpus is not None else settings.train_gpus
     if not settings.multi_node and inference and inference % settings.tensor_parallel:
-        message = f"{inference} GPUs for sampling are no multiple of tensor_parallel {settings.tensor_parallel}"
+        message = f"{inference} GPUs for sampling are not a multiple of tensor_parallel {settings.tensor_parallel}"
         yield run.found("gpus.tensor_parallel", message)
     if settings.train_gpus and settings.train_gpus % settings.context_parallel:
-        message = (
-            f"{settings.train_gpus} GPUs for training are no multiple of context_parallel {settings.context_parallel}"
-        )
+        parallel = settings.context_parallel
+        message = f"{settings.train_gpus} GPUs for training are not a multiple of context_parallel {parallel}"
         yield run.found("gpus.context_parallel", message)
     if settings.multi_node and settings.gpus_per_node and settings.gpus_per_node % settings.tensor_parallel:
         message = (
-            f"nodes of {settings.gpus_per_node} GPUs are no multiple of tensor_parallel {settings.tensor_parallel}"
+            f"nodes of {settings.gpus_per_node} GPUs are not a multiple of tensor_parallel {settings.tensor_parallel}"
         )
         yield run.found("gpus.tensor_parallel", message)
 
@@ -182,7 +181,7 @@ def nothing_is_sampled(run: RunSubject) -> Iterator[Found]:
     """
     for name, temperature in run.settings.temperatures.items():
         if temperature == 0:
-            yield run.found("sampling.temperature", f"temperature 0 ({name}) makes all replies of a group alike")
+            yield run.found("sampling.temperature", f"temperature 0 ({name}) makes all replies of a group identical")
 
 
 @rule("RUN030", gate="run", severity="warning")

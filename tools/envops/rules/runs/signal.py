@@ -51,10 +51,10 @@ def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
     """
     batch, groups = run.settings.batch, run.settings.groups
     if batch is not None and batch < SMALL_BATCH:
-        yield run.found("batch_size", f"{batch} rollouts per step are few; {SMALL_BATCH} is the least that is usual")
+        yield run.found("batch_size", f"{batch} rollouts per step are few; the usual minimum is {SMALL_BATCH}")
     for name, size in groups.items():
         if 1 < size < SMALL_GROUP:
-            message = f"{size} rollouts of each task ({name}) are few; {SMALL_GROUP} is the least that is usual"
+            message = f"{size} rollouts of each task ({name}) are few; the usual minimum is {SMALL_GROUP}"
             yield run.found("rollouts_per_example", message)
 
 
@@ -71,7 +71,7 @@ def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
         return
     for used in run.trained_on:
         if used.recorded is not None and used.recorded.binary and used.recorded.zero_variance_share(2) is not None:
-            message = f"{used.id} pays two different rewards only, and nothing replaces groups that agree"
+            message = f"{used.id} pays only two different rewards, and nothing replaces zero-variance groups"
             yield run.found("difficulty_filter", message, environment=used.id)
 
 
@@ -116,7 +116,9 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
         size = _group_of(run, used)
         share = used.recorded.zero_variance_share(size)
         if share is not None and share > MOST_WITHOUT_VARIANCE:
-            message = f"{share:.0%} of groups of {size} on {used.id} would have no variance, by the recording of "
+            message = (
+                f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording of "
+            )
             message += used.recorded.speaker
             yield run.found("rollouts_per_example", message, environment=used.id, dead_share=round(share, 3))
 
@@ -233,7 +235,7 @@ def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
     """
     budget = run.spec.budget
     if budget.hours is None and (budget.max_gpu_hours is not None or budget.max_dollars is not None):
-        yield run.found("budget", "a budget without hours limits nothing")
+        yield run.found("budget", "a budget without hours has no effect")
 
 
 def _drops_thinking(model: str) -> bool:

@@ -37,7 +37,7 @@ def loaded_model(settings: LearnerSettings, root: Path) -> LoadedModel:
     name = _folder(settings.model, root)
     given = dict(settings.grpo.get("model_init_kwargs") or {})
     if unknown := set(given) - set(GOT_BY):
-        raise UnfitSettings(f"grpo.model_init_kwargs: only {', '.join(GOT_BY[1:])} are taken, not {min(unknown)}")
+        raise UnfitSettings(f"grpo.model_init_kwargs: only {', '.join(GOT_BY[1:])} are supported, not {min(unknown)}")
     whole = settings.lora is None or not torch.cuda.is_available()
     dtype = given.pop("dtype", "float32" if whole else "auto")
     revision: Mapping[str, Any] = {"revision": given["revision"]} if "revision" in given else {}
@@ -57,7 +57,7 @@ def _folder(name: str, root: Path) -> str:
         return name
     folder = (root / Path(name).expanduser()).resolve()
     if not (folder / "config.json").is_file():
-        raise UnfitSettings(f"the model {name}: {folder} holds no config.json")
+        raise UnfitSettings(f"the model {name}: {folder} contains no config.json")
     return str(folder)
 
 

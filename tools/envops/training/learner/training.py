@@ -276,7 +276,7 @@ def _made(kind: Any, table: str, given: dict[str, Any]) -> Any:
 
 def _wandb(given: Any) -> None:
     if importlib.util.find_spec("wandb") is None:
-        raise UnfitSettings("the run is logged to W&B and wandb is not installed: pip install wandb")
+        raise UnfitSettings("the run logs to W&B, but wandb is not installed: pip install wandb")
     names = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
     for key, value in given.items():
         os.environ[names[key]] = ",".join(value) if isinstance(value, list) else str(value)

@@ -183,7 +183,7 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """The outcome of every mutant; `undecided` where the time was up."""
+    """The outcome of every mutant; `undecided` where the time limit was reached."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:
@@ -203,14 +203,14 @@ def _tried(
                 if lost is None or error.failure.kind == "timeout":
                     break
                 if lost not in tried.mutants:
-                    by = "the process that tried it died"
+                    by = "the process that ran it died"
                     tried.mutants[lost] = {"id": lost, "outcome": "killed", "by": by, "apart": None}
                 else:
                     tried.mutants[lost]["lost"] = True
             tried.trying = None
             job = stack.enter_context(new_job())
     for name in mutants:
-        undecided = {"id": name, "outcome": "undecided", "by": "the time was up", "apart": None}
+        undecided = {"id": name, "outcome": "undecided", "by": "the time limit was reached", "apart": None}
         tried.mutants.setdefault(name, undecided)
     return tried
 
@@ -273,7 +273,7 @@ def _stale(
         if exist is not None and mark.mutant not in exist:
             yield StaleMark(mark.mutant, mark.reason)
         elif mutant is not None and mutant.outcome in ("killed", "timeout", "survived"):
-            yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply that was found scores otherwise")
+            yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply of the exploit search scores differently")
 
 
 def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:

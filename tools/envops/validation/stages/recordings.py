@@ -117,11 +117,13 @@ class _Check:
             if not row.scored:
                 continue  # there was no reward to compare with
             if grouped:
-                others.append(("a reward function compares the replies of a group, so none has a reward alone", line))
+                others.append(
+                    ("a reward function compares the replies of a group, so single replies have no reward", line)
+                )
             elif not known:
                 others.append(("their task is no longer among the first tasks", line))
             elif not row.completion:
-                others.append(("they hold no conversation", line))
+                others.append(("they contain no conversation", line))
             else:
                 usable.append((line, row, row.task if row.task in known else known[0]))
         most = MOST_PLAYED if self._description.conversational else MOST_SCORED
@@ -157,7 +159,7 @@ class _Check:
             now = answers[line]
             if line not in again or not _same(now.reward, again[line].reward):
                 compared -= 1
-                others.append(("scored twice, they earn two things", line))
+                others.append(("their score is not deterministic", line))
                 continue
             said = {name: score.score for name, score in now.functions.items()}
             changes.append(
@@ -167,11 +169,11 @@ class _Check:
 
     def _why_not(self, row: EvaluationRow, now: Rescored | None) -> str:
         if now is None:
-            return "the worker gave no answer"
+            return "the worker returned no result"
         if now.reward is None and now.failure is not None and now.failure.kind in ("network", "missing-secret"):
             return f"they cannot be scored here: {now.failure.type}"
         if self._description.conversational and _others(now.completion or ()) != _others(row.completion or ()):
-            return "the environment answered something else than when they were recorded"
+            return "the environment answered differently than when they were recorded"
         return ""
 
 

@@ -74,7 +74,7 @@ def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event)
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
     if not _has_tables(folder):
-        raise OSError("the tables were not written")
+        raise OSError("the character tables could not be written")
 
 
 def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:

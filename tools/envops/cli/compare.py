@@ -28,13 +28,13 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     breaking_off,
     ceiling_of,
     default_tasks,
     described,
     refused_by,
     relay_for,
+    requested_of,
     say,
     spent,
 )
@@ -225,7 +225,7 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
                 f"{there.side.name}: none of its tasks is among the first {MOST_TASKS} of {facts.environment}"
             )
         tasks, rollouts = len(indices), there.rollouts
-    asked = asked_of(options, comparison.endpoints[0], tasks, rollouts)
+    asked = requested_of(options, comparison.endpoints[0], tasks, rollouts)
     return replace(asked, tasks=len(indices) or asked.tasks, indices=indices)
 
 

@@ -24,7 +24,7 @@ from envops.models.hosted_evaluation import (
     write_samples,
 )
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
-from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, say
+from envops.models.model_run import RunRefused, approve_bound, ceiling_of, requested_of, say
 from envops.models.provider import PRIME_KEY
 from envops.models.relay import hide_memory
 from envops.release.planning import desired_of
@@ -180,7 +180,7 @@ def _approved(
 ) -> tuple[dict[int, Task], EvaluationSize]:
     """The tasks that are known by number, and how much there is to ask; the bound was shown and fits."""
     gate = entry.gates.distribution
-    asked = asked_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
+    asked = requested_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
     with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=asked.tasks))
     tasks = [checked(Task, value) for kind, value in parts if kind == "task"]

@@ -15,7 +15,7 @@ from envops.cli import arguments
 from envops.cli.selection import facts_of
 from envops.facts.observed import Facts
 from envops.facts.stages import needed_by
-from envops.models.import_results import Expected, Imported, NoResults, import_results, say_problems
+from envops.models.import_results import Expected, Imported, NoResults, import_results, print_problems
 from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -75,9 +75,9 @@ def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
             return exit_codes.USAGE
         path = imported.path
         if imported.refusals:
-            say_problems(path, imported.refusals, "not judged: the file belongs to another environment or version")
+            print_problems(path, imported.refusals, "not judged: the file belongs to another environment or version")
             return exit_codes.USAGE
-        say_problems(path, imported.problems, "judged anyway: unusable rollouts count as missing")
+        print_problems(path, imported.problems, "judged anyway: unusable rollouts count as missing")
         facts = _with_rollouts(imported, known)
         judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started

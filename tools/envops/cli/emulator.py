@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
             faults=options.fault,
             port=options.port,
         ) as running:
-            _say(running, options.key)
+            _print_variables(running, options.key)
             while not stop.wait(1.0):
                 pass
     except (FaultSyntaxError, UnknownAssumption) as error:
@@ -98,7 +98,7 @@ def registered_owners(root: Path) -> list[str]:
     return sorted({registry.owner, *(entry.owner for entry in registry.environments.values() if entry.owner)})
 
 
-def _say(running: EmulatedHub, key: str) -> None:
+def _print_variables(running: EmulatedHub, key: str) -> None:
     print(
         f"export PRIME_API_BASE_URL={running.url} PRIME_API_KEY={key} PRIME_DISABLE_VERSION_CHECK=1 NO_PROXY=127.0.0.1"
     )

@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> int:
     except ProgramFailed as error:
         print(f"uv found no lock; once it can: nox -s lock -- {new}\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
-    _say(new, written)
-    left = _say_places(new, files)
+    _print_written(new, written)
+    left = _print_unfinished(new, files)
     proof = exit_codes.PASS if options.no_proof else _prove(root, old, new)
     if proof not in (exit_codes.PASS, exit_codes.FAIL):
         return proof
@@ -69,13 +69,13 @@ def _lock(root: Path, new: str) -> None:
         print(f"{new}: locked", file=sys.stderr)
 
 
-def _say(new: str, written: list[Path]) -> None:
+def _print_written(new: str, written: list[Path]) -> None:
     print(f"{new}: written")
     for path in written:
         print(f"  {path}")
 
 
-def _say_places(new: str, files: dict[str, str]) -> int:
+def _print_unfinished(new: str, files: dict[str, str]) -> int:
     """Print what the author has to finish; how many places that are."""
     places = unfinished_places(files)
     folder = Path("environments") / new.replace("-", "_")

@@ -21,10 +21,10 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     chosen,
     refused_by,
     relay_to,
+    requested_of,
     say,
     spent,
 )
@@ -99,7 +99,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     entry = shared.repository.registry.environments[name]
     package = shared.repository.packages[name]
     tasks, rollouts = _wanted(entry, shared.gate)
-    asked = asked_of(shared.options, shared.relay.endpoint, tasks, rollouts)
+    asked = requested_of(shared.options, shared.relay.endpoint, tasks, rollouts)
     path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
 
     meter = EvaluationProgress(name, None, shared.relay, shared.options.quiet)

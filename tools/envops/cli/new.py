@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         registry = load_registry(root)
         if options.name is None:
-            _ask(options)
+            _prompt(options)
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
         written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan))
@@ -126,7 +126,7 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
             " --solution name them, --answer names the kind of answer."
         )
     kind: EnvironmentKind = options.kind or recommended_kind(found)
-    _tell(source, found, gathered)
+    _print_choices(source, found, gathered)
     if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
         raise NotWritten(
             f"{source.name} has programs but no tests, so there is nothing to hold a program against. Add a column"
@@ -141,7 +141,7 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
     )
 
 
-def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
+def _print_choices(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
     roles = found.layout.roles
     columns = roles.conversation or f"{roles.question} → {roles.answer}"
     taken = ", ".join(f"{len(examples)} for {split}" for split, examples in gathered.splits.items())
@@ -155,7 +155,7 @@ def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
         print(f"left out {gathered.repeated} row(s) with a repeated question", file=sys.stderr)
 
 
-def _ask(options: argparse.Namespace) -> None:
+def _prompt(options: argparse.Namespace) -> None:
     """Prompt for missing choices, on a terminal.
 
     Raises `NotWritten` in CI and where there is no terminal.

@@ -18,12 +18,12 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     breaking_off,
     chosen,
     default_tasks,
     refused_by,
     relay_to,
+    requested_of,
     say,
     spent,
 )
@@ -120,7 +120,7 @@ def _read_again(package: Package, root: Path) -> Package:
 
 def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> None:
     endpoint = shared.relay.endpoint if shared.relay else None
-    asked = asked_of(shared.options, endpoint, *default_tasks(package))
+    asked = requested_of(shared.options, endpoint, *default_tasks(package))
     evaluated = _evaluated(shared, entry, package, asked)
     _check_worth(shared, package, evaluated)
     root = shared.repository.root

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
-    stage, tell = folder / root.name, _teller(options)
+    stage, print_line = folder / root.name, _printer(options)
     registry = load_registry(root)
     added = rehearsal_copy(root, stage)
     with emulator(
@@ -84,12 +84,14 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
         others = {f"{entry.hub_owner}/{entry.hub_name}": entry.version for entry in registry.external.values()}
         for address, version in others.items():
             hub.control("PUT", f"environments/{address}", {"version": version})
-        tell(f"A copy of this repository{', with what is not committed,' if added else ''} and a Hub at {hub.url}.")
+        print_line(
+            f"A copy of this repository{', with what is not committed,' if added else ''} and a Hub at {hub.url}."
+        )
         scenes = _scenes(options.names)
         played = [
             _play(scene, place, len(scenes), stage, folder, hub, options) for place, scene in enumerate(scenes, 1)
         ]
-        return _told(played, hub, others, options)
+        return _print_outcome(played, hub, others, options)
 
 
 def _scenes(names: Sequence[str]) -> list[_Scene]:
@@ -109,7 +111,7 @@ def _play(
     quiet = ("--quiet",) if options.quiet and "--quiet" not in scene.command else ()
     command = (*scene.command, *quiet)
     shown = f"nox -s {command[0]}{' -- ' if command[1:] else ''}{' '.join(command[1:])}"
-    _teller(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
+    _printer(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
     before = len(hub.writes())
     done = subprocess.run(
         [sys.executable, "-m", "envops", *command],
@@ -139,7 +141,9 @@ def _absolute(environ: Mapping[str, str]) -> str:
     return os.pathsep.join([here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))])
 
 
-def _told(played: Sequence[_Played], hub: EmulatedHub, others: Collection[str], options: argparse.Namespace) -> int:
+def _print_outcome(
+    played: Sequence[_Played], hub: EmulatedHub, others: Collection[str], options: argparse.Namespace
+) -> int:
     """Print the outcome; the exit code is the worst of the scenes."""
     codes = [scene.exit_code for scene in played]
     repeated = played[3].writes
@@ -169,10 +173,10 @@ def _published(hub: EmulatedHub, state: Mapping[str, Any]) -> Iterator[tuple[str
             yield at, f"{at} {latest} {environment['visibility']}"
 
 
-def _teller(options: argparse.Namespace) -> Any:
+def _printer(options: argparse.Namespace) -> Any:
     """Prints what is going on: beside the result where that is for machines."""
 
-    def tell(text: str) -> None:
+    def print_line(text: str) -> None:
         print(text, file=sys.stderr if options.format == "json" else sys.stdout, flush=True)
 
-    return tell
+    return print_line

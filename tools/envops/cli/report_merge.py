@@ -14,7 +14,7 @@ from envops.cli import arguments
 from envops.reports.json_report import head_data, plain_json_parts
 from envops.reports.merge import merged, missing_shards
 from envops.reports.reading import read_report, result_of
-from envops.reports.written import print_result, tell_github, write_reports
+from envops.reports.written import print_result, report_to_github, write_reports
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE
 from envops.repository.repository import Repository
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
     else:
         print_result(result, options.format, reports=written, quiet=options.quiet)
-    tell_github(result)
+    report_to_github(result)
     return exit_codes.OF_VERDICT[result.verdict]
 
 

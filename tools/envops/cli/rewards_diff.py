@@ -124,7 +124,7 @@ def _compare_one(shared: DiffRun, repository: Repository, name: str) -> Environm
             return _failed(name, error, shared.base.label)
     found = _findings(Subject(entry, package, facts, comparison=comparison))
     verdict = _verdict(found)
-    reason = _said(comparison)
+    reason = _summary(comparison)
     seconds = time.monotonic() - started
     return EnvironmentDiff(name, verdict, "compared", reason, comparison, found, seconds=seconds)
 
@@ -184,7 +184,7 @@ def _verdict(found: tuple[Finding, ...]) -> Verdict:
     return "inconclusive" if all(finding.inconclusive for finding in counting) else "fail"
 
 
-def _said(comparison: RewardComparison) -> str:
+def _summary(comparison: RewardComparison) -> str:
     changed, count = len(comparison.changed), len(comparison.replies)
     if not count:
         return "nothing could be compared"

@@ -87,17 +87,17 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     workspace = Workspace(root)
     about = json.dumps([package.digest, code_digest(), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
-    _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
+    _print_progress(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
         with opened_for_training(
             entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS
         ) as environment:
-            probed = probe(environment, options.seed, options.seconds, folder, _show, _say)
+            probed = probe(environment, options.seed, options.seconds, folder, _show, _print_progress)
     except NotForAProbe as error:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except KeyboardInterrupt:
-        _say(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
+        _print_progress(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED
     shutil.rmtree(folder, ignore_errors=True)
     write_run(_report(chosen, probed), root / "reports")
@@ -114,10 +114,10 @@ def code_digest() -> str:
 
 def _show(step: ProbeStep) -> None:
     bar = "▇" * round(BAR * max(0.0, min(1.0, step.reward)))
-    _say(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
+    _print_progress(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

@@ -28,7 +28,7 @@ class Store:
     """Documents by kind and id, a journal of requests, and files. One process, one thread.
 
     SQLite's write-ahead log holds the writes of a finished transaction, whatever happens to
-    the process. Files are written aside and renamed.
+    the process. Files are written under a temporary name and renamed.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -108,7 +108,7 @@ def is_refusal(printed: str) -> bool:
     return any(words in printed for words in REFUSALS)
 
 
-def telling_line(printed: str) -> str:
+def decisive_line(printed: str) -> str:
     """The line of the CLI's output that matters most."""
     lines = [" ".join(line.split()) for line in printed.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"error|failed|HTTP \d|exists", line, re.IGNORECASE)]

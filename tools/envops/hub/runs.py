@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubCall, call_hub
 
 PAGE = 100
 MOST_PAGES = 200
@@ -57,14 +57,14 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
         params: dict[str, Any] = {"page": page, "limit": PAGE}
         if access.team:
             params["team_id"] = access.team
-        answer = ask_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
+        answer = call_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
         rows, said = _page(answer)
         if rows is None:
             return (), said
         found |= {run.id: run for run in rows}
-        if total is not None and said_total(answer) != total:
-            return (), f"their number changed from {total} to {said_total(answer)} while it was read"
-        total = said_total(answer)
+        if total is not None and reported_total(answer) != total:
+            return (), f"their number changed from {total} to {reported_total(answer)} while it was read"
+        total = reported_total(answer)
         if total is None:
             return tuple(found.values()), ""  # a server that knows no pages sends everything
         if len(found) >= total:
@@ -74,7 +74,7 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
     return (), f"there are more than {MOST_PAGES * PAGE}"
 
 
-def said_total(answer: HubAnswer) -> int | None:
+def reported_total(answer: HubAnswer) -> int | None:
     """The number of runs in the list; `None` where the platform does not count them."""
     total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
     return total if isinstance(total, int) else None
@@ -153,7 +153,7 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         "distributions": (f"{base}/distributions", {"type": "rewards"}),
         "usage": (f"/billing/runs/{id}/usage", None),
     }
-    answers = ask_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
+    answers = call_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
     if answers["run"].outcome == "missing":
         return None
     row = _inner(answers["run"], "run")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime
-from envops.hub.client import HubAnswer, HubAnswers, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubAnswers, HubCall, call_hub
 
 ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
 
@@ -89,7 +89,7 @@ def read_hub(
     calls += [HubCall(f"pinned {each}", _path_of_version(each)) for each in pinned]
     calls += [HubCall(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
     params = {"teamId": access.team} if access.team else None
-    answers = ask_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
+    answers = call_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
     return HubState(
         identity,

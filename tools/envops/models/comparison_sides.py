@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow
-from envops.models.import_results import Expected, NoResults, import_results, say_problems
+from envops.models.import_results import Expected, NoResults, import_results, print_problems
 from envops.models.model_evaluation import sampling_of
 from envops.models.model_run import RunRefused
 from envops.repository.content import reward_digest
@@ -131,9 +131,9 @@ def _imported(
     except (NoResults, OSError) as error:
         raise RunRefused(f"{side.name}: {error}") from None
     if imported.refusals:
-        say_problems(imported.path, imported.refusals, "not compared: the file belongs to another environment")
+        print_problems(imported.path, imported.refusals, "not compared: the file belongs to another environment")
         raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
-    say_problems(imported.path, imported.problems, "compared anyway: unusable lines count as missing")
+    print_problems(imported.path, imported.problems, "compared anyway: unusable lines count as missing")
     return tuple(imported.rows)
 
 

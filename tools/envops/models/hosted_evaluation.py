@@ -22,7 +22,7 @@ from envops.facts.observed import Task
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
-from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
+from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.release.steps import Desired
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
@@ -174,13 +174,13 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
             )
         except ProgramFailed as error:
             said = error.failure.message
-    return telling_line(side.access.scrubber.text(said))
+    return decisive_line(side.access.scrubber.text(said))
 
 
 def followed(
-    evaluation: PlatformEvaluation, request: HostedRequest, side: HostedSide, tell: Callable[[str], None]
+    evaluation: PlatformEvaluation, request: HostedRequest, side: HostedSide, report: Callable[[str], None]
 ) -> PlatformEvaluation:
-    """Wait for the evaluation to complete; `tell` is called with every change.
+    """Wait for the evaluation to complete; `report` is called with every change.
 
     Raises `NotEvaluated` where it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
     """
@@ -190,7 +190,7 @@ def followed(
     while not evaluation.has_ended:
         line = f"{evaluation.name}: {evaluation.status.lower()}, {evaluation.samples} samples so far"
         if line != printed:
-            tell(line)
+            report(line)
             printed = line
         if side.stop.wait(side.look_seconds):
             raise Interrupted

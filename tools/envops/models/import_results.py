@@ -20,7 +20,7 @@ from envops.facts.results import EvaluationRow, LineProblem, MalformedRow, RowEr
 from envops.models.foreign_rows import KnownEnvironment, UnreadableRow, row_of_episode, row_of_v0
 from envops.text.visible_text import on_one_line
 
-MOST_LINES_SAID = 20
+MOST_LINES_PRINTED = 20
 
 Format = Literal["envops", "v0", "v1"]
 FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")
@@ -207,13 +207,13 @@ def _why_no_reward(raw: Mapping[str, Any]) -> str:
     return "has neither a reward nor an error: it counts as missing"
 
 
-def say_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+def print_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
     """Report the problems of a file on standard error."""
     if not problems:
         return
     print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)
-    for problem in problems[:MOST_LINES_SAID]:
+    for problem in problems[:MOST_LINES_PRINTED]:
         print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
-    if len(problems) > MOST_LINES_SAID:
-        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_SAID:])
+    if len(problems) > MOST_LINES_PRINTED:
+        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_PRINTED:])
         print(f"  and lines {lines}", file=sys.stderr)

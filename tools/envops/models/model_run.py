@@ -124,7 +124,7 @@ def refused_by(error: EndpointRefuses) -> RunRefused:
     return RunRefused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
 
 
-def asked_of(
+def requested_of(
     options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
 ) -> EvaluationSize:
     """How much to evaluate: from the flags, or else these numbers of tasks and rollouts."""

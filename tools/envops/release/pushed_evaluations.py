@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubCall, ask_hub
+from envops.hub.client import HubCall, call_hub
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
 from envops.release.pushing import Push
 from envops.release.steps import Desired
@@ -109,7 +109,7 @@ class EvaluationPusher:
 
     def _samples(self, id: str) -> int | None:
         call = HubCall("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
-        answer = ask_hub(self.prime, self.access, [call], self.stop)["samples"]
+        answer = call_hub(self.prime, self.access, [call], self.stop)["samples"]
         total = answer.data.get("total") if isinstance(answer.data, dict) else None
         return total if isinstance(total, int) else None
 

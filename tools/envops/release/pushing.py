@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.pending_submission import telling_line
+from envops.hub.pending_submission import decisive_line
 from envops.release.steps import Desired
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package
@@ -82,7 +82,7 @@ class Push:
     @property
     def short(self) -> str:
         """The line that matters most."""
-        return telling_line(self.said)
+        return decisive_line(self.said)
 
 
 class SourceDiffers(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubCall, ask_hub
+from envops.hub.client import HubCall, call_hub
 from envops.hub.state import HubIdentity, HubReading, reading_of
 from envops.release.evidence import ValidationEvidence
 from envops.release.ledger import LedgerEntry
@@ -46,7 +46,7 @@ class Release:
     uncommitted: Mapping[str, str]
     """Environment → its uncommitted files."""
     stop: threading.Event
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     retry: RetryPolicy = HUB_PUSH
 
     def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> None:
@@ -157,7 +157,7 @@ class Release:
         if name not in built:
             return known
         wheel = built[name].wheel
-        self.tell(f"{step.desired.address}: {step.action} {step.desired.version}")
+        self.report(f"{step.desired.address}: {step.action} {step.desired.version}")
         published = publish(step, self._hub_side(step, built[name].overlay.parent / wheel.filename))
         known = replace(
             known, result=published.outcome, message=published.message, next=published.next, published=published
@@ -192,7 +192,7 @@ class Release:
             then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
             message = f"published, but {verified.message}"
             return replace(known, result="failed", message=message, next=then, verified=verified)
-        self.tell(f"{desired.address}: {desired.version} is published, {verified.message}")
+        self.report(f"{desired.address}: {desired.version} is published, {verified.message}")
         return replace(known, verified=verified)
 
     def _hub_side(self, step: ReleaseStep, wheel: Path) -> HubSide:
@@ -207,7 +207,7 @@ class Release:
         address = step.desired.address
         place = f"/environmentshub/{address}"
         calls = [HubCall("status", f"{place}/status"), HubCall("all", f"{place}/versions")]
-        answers = ask_hub(self.prime, self.access, calls, self.stop)
+        answers = call_hub(self.prime, self.access, calls, self.stop)
         data = answers["all"].data
         versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
         contents = frozenset(str(each.get("sha256")) for each in versions if isinstance(each, dict))

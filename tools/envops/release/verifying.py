@@ -11,7 +11,7 @@ from typing import Any
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Wheel
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubCall, call_hub
 from envops.release.publishing import READS
 from envops.release.steps import Desired
 from envops.repository.package import Package
@@ -126,11 +126,11 @@ class Verifier:
     def _asked(self, call: HubCall) -> HubAnswer:
         """The answer of the Hub, read again while that fails: no later release verifies this version."""
         for turn in range(READS - 1):
-            answer = ask_hub(self.prime, self.access, [call], self.stop)[call.id]
+            answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
             if answer.outcome != "failed":
                 return answer
             self.retry.wait(turn, self.stop)
-        return ask_hub(self.prime, self.access, [call], self.stop)[call.id]
+        return call_hub(self.prime, self.access, [call], self.stop)[call.id]
 
     def _install(self, wanted: list[str], overlay: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}

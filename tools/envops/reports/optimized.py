@@ -84,7 +84,7 @@ def render_text(report: OptimizationReport, *, width: int = 100, colour: bool = 
     """For the terminal: the whole change, because it is what is decided about."""
     page = Page(width=width, colour=colour)
     page.line((f"{report.environment}: {report.verdict}", _STYLES[report.verdict]), f"  {report.reason}")
-    for label, text in _told(report):
+    for label, text in _labelled_lines(report):
         page.field(label, text, indent=2)
     if report.change:
         page.blank()
@@ -103,13 +103,13 @@ def render_markdown(report: OptimizationReport) -> str:
         f"**{report.verdict}**: {prose(report.reason)}",
         "",
     ]
-    lines += [f"- {label}: {prose(text)}" for label, text in _told(report)]
+    lines += [f"- {label}: {prose(text)}" for label, text in _labelled_lines(report)]
     lines += ["", fenced(report.change)] if report.change else []
     lines += [fenced(report.patch)] if report.patch else []
     return "\n".join(lines) + "\n"
 
 
-def _told(report: OptimizationReport) -> Sequence[tuple[str, str]]:
+def _labelled_lines(report: OptimizationReport) -> Sequence[tuple[str, str]]:
     before, after = report.scores
     told = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
     if report.difference is not None:

@@ -116,7 +116,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
 
     What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
         Source: prime-rl docs/training.md (groups that all fail teach nothing).
-    Why: Where nothing is earned, every group agrees and there is no gradient: more steps change nothing.
+    Why: Without any reward, all groups have zero variance and there is no gradient: more steps change nothing.
     Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
         successes.
     """
@@ -142,7 +142,7 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
     What: Over the last fifth of at least 20 steps the mean reward is the highest of the declared range at every step.
         Source: DAPO, arXiv 2503.14476, section 3.2 (tasks that are always solved give no gradient).
     Why: Every group agrees, so no step teaches anything.
-    Fix: Stop and keep the checkpoint, or go on with harder tasks.
+    Fix: Stop and keep the checkpoint, or continue with harder tasks.
     """
     reward = run.reward
     if reward is None or run.highest is None:
@@ -165,7 +165,7 @@ def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
 
     What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
         docs/training.md.
-    Why: Gradients are taken on replies that the policy would no longer give, and the declared limit does not hold.
+    Why: Gradients are computed on replies that the policy would no longer give, and the declared limit is exceeded.
     Fix: Find out why sampling is slower than training: more GPUs for inference, or shorter replies.
     """
     limit = run.spec.max_off_policy_steps if run.spec is not None else None
@@ -187,9 +187,9 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
     """Most groups have no variance.
 
     What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
-        3.2; the half is ours.
-    Why: They are paid for and give no gradient; the batch is smaller than declared.
-    Fix: Filter them and draw others, or use larger groups.
+        3.2; the half is this project's own.
+    Why: They cost compute and give no gradient; the batch is smaller than declared.
+    Fix: Filter and replace them, or use larger groups.
     """
     series = run.series.get("zero_variance")
     if series is None or series.tail() <= MOST_WITHOUT_VARIANCE:
@@ -211,9 +211,9 @@ def replies_are_cut(run: RunLog) -> Iterator[Found]:
     """Replies are cut off at their limit.
 
     What: Over the last fifth, more than a tenth of the rollouts are truncated. Source: DAPO, arXiv 2503.14476, section
-        3.4 (cut replies that are punished for their length are noise in the reward); the tenth is ours.
-    Why: The answer stands at the end: what is cut earns nothing, whether it was right or not, and the policy learns to
-        be short instead of right.
+        3.4 (penalised truncated replies are noise in the reward); the tenth is this project's own.
+    Why: The answer is at the end: a truncated reply earns nothing, right or not, and the policy learns to be short
+        instead of right.
     Fix: Raise sampling.max_tokens, and seq_len with it.
     """
     series = run.series.get("truncated")
@@ -239,7 +239,7 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
     """Rollouts end with errors.
 
     What: Over the last fifth, more than 5 % of the rollouts end with an error. Source: prime-rl docs/training.md.
-    Why: They earn nothing, or are left out; either way the rest is no fair sample of what the policy does.
+    Why: They earn nothing or are left out; either way the rest is a biased sample.
     Fix: Read the environment server's log; fewer rollouts in flight (`max_concurrent`) relieve sandboxes and judges.
     """
     series = run.series.get("errors")
@@ -259,8 +259,8 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
 def memory_ran_out(run: RunLog) -> Iterator[Found]:
     """Memory ran out.
 
-    What: What the trainer printed has words of CUDA, vLLM or the kernel about memory that is used up.
-    Why: The run ends there, or goes on without the process that was ended.
+    What: The trainer's output has no out-of-memory error of CUDA, vLLM or the kernel.
+    Why: The run ends there, or continues without the killed process.
     Fix: Shorter sequences, or more GPUs to spread them over.
     """
     said = OUT_OF_MEMORY.search(run.log)
@@ -284,10 +284,10 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
 def numbers_broke(run: RunLog) -> Iterator[Found]:
     """A metric is not a finite number.
 
-    What: Loss, reward, gradient norm or KL was NaN or infinite at some step. Source: IEEE 754, where a NaN stays one
+    What: Loss, reward, gradient norm and KL are finite at every step. Source: IEEE 754, where a NaN stays one
         through every sum.
-    Why: The weights are lost from there on; what is logged afterwards means nothing.
-    Fix: Resume from a checkpoint before that step, and look at the rollouts and the learning rate there.
+    Why: The weights are lost from that step on, and later metrics are meaningless.
+    Fix: Resume from a checkpoint before that step, and check the rollouts and the learning rate there.
     """
     telling = ("loss", "reward", "grad_norm", "kl", "entropy")
     for metric, steps in run.broken.items():
@@ -308,8 +308,8 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
     """Metrics have gaps.
 
     What: Between the first and the last step that was logged, none is missing.
-    Why: Means and trends are of what is there; a gap may be where it broke.
-    Fix: Look at whether the trainer was started again, or the file was cut.
+    Why: Means and trends cover only the logged steps; a gap can hide the failure.
+    Fix: Check whether the trainer was restarted or the file was truncated.
     """
     if run.missing_steps:
         first = ", ".join(map(str, run.missing_steps[:8]))
@@ -324,11 +324,11 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
 
 @rule("DGN014", gate="diagnosis")
 def run_is_gone(run: RunLog) -> Iterator[Found]:
-    """The run failed, was stopped, or is not there.
+    """The run failed, was stopped, or does not exist.
 
-    What: The platform has the run, and does not call it failed or stopped.
-    Why: Nothing more will come of it by itself.
-    Fix: Read its log's end; restart it, or submit a changed declaration.
+    What: The platform has the run, and its status is neither failed nor stopped.
+    Why: It will not continue by itself.
+    Fix: Read the end of its log; restart it, or submit a changed declaration.
     """
     status = run.status.upper()
     if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
@@ -344,11 +344,11 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
 
 
 @rule("DGN015", gate="diagnosis", severity="advice")
-def too_early_to_tell(run: RunLog) -> Iterator[Found]:
+def too_few_steps(run: RunLog) -> Iterator[Found]:
     """There is too little to judge.
 
-    What: The reward is known at 20 steps or more.
-    Why: What holds over fewer steps may be chance.
+    What: The reward is logged at 20 steps or more.
+    Why: Results over fewer steps may be due to chance.
     Fix: Wait.
     """
     known = run.series.get("reward")

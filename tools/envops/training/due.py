@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
-from envops.hub.client import HubCall, ask_hub
+from envops.hub.client import HubCall, call_hub
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.git import git
 from envops.repository.package import Package
@@ -231,7 +231,7 @@ def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozen
         entry = external[name]
         calls.append(HubCall(name, f"/environmentshub/{entry.hub_owner}/{entry.hub_name}/@{entry.version}"))
     try:
-        answers = ask_hub(situation.prime, situation.access, calls, situation.stop)
+        answers = call_hub(situation.prime, situation.access, calls, situation.stop)
     except HubUnavailable:
         return frozenset()
     return frozenset(name for name in wanted if answers[name].outcome == "ok")

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
-from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
+from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.package import Package
 from envops.system.subprocesses import ProgramFailed, run_program
@@ -185,7 +185,7 @@ def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
         try:
             run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=platform.stop)
         except ProgramFailed as error:
-            return telling_line(access.scrubber.text(error.failure.message))
+            return decisive_line(access.scrubber.text(error.failure.message))
     return "the CLI reported success, but the run is not in the list"
 
 

@@ -63,18 +63,18 @@ def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
     """Remove them and give back those that are gone. Only while nothing else uses the cache."""
     for one in things:
         if one.path.is_dir():
-            aside = one.path
+            pruned = one.path
             if not one.path.name.endswith(PRUNED):
-                aside = one.path.with_name(f".{one.path.name}{PRUNED}")  # half a folder is never taken for a whole one
+                pruned = one.path.with_name(f".{one.path.name}{PRUNED}")  # half a folder is never taken for a whole one
                 with suppress(OSError):
-                    one.path.rename(aside)
-            remove_folder(aside)
+                    one.path.rename(pruned)
+            remove_folder(pruned)
             one.path.with_name(f"{one.path.name}.lock").unlink(missing_ok=True)
         else:
             with suppress(OSError):
                 one.path.unlink(missing_ok=True)
-    asides = (one.path.with_name(f".{one.path.name}{PRUNED}") for one in things)
-    return [one for one, aside in zip(things, asides, strict=True) if not one.path.exists() and not aside.exists()]
+    renamed = (one.path.with_name(f".{one.path.name}{PRUNED}") for one in things)
+    return [one for one, pruned in zip(things, renamed, strict=True) if not one.path.exists() and not pruned.exists()]
 
 
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:

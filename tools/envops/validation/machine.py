@@ -84,8 +84,8 @@ def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> 
         python=platform.python_version(),
         uv=_version(_uv),
         git=_version(lambda: ["git"], variables),
-        is_repository=_says(["git", "-C", str(root), "rev-parse", "--git-dir"], variables) is not None,
-        has_identity=bool(_says(["git", "-C", str(root), "config", "user.email"], variables)),
+        is_repository=_output_of(["git", "-C", str(root), "rev-parse", "--git-dir"], variables) is not None,
+        has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"], variables)),
         free_bytes=shutil.disk_usage(root).free,
         prime=None if prime is None else _version(lambda: [str(prime.program)], variables),
         prime_key=_prime_key(variables),
@@ -115,14 +115,14 @@ def _uv() -> list[str]:
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
     """The version that a program prints, without its name; `None` where it does not run."""
     try:
-        said = _says([*program(), "--version"], variables)
+        said = _output_of([*program(), "--version"], variables)
     except (ImportError, OSError):
         return None
     found = re.search(r"\d+(?:\.\d+)+\S*", said or "")
     return found[0] if found else None
 
 
-def _says(command: list[str], variables: Mapping[str, str] | None) -> str | None:
+def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str | None:
     """The output of a command that ended well."""
     try:
         done = subprocess.run(

@@ -66,9 +66,9 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, importe
     Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
     """
 
-    def make(aside: Path) -> None:
-        _install(lock, aside, stop)
-        (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
+    def make(unfinished: Path) -> None:
+        _install(lock, unfinished, stop)
+        (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
     folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
     mark_used(folder)

@@ -49,9 +49,9 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     author's to fix, and `Interrupted` when `stop` is set.
     """
 
-    def make(aside: Path) -> None:
-        aside.mkdir(parents=True)
-        _make(package, aside, venv_for(BUILD_LOCK, workspace, stop), stop)
+    def make(unfinished: Path) -> None:
+        unfinished.mkdir(parents=True)
+        _make(package, unfinished, venv_for(BUILD_LOCK, workspace, stop), stop)
 
     folder = made_once(_folder(package, workspace), make, _is_whole, stop)
     mark_used(folder)
@@ -83,9 +83,9 @@ def _is_whole(folder: Path) -> bool:
     return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
-def _make(package: Package, aside: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
+def _make(package: Package, unfinished: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
     """Make the wheel of the package's files, and unpack it beside it."""
-    source = aside / "source"
+    source = unfinished / "source"
     for name in package.files:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,12 +93,12 @@ def _make(package: Package, aside: Path, tools: VirtualEnvironment, stop: thread
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
     try:
-        wheel = _built(source, aside, tools, stop, isolated=not _brought_along(package))
-        _unpack(wheel, aside / "site", tools, stop)
+        wheel = _built(source, unfinished, tools, stop, isolated=not _brought_along(package))
+        _unpack(wheel, unfinished / "site", tools, stop)
     except ProgramFailed as error:
         said = error.failure
         message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
-        raise ProgramFailed(replace(said, message=message.replace(f"{aside}/", ""))) from None
+        raise ProgramFailed(replace(said, message=message.replace(f"{unfinished}/", ""))) from None
     shutil.rmtree(source)
 
 

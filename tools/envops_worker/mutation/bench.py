@@ -175,7 +175,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for number in batch:
                     budget.check()
-                    self._ask_about(trial, self.probes[number], self._known[number])
+                    self._score_probe(trial, self.probes[number], self._known[number])
                     if trial.outcome:
                         break
         except BudgetSpent:
@@ -186,7 +186,7 @@ class Bench:
             trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
         return bool(trial.outcome)
 
-    def _ask_about(self, trial: MutantTrial, probe: Probe, known: OriginalScore | None) -> None:
+    def _score_probe(self, trial: MutantTrial, probe: Probe, known: OriginalScore | None) -> None:
         if known is None:
             return
         processor, wall = known.patience

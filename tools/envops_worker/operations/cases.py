@@ -18,8 +18,8 @@ SEARCHED_FOR_CASES = 5_000
 
 def answer(session: Session, request: JobRequest) -> None:
     found = [_with_task(session, case) for case in request["cases"]]
-    tell = _played if session.adapter.conversational else _scored
-    for facts in tell(session, request, found):
+    results = _played if session.adapter.conversational else _scored
+    for facts in results(session, request, found):
         session.channel.item("case", facts)
 
 

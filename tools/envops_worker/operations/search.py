@@ -155,7 +155,7 @@ class _Work:
 
     def _score(self, place: int, reply: str, blind: bool) -> Mapping[str, Any]:
         probe, session = self._probe_tasks[place], self._session
-        completion = said_instead(probe, reply, everywhere=blind)
+        completion = replaced_conversation(probe, reply, everywhere=blind)
         try:
             return self._scoring.scored(probe.task, completion, self._seconds_per_reply)
         except OutOfTime as error:
@@ -179,7 +179,7 @@ class _Work:
         }
 
 
-def said_instead(probe: ProbeTask, reply: str, *, everywhere: bool) -> list[Message]:
+def replaced_conversation(probe: ProbeTask, reply: str, *, everywhere: bool) -> list[Message]:
     """The conversation of the oracle with its last turn, or all of its turns, replaced."""
     if not everywhere:
         return [*probe.conversation[:-1], says(reply)]

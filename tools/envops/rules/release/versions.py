@@ -109,7 +109,7 @@ def version_skips(subject: Subject) -> Iterator[Found]:
 
 @rule("REL004", gate="release")
 def content_was_there_before(subject: Subject) -> Iterator[Found]:
-    """The content is an earlier one, under its earlier version.
+    """The content equals that of an earlier version.
 
     What: What would be published is not, file by file, what an earlier commit contained.
     Why: The Hub refuses content that it already has, and the version in between stays the newest. A revert by git

@@ -282,7 +282,7 @@ def scoring_reads_the_clock(subject: Subject) -> Iterator[Found]:
 
     What: The package's own code does not read date or time of day while a reward is computed. Measuring durations
         (`perf_counter`, `monotonic`) is allowed.
-    Why: The same reply earns something else tomorrow, and no run can be repeated.
+    Why: The same reply earns a different reward tomorrow, and no run can be repeated.
     Fix: Store the time in the task when it is created.
     """
     yield from _acts(subject, "clock", "reads the time with")

@@ -142,11 +142,10 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK005", gate="smoke")
 def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
-    """A rollout earns something else than its conversation scored in process.
+    """A rollout earns a different reward than its conversation scored in process.
 
     What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6.
-    Why: Either the reward depends on more than the conversation, or the rewards gate tested something else than
-        training uses.
+    Why: Either the reward depends on more than the conversation, or the rewards gate did not test what training uses.
     Fix: Keep what the reward needs in the task or the state, and nothing in globals, the clock or call order.
     """
     compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]

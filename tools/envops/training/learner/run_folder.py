@@ -43,20 +43,20 @@ def step_of(checkpoint: Path | None) -> int:
 
 
 def finished_model(checkpoint: Path, final: Path) -> Path:
-    """The checkpoint's model or adapter in `final`, whole or not there: it is made aside and renamed.
+    """The checkpoint's model or adapter in `final`, whole or not there: it is made in a temporary folder and renamed.
 
     One that is there already is left alone where it is of the same step.
     """
     if _step_of_model(final) == step_of(checkpoint):
         return final
-    aside, former = final.with_name(f"{final.name}.new"), final.with_name(f"{final.name}.old")
-    for left in (aside, former):
+    unfinished, former = final.with_name(f"{final.name}.new"), final.with_name(f"{final.name}.old")
+    for left in (unfinished, former):
         shutil.rmtree(left, ignore_errors=True)
-    shutil.copytree(checkpoint, aside, ignore=shutil.ignore_patterns(*OF_THE_TRAINER))
-    (aside / TRAINED).write_text(json.dumps({"step": step_of(checkpoint)}) + "\n", encoding="utf-8")
+    shutil.copytree(checkpoint, unfinished, ignore=shutil.ignore_patterns(*OF_THE_TRAINER))
+    (unfinished / TRAINED).write_text(json.dumps({"step": step_of(checkpoint)}) + "\n", encoding="utf-8")
     if final.exists():
         final.replace(former)
-    aside.replace(final)
+    unfinished.replace(final)
     shutil.rmtree(former, ignore_errors=True)
     return final
 

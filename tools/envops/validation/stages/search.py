@@ -58,7 +58,7 @@ def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
     venv = venv_for(SEARCH_LOCK, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES
-        tables = made_once(folder, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+        tables = made_once(folder, lambda unfinished: _write_tables(venv, unfinished, stop), _has_tables, stop)
     except (ProgramFailed, OSError):
         tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
     return Toolbox(venv.site_packages, tables)

@@ -1,4 +1,4 @@
-"""What the environment's code must not do to the machine; attempts are recorded.
+"""Restrictions on the environment's code; attempts to break them are recorded.
 
 Python's audit hooks see every connection that this process opens. They do not see into programs that it starts, so the
 variables of those hold no key.

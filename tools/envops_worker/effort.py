@@ -1,4 +1,4 @@
-"""What work costs by the processor's clock, which is the same however busy the machine is."""
+"""Costs in processor time, which does not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def processor_seconds() -> float:
 
 
 class BudgetSpent(Exception):
-    """There is nothing left to work with."""
+    """The processor budget is used up."""
 
 
 class ProcessorBudget:
-    """So much of the processor; by the wall clock more, for what waits and for a machine that is busy."""
+    """A budget of processor time, with a larger limit in wall time for waiting code and busy machines."""
 
     def __init__(self, seconds: float, patience: float | None = None) -> None:
         """Begin to count; `patience` is in seconds of the wall clock, by default `PATIENCE_TIMES` times as many."""
@@ -39,7 +39,7 @@ class ProcessorBudget:
         self._deadline = time.monotonic() + (PATIENCE_TIMES * seconds if patience is None else patience)
 
     def extend(self, seconds: float) -> None:
-        """So much more, by either clock."""
+        """Extend both limits."""
         self._limit += seconds
         self._deadline += seconds
 

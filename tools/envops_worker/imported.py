@@ -1,4 +1,4 @@
-"""Importing verifiers, which is most of what anybody waits for."""
+"""Importing verifiers, which takes most of the time of a run."""
 
 from __future__ import annotations
 

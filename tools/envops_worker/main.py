@@ -1,4 +1,4 @@
-"""What a process of an environment's virtual environment begins as, and the loop in which it answers requests."""
+"""The entry point of a worker process, and its request loop."""
 
 from __future__ import annotations
 

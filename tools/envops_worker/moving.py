@@ -16,7 +16,7 @@ CLASS = ("verifiers.v1.runtimes.subprocess", "SubprocessRuntime")
 
 
 class Holder(NamedTuple):
-    """One thing that keeps a path below the folder."""
+    """One object that stores a path below the folder."""
 
     owner: Any
     name: str
@@ -40,7 +40,7 @@ def paths_below(folder: str) -> list[Holder]:
 
 
 def move(holders: list[Holder], folder: str) -> None:
-    """Let each keep the same path below another folder."""
+    """Move all stored paths to another folder."""
     for owner, name, rest, kind in holders:
         setattr(owner, name, kind(folder + rest))
 

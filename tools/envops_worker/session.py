@@ -1,4 +1,4 @@
-"""The state of a worker between requests: the loaded environment, and how to run its code safely."""
+"""The state of a worker: the loaded environment, and safe execution of its code."""
 
 from __future__ import annotations
 

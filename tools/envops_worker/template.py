@@ -35,7 +35,7 @@ MOST_DESCRIPTORS = 8
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """What a process is forked for."""
+    """A request for a forked process."""
 
     settings: dict[str, Any]
     descriptors: dict[str, int]

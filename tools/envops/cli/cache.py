@@ -1,4 +1,4 @@
-"""`envops cache`: what the cache takes up, and what of it goes."""
+"""`envops cache`: the size of the cache, and removing old entries."""
 
 from __future__ import annotations
 

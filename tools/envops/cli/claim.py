@@ -1,4 +1,4 @@
-"""`envops claim`: what costs money happens once per commit of a pull request."""
+"""`envops claim`: allow one evaluation per commit of a pull request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`envops comment`: the one comment of a pull request, in a job that only reads the artifact of another run."""
+"""`envops comment`: the comment of a pull request, in a job that only reads the artifact of another run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`envops compare NAME --before X --after Y`: is what was trained better, on the same tasks?"""
+"""`envops compare NAME --before X --after Y`: is the trained model better on the same tasks?"""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _seed(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is the same for both sides."""
+    """The settings that both sides share."""
 
     root: Path
     entry: EnvironmentEntry

@@ -1,4 +1,4 @@
-"""`envops diagnose` and `envops watch`: a run in numbers, what is wrong with it, and what to change."""
+"""`envops diagnose` and `envops watch`: the state of a run, its findings, and suggested changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look once, or again and again with `watch --follow`; the exit code is that of the last look."""
+    """Report once, or repeatedly with `watch --follow`; the exit code is that of the last report."""
     stop = threading.Event()
     try:
         checkout = checkout_of(options.root)

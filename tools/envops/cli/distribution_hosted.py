@@ -64,7 +64,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Have it evaluated, import what came of it, judge it, and return the exit code."""
+    """Start the evaluation, import and judge its results, and return the exit code."""
     root = options.root.absolute()
     stop = threading.Event()
     hide_memory()  # it holds the key, and the environment is loaded beside it
@@ -127,7 +127,7 @@ def _fetch(
     *,
     again: bool,
 ) -> None:
-    """Have it evaluated, and write down what came of it."""
+    """Start the evaluation, and record its outcome."""
     try:
         evaluation, new = submitted(request, side, again=again)
         say(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")

@@ -1,4 +1,4 @@
-"""`envops distribution results NAME FILE`: the gate on rollouts that were made elsewhere."""
+"""`envops distribution results NAME FILE`: the gate on rollouts from elsewhere."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
         Problem(
             file,
             None,
-            f"is of another commit: {one['name']} has other files here",
+            f"belongs to another commit: {one['name']} has different files here",
             found=one["digest"][:19],
             allowed=packages[one["name"]].digest[:19],
             fix="merge it where its commit is checked out, or validate this commit",

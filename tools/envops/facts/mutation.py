@@ -25,7 +25,7 @@ MutationBound = Literal[
 
 @dataclass(frozen=True)
 class ToldApart:
-    """A conversation that the mutant scores otherwise than the code itself: a case waiting to be written."""
+    """A conversation that the mutant scores differently than the original code: a candidate for a case."""
 
     task: int
     completion: tuple[dict[str, Any], ...]
@@ -36,7 +36,7 @@ class ToldApart:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One small change of the reward code and what became of it."""
+    """One small change of the reward code and its outcome."""
 
     id: str
     operator: str
@@ -57,7 +57,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class StaleMark:
-    """A mark `equivalent` of no mutant, or of one that is noticed after all."""
+    """An `equivalent` mark whose mutant does not exist or is detected."""
 
     mutant: str
     reason: str

@@ -1,4 +1,4 @@
-"""What was observed of one environment: plain data, no judgement.
+"""Observations of one environment as plain data, without judgement.
 
 `validation/` writes facts, `rules/` reads them, and a cache may stand between the two. Every number is as measured: a
 reward that is missing is `None`, never 0.0.
@@ -47,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that broke, as it was observed."""
+    """An observed failure."""
 
     kind: FailureKind
     type: str
@@ -58,7 +58,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class FunctionFailure:
-    """A reward function or metric that gave no usable number for one conversation."""
+    """A reward function or metric that returned no usable number for one conversation."""
 
     function: str
     failure: Failure
@@ -251,7 +251,7 @@ Circumstance = Literal["order", "fresh process", "hash seed", "parallel"]
 
 @dataclass(frozen=True)
 class Difference:
-    """A conversation that earned something else under other circumstances."""
+    """A conversation whose reward differed under other circumstances."""
 
     task: int
     policy: str
@@ -293,7 +293,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Act:
-    """Something that the environment's own code read or did, beside reading the reply, while it scored."""
+    """An access of the environment's own code during scoring, other than to the reply."""
 
     what: Literal["clock", "randomness", "file", "environment variable", "program", "execution"]
     detail: str
@@ -380,7 +380,7 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def as_json(value: object) -> bytes:
-    """Facts, or a part of them, as JSON: what dataclasses consist of, and nothing that is worked out from it."""
+    """Facts, or a part of them, as JSON: the fields of dataclasses, without computed properties."""
     try:
         return _writer()(value, inf_nan_mode="constants", fallback=str)
     except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for

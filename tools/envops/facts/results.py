@@ -1,7 +1,7 @@
 """Normalised results: one JSON object per rollout and line, whichever generation it came from.
 
 docs/results.md describes the format. Rows are appended as rollouts finish, each in one write,
-so a run that dies leaves at most one torn line at the end; a writer that opens the file again
+so a killed run leaves at most one incomplete line at the end; a writer that opens the file again
 removes it, and a reader reports it.
 """
 
@@ -258,7 +258,7 @@ def failure_of(error: RowError) -> Failure:
 class ResultsWriter:
     """Appends rows to a file, each in one write; use as a context manager.
 
-    A torn last line of an earlier run is cut off, and what stands before it is kept.
+    An incomplete last line of an earlier run is removed, and the lines before it are kept.
     """
 
     def __init__(self, path: Path) -> None:
@@ -295,7 +295,7 @@ class ResultsWriter:
 
 @dataclass(frozen=True)
 class LineProblem:
-    """A line that could not be taken as it stands; line 0 is about the file."""
+    """A line that could not be read as it is; line 0 is the file as a whole."""
 
     line: int
     message: str

@@ -1,9 +1,8 @@
-"""Metrics of a training run, from a trainer's own files or from what the platform answered.
+"""Metrics of a training run, from a trainer's own files or from the platform's response.
 
-Read are JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our
-own), TRL's `trainer_state.json`, a JSON list or `{"metrics": […]}` (the platform), CSV, and
-folders that hold such files. Rows of one step are joined. What is no finite number is kept
-as missing and named; steps that are missing are named too.
+Read are JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our own), TRL's
+`trainer_state.json`, a JSON list or `{"metrics": […]}` (the platform), CSV, and folders that hold such files. Rows of
+one step are joined. Values that are not finite count as missing and are listed, as are missing steps.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
 
 
 class NoMetrics(Exception):
-    """There is nothing to read; the message names what was searched for."""
+    """No metrics were found; the message lists the expected files."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""A submission to the platform, and the note that keeps a second one from being made too early.
+"""A submission to the platform, and a note that prevents a second one while its outcome is unknown.
 
-The platform has no idempotency keys, and its CLI retries nothing. So each submission has a name that states what
-it is, and it is looked for by that name before and after the call: what the CLI prints decides nothing. Where it does
-not appear, it may still appear. A note states this until the time is over in which that can happen.
+The platform has no idempotency keys, and its CLI retries nothing. So each submission has a name that states what it is,
+and it is looked up by that name before and after the call: the CLI's output does not decide. A submission may appear
+late. The note stays until that is no longer possible.
 """
 
 from __future__ import annotations

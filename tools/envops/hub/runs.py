@@ -122,7 +122,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """Everything that the platform has about one run."""
+    """All data of the platform about one run."""
 
     run: PlatformRun
     model: str = ""

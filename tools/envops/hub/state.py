@@ -52,7 +52,7 @@ class HubIdentity:
 
 @dataclass(frozen=True)
 class HubState:
-    """Everything that a plan is made from."""
+    """The inputs of a release plan."""
 
     identity: HubIdentity
     readings: Mapping[str, HubReading] = field(default_factory=dict)

@@ -33,7 +33,7 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Release:
-    """Everything that is the same for all environments of one release."""
+    """The settings that all environments of a release share."""
 
     repository: Repository
     workspace: Workspace

@@ -1,4 +1,4 @@
-"""What a release would do to each environment, decided from the declaration and the state of the Hub alone."""
+"""The steps of a release, decided from the declaration and the state of the Hub alone."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Verifier:
-    """Everything that is the same for all versions."""
+    """The settings that all versions share."""
 
     prime: Prime
     access: HubAccess

@@ -42,7 +42,7 @@ def json_parts(result: ValidationResult) -> Iterator[str]:
 
 
 def plain_json_parts(head: Mapping[str, Any], environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A report's data as text that no terminal or log can be fooled by; its environments come last."""
+    """A report's data as text without active characters; its environments come last."""
     start, end = _plain_text({**plain_data(head), "environments": []}).rsplit("[]", 1)
     between = "[\n    "
     yield start

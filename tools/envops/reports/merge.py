@@ -1,4 +1,4 @@
-"""The reports of a divided run as one, and what is missing from it.
+"""Merging the reports of a divided run, and listing missing ones.
 
 A missing report never counts as a pass: its environments are unfinished, and the
 merged verdict is inconclusive at best.

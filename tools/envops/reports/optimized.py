@@ -1,4 +1,4 @@
-"""A search for a better system prompt as people and machines read it: the change, and what it scored."""
+"""The report of a search for a better system prompt: the change and its scores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CandidateReport:
 
 @dataclass(frozen=True)
 class OptimizationReport:
-    """Everything that a search says."""
+    """The data of an optimization report."""
 
     environment: str
     digest: str
@@ -81,7 +81,7 @@ def render_json(report: OptimizationReport) -> str:
 
 
 def render_text(report: OptimizationReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
-    """For the terminal: the whole change, because it is what is decided about."""
+    """For the terminal: the whole change, which the author decides on."""
     page = Page(width=width, colour=colour)
     page.line((f"{report.environment}: {report.verdict}", _STYLES[report.verdict]), f"  {report.reason}")
     for label, text in _labelled_lines(report):

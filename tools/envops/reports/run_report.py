@@ -1,4 +1,4 @@
-"""One training run as reports show it: what was trained, how its numbers went, what is wrong and what to change.
+"""The report of one training run: settings, curves, findings and suggested changes.
 
     write_run(RunReport(name="reverse-text-4b", backend="prime", model="…", status="running", curves=(…,)), folder)
 
@@ -53,7 +53,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunFinding:
-    """Something about a run that its owner should know, with what to do about it."""
+    """A finding about a run, with its fix."""
 
     rule: str
     """The signature's id, or a short name."""
@@ -73,7 +73,7 @@ class RunFinding:
 
 @dataclass(frozen=True)
 class RewardBin:
-    """So many rollouts earned from `low` to `high`."""
+    """The number of rollouts with a reward from `low` to `high`."""
 
     low: float
     high: float
@@ -82,7 +82,7 @@ class RewardBin:
 
 @dataclass(frozen=True)
 class RunReport:
-    """One run, as far as it is known."""
+    """The known data of one run."""
 
     name: str
     """The registry's name of it."""

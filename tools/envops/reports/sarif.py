@@ -1,7 +1,7 @@
 """reports/validate.sarif: the findings for code scanning, in SARIF 2.1.0.
 
-An ignored finding is suppressed with the registry's reason, an inconclusive one is a warning. What broke
-on the way is no finding of the code, so it stands among the tool's notifications.
+An ignored finding is suppressed with the registry's reason, an inconclusive one is a warning. Failures of the
+infrastructure are not findings, so they are tool notifications.
 """
 
 from __future__ import annotations

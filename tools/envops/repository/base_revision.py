@@ -1,4 +1,4 @@
-"""What an environment is compared with: another package's folder, or its own at a revision of git.
+"""The base of a comparison: another package's folder, or the environment at a git revision.
 
 A revision's files are written into a scratch folder straight from git's objects; the work
 tree and the index are never touched, and no filter or attribute applies.
@@ -19,7 +19,7 @@ from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
 
 
 class NoBase(Exception):
-    """There is nothing to compare with, and why; `new` where the environment did not exist yet."""
+    """There is no base to compare with; `new` if the environment did not exist yet."""
 
     def __init__(self, message: str, *, new: bool = False) -> None:
         self.new = new
@@ -37,7 +37,7 @@ class Base:
 
     @property
     def label(self) -> str:
-        """As it was given, with the commit that it stands for."""
+        """The base as given on the command line, with its commit."""
         return self.given if self.commit is None else f"{self.given} ({self.commit[:12]})"
 
     def environment(self, entry: EnvironmentEntry, scratch: Path) -> tuple[EnvironmentEntry, Package]:
@@ -59,7 +59,7 @@ class Base:
         return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
 
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
-        """How the base's own registry declares it; where it does not, as it is declared here."""
+        """The entry of the base's own registry, or else the current one."""
         try:
             registry = load_registry(self.root) if self.commit is None else _registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
@@ -68,7 +68,7 @@ class Base:
 
 
 def find_base(root: Path, given: str) -> Base:
-    """What `PATH_OR_REV` means: a package's folder where there is one, else a revision.
+    """Resolve `PATH_OR_REV`: a package's folder if it exists, else a revision.
 
     Raises `DeclarationError` when it is neither.
     """

@@ -20,7 +20,7 @@ _KEYS = ("name", "task", "reply", "expect")
 
 
 def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], list[Problem]]:
-    """The cases of a file and what is wrong with it; an entry with a problem is left out.
+    """The cases of a file and its problems; entries with a problem are left out.
 
     Raises `DeclarationError` when the file cannot be read at all.
     """

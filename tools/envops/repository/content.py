@@ -87,7 +87,7 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
         return Problem(file, None, "its name is not printable UTF-8", fix="rename the file")
     if path.name == _VIRTUAL_ENVIRONMENT:
         message = "the environment's folder contains a virtual environment, which would be published"
-        return Problem(file, None, message, fix="remove it, or call it .venv")
+        return Problem(file, None, message, fix="remove it, or rename it to .venv")
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         where = "repository" if not leads_inside(path, root) else "environment's folder"

@@ -1,4 +1,4 @@
-"""YAML as declarations use it: plain data, a line for every place, nothing that surprises.
+"""The YAML of declarations: plain data, with the line of every key.
 
 Built from parser events instead of `yaml.safe_load`: so every key keeps its line, a
 duplicate key is seen, depth is bounded, and an alias costs what it would cost written out.
@@ -248,6 +248,6 @@ class _Builder:
         self.problems.append(Problem(self.file, event.start_mark.line + 1, message, place(path), **more))
 
     def refuse(self, event: Any, message: str, path: Steps = (), **more: str) -> NoReturn:
-        """Give up on the file, with everything that was found so far."""
+        """Stop reading the file, with all problems found so far."""
         self.report(event, message, path, **more)
         raise DeclarationError(self.problems)

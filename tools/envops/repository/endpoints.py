@@ -193,7 +193,7 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         kind = int if whole else (int, float)
         if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or value < least:
             allowed = f"a {'whole ' if whole else ''}number of at least {least:g}"
-            yield problem(key, "is not a valid number here", value, allowed=allowed)
+            yield problem(key, "is not a valid number", value, allowed=allowed)
     if ("input_price" in entry) != ("output_price" in entry):
         there = "input_price" if "input_price" in entry else "output_price"
         yield problem(

@@ -92,7 +92,7 @@ def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...]
 
 
 def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem]]:
-    """What pyproject.toml alone declares; the rest is still empty."""
+    """The declarations of pyproject.toml alone; everything else is empty."""
     project, build = pyproject.table("project"), pyproject.table("build-system")
     reward, answer, problems = read_settings(pyproject)
     mutation, found = read_mutation_settings(pyproject)

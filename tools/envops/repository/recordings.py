@@ -71,7 +71,7 @@ class RecordingOnDisk:
 
 
 def row_line(row: EvaluationRow) -> bytes:
-    """A row without what two equal evaluations differ in: time, and how often was tried."""
+    """A row without the fields in which equal evaluations differ: time and retries."""
     raw = row.to_json()
     for name in ("seconds", "retries"):
         raw.pop(name, None)
@@ -147,7 +147,7 @@ def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationR
 
 
 def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
-    """Positions of rows that hold what looks like a key."""
+    """Indices of rows that contain what looks like a key."""
     return [number for number, row in enumerate(rows) if SECRETS.search(row_line(row).decode())]
 
 

@@ -1,4 +1,4 @@
-"""The whole declaration: registry.yaml and every environment that lies in the repository."""
+"""The whole declaration: registry.yaml and every environment in the repository."""
 
 from __future__ import annotations
 

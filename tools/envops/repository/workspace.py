@@ -1,4 +1,4 @@
-"""Where the tool keeps what it can make again: `.envops/` in each checkout, and one folder for all of a user's."""
+"""The cache of the tool: `.envops/` in each checkout, and one folder for all of a user's."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def users_folder() -> Path | None:
 
 @cache
 def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder; where not, that is reported once on standard error."""
+    """Whether files can be created in a folder; if not, it is reported once on standard error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -47,7 +47,7 @@ class EarnedReward:
 
 @dataclass(frozen=True)
 class ShownFailure:
-    """What broke."""
+    """A failure, as part of the evidence."""
 
     error: str = ""
     kind: str | None = None

@@ -1,4 +1,4 @@
-"""The baseline of each task, and drift: what the same policy earns now and when the baseline was recorded."""
+"""The baseline of each task, and drift: the difference between the rewards now and in the baseline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class TaskBaseline:
-    """What one task earned."""
+    """The rewards of one task."""
 
     count: int
     mean: float
@@ -74,7 +74,7 @@ Drift = Literal["pass", "worse", "better", "inconclusive"]
 
 @dataclass(frozen=True)
 class Drifted:
-    """Where the difference lies, and what that means."""
+    """The difference and its verdict."""
 
     estimate: Estimate
     tasks: int

@@ -1,4 +1,4 @@
-"""Before and after: what two speakers earn on the same tasks, and whether one of them is better.
+"""Before and after: the rewards of two policies or models on the same tasks, and which of them is better.
 
 Pairs are tasks: what tasks differ in cancels out, and the rollouts of one task are no more
 evidence than their mean. Rewards count as shares of the declared range.
@@ -41,7 +41,7 @@ class FunctionChange:
 
 @dataclass(frozen=True)
 class TaskChange:
-    """What one task earned; a few rollouts each, so a single one decides nothing."""
+    """The rewards of one task; with few rollouts each, a single task decides nothing."""
 
     key: str
     before: float
@@ -143,7 +143,7 @@ def _mean(sample: RolloutSample) -> Estimate | None:
 
 
 def _functions(before: RolloutSample, after: RolloutSample) -> tuple[FunctionChange, ...]:
-    """Every function that spoke on both sides, those with weight first."""
+    """Every function with scores on both sides, weighted ones first."""
     then, now = _scores(before), _scores(after)
     spoken = {name: said for each in after.scored for name, said in each.functions.items()}
     changes = [

@@ -1,4 +1,4 @@
-"""What statistics read of a rollout, and the sample that the rollouts of one policy make.
+"""The outcome of a rollout as statistics read it, and the sample of one policy's rollouts.
 
 Facts of a fresh evaluation and rows of results from elsewhere both become outcomes, so a
 number means the same wherever it was measured.
@@ -150,7 +150,7 @@ def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutc
 def samples_of_rollouts(
     rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float
 ) -> tuple[RolloutSample, ...]:
-    """What there is to judge, policy by policy; policies with a single reply are passed over."""
+    """The samples to judge, by policy; policies with a single reply are skipped."""
     by_policy: dict[str, list[RolloutOutcome]] = defaultdict(list)
     for each in rollouts:
         if each.policy not in FIXED_POLICIES:

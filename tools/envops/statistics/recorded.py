@@ -79,10 +79,10 @@ def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) ->
 
 
 def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts) -> Baseline | None:
-    """The recorded baseline of one of those who spoke now, to measure drift against.
+    """The recorded baseline of a current policy or model, to measure drift against.
 
     A scripted policy draws the same replies on the same number of rollouts and others on
-    more, so its baseline counts only where just as much was asked now. In conversations the
+    more, so its baseline counts only if the number of rollouts is the same. In conversations the
     draws follow the order in which turns arrive, which no two runs share: no drift there.
     """
     conversational = facts.description is not None and facts.description.conversational

@@ -1,4 +1,4 @@
-"""Two versions of an environment on one corpus of replies: what changed.
+"""The differences between two versions of an environment on one corpus of replies.
 
 Pure data and arithmetic. A reward that is missing is missing: it equals another missing one
 and differs from every number.
@@ -42,7 +42,7 @@ class ComparedVersion:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How one version scored one reply."""
+    """One version's score of one reply."""
 
     reward: float | None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ScoredReply:
 
     @property
     def reward_changed(self) -> bool:
-        """Whether the total is another."""
+        """Whether the total changed."""
         return not same(self.scores.before.reward, self.scores.after.reward)
 
     @cached_property
@@ -148,7 +148,7 @@ class RewardComparison:
 
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
-        """Functions of the same name whose weight is another."""
+        """Functions of the same name whose weight changed."""
         before, after = self.versions.each(lambda version: {one.name: one.weight for one in version.functions})
         return {
             name: (before[name], after[name])
@@ -157,7 +157,7 @@ class RewardComparison:
         }
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
-        """Who spoke, how many replies, how many changed, and the mean reward before and after."""
+        """By policy: the number of replies, how many changed, and the mean reward before and after."""
         for speaker in dict.fromkeys(one.said_by for one in self.replies):
             said = [one for one in self.replies if one.said_by == speaker]
             before, after = (_mean([getattr(one.scores, side).reward for one in said]) for side in ("before", "after"))

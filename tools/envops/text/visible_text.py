@@ -1,7 +1,5 @@
-"""Escaping of hostile text for terminals and reports.
-
-A reply may contain terminal escapes, characters that change the reading direction, half a
-surrogate pair, or 200 kB of text.
+"""Escaping of hostile text for terminals and reports. A reply can contain terminal escapes, characters that change the
+reading direction, half a surrogate pair, or 200 kB of text.
 """
 
 from __future__ import annotations

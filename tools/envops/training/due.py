@@ -1,4 +1,4 @@
-"""What to do about each declared run, from the declaration, the Hub and the platform; and doing it."""
+"""Decisions on declared runs from the declaration, the Hub and the platform, and their execution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unread
 
 @dataclass(frozen=True)
 class RunState:
-    """What is known about one run."""
+    """The known state of one run."""
 
     spec: RunSpec
     identity: RunIdentity
@@ -47,7 +47,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """What to do about one run, and why."""
+    """The decision on one run, with its reason."""
 
     action: RunAction
     reason: str
@@ -106,7 +106,7 @@ def _there(same: Sequence[PlatformRun]) -> RunDecision:
 
 @dataclass(frozen=True)
 class Situation:
-    """Everything that decides about runs."""
+    """The inputs of decisions on runs."""
 
     root: Path
     registry: Registry

@@ -1,4 +1,4 @@
-"""A run that is under way: found on the platform or in what its trainer writes, diagnosed and reported."""
+"""A run in progress: found on the platform or in its trainer's files, diagnosed and reported."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ INTERVAL = "the band is its 95 % interval, each group counted as one observation
 
 @dataclass(frozen=True)
 class Followed:
-    """One run, as far as it is known now."""
+    """The current state of one run."""
 
     name: str
     metrics: RunMetrics
@@ -216,12 +216,12 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
 
 
 class NotFound(Exception):
-    """There is no such run; the message names what was looked for."""
+    """There is no such run; the message has the name."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """The repository that a run is looked for in."""
+    """The repository that declares the run."""
 
     root: Path
     registry: Registry | None

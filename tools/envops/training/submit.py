@@ -79,7 +79,7 @@ class RunIdentity:
 def identity_of(
     request: CompileRequest, declared: Mapping[str, Any], packages: Mapping[str, Package], commit: str
 ) -> RunIdentity:
-    """The identity of a run as it is declared and as its environments lie here."""
+    """The identity of a run from its declaration and the local environments."""
     spec = request.spec
     used = {source.id for source in (*spec.environments, *spec.evaluated)}
     environments = {

@@ -1,4 +1,4 @@
-"""What the cache contains, and which of it can be removed: by the time of its last use, and by size.
+"""The contents of the cache, and what to remove by last use and by size.
 
 Everything in the cache can be made again, so a wrong clock only costs time. A file from the future counts as used just
 now.
@@ -23,7 +23,7 @@ PRUNED = ".pruned"
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One thing in the cache."""
+    """One entry of the cache."""
 
     kind: str
     path: Path
@@ -60,7 +60,7 @@ def dispensable(
 
 
 def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
-    """Remove them and give back those that are gone. Only while nothing else uses the cache."""
+    """Remove entries and return the removed ones. Only while nothing else uses the cache."""
     for one in things:
         if one.path.is_dir():
             pruned = one.path

@@ -1,4 +1,4 @@
-"""The cache of facts: what an observation is kept under, and how it is written and read."""
+"""The cache of facts: its keys, and how facts are written and read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def replace_facts(facts: Facts, workspace: Workspace) -> None:
 
 
 def forget_verdicts(facts: Path) -> None:
-    """Remove what was judged from the facts in a file."""
+    """Remove the verdicts based on the facts in a file."""
     for path in facts.parent.glob(f"{facts.stem}.*{VERDICT}"):
         path.unlink(missing_ok=True)
 

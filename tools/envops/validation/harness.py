@@ -1,4 +1,4 @@
-"""Another harness of verifiers v1 than the worker's own: what it is given to bring itself along."""
+"""Another harness of verifiers v1 than the worker's own: what it needs to install itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rollouts on disk as they come, so that an interrupted evaluation goes on where it was.
+"""Rollouts on disk as they arrive, so that an interrupted evaluation can resume.
 
 One file per environment and facts key below `.envops/rollouts/`. An interruption loses the
-rollouts that were in flight; a torn last line is one of those. The file is removed when the
+rollouts that were in flight; an incomplete last line is one of those. The file is removed when the
 observation is complete and its facts are kept.
 """
 
@@ -73,7 +73,7 @@ class Journal:
                     yield rollout
 
     def append(self, rollout: Rollout) -> None:
-        """Keep a rollout. A disk that takes nothing costs a later run time, and this one nothing."""
+        """Keep a rollout. A full disk costs a later run time and does not affect this one."""
         line = as_json(rollout)
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)

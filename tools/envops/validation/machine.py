@@ -1,4 +1,4 @@
-"""What this machine and this repository have of what the project needs, and what to do about the rest.
+"""The requirements of the project on this machine and repository, and fixes for missing ones.
 
 Nothing is changed, and no key is read.
 """
@@ -49,7 +49,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Machine:
-    """The facts; what they mean is judged elsewhere."""
+    """Facts about the machine, without judgement."""
 
     python: str
     uv: str | None
@@ -71,7 +71,7 @@ class Machine:
 
 
 def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> Machine:
-    """Look at everything once. With `offline` no endpoint is asked."""
+    """Check everything once. With `offline`, no request is sent to endpoints."""
     endpoints, problems = _endpoints(root)
     environments = 0
     try:

@@ -1,4 +1,4 @@
-"""Two versions of an environment, each in its own worker: tasks paired, one corpus of replies scored by both."""
+"""Two versions of an environment, each in its own worker, score one corpus of replies on paired tasks."""
 
 from __future__ import annotations
 

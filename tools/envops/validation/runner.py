@@ -1,4 +1,4 @@
-"""Many environments from facts to verdicts: results from the cache at once, the rest observed side by side."""
+"""Validation of many environments: cached results first, the rest observed in parallel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IMPORTED_LATE = ("envops.validation.mutants.source", "envops.reports.terminal", 
 
 @dataclass(frozen=True)
 class ValidationRun:
-    """Everything that is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     request: ValidationRequest
     progress: RunProgress

@@ -1,7 +1,7 @@
 """Which environment is validated next, and on which machine: by the time and memory that each took before.
 
-Measurements are kept in one small file per environment, so that writers never wait for each other. What is damaged,
-missing or no sensible number counts as never measured.
+Measurements are kept in one small file per environment, so that writers never wait for each other. Damaged, missing or
+invalid values count as never measured.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Timing:
 
 
 def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
-    """Keep it for the next run; a disk that takes nothing costs balance and no truth."""
+    """Keep it for the next run; a full disk costs balance, not correctness."""
     path = workspace.timings / f"{name}.json"
     with suppress(OSError):
         write_whole(path, json.dumps(asdict(timing)))
@@ -106,7 +106,7 @@ class Load:
 
 @dataclass
 class Shard:
-    """What one machine is given."""
+    """The environments of one machine."""
 
     names: list[str] = field(default_factory=list)
     seconds: float = 0.0

@@ -35,7 +35,7 @@ BRIEF_FROM = 50
 
 @dataclass(frozen=True)
 class ValidationRequest:
-    """What is the same for all environments of one validation."""
+    """The settings that all environments of a validation share."""
 
     repository: Repository
     workspace: Workspace

@@ -1,6 +1,6 @@
 """The wheel of a package: built with `build` from exactly the files of its digest, and unpacked.
 
-What is observed is the wheel and not the folder, so that what was proven is what is published.
+The wheel is observed and not the folder, so that the validated files are the published ones.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.
 
 
 def _authors(failure: Failure, type_: str) -> Failure:
-    """A failure of a program as one of the package, which its author has to fix."""
+    """A program's failure, attributed to the package."""
     if failure.kind == "timeout":
         return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
     return Failure("raised", type_, f"it {failure.message.partition(' ')[2]}")

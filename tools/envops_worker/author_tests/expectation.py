@@ -1,4 +1,4 @@
-"""What a case expects of one number.
+"""The expectation of a case on one number.
 
 Uses the standard library alone: the pytest plugin loads this file inside an environment's own virtual environment.
 """

@@ -1,4 +1,4 @@
-"""The interface of an environment for the author's tests: its tasks, the oracle, the score of a reply.
+"""The interface for the author's tests: tasks, the oracle, and scores of replies.
 
 Cases of tests/cases.yaml use the same interface. The environment is loaded on first use, so that tests without it stay
 fast.

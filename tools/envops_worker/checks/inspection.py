@@ -20,7 +20,7 @@ KEPT = 20
 
 @dataclass
 class DatasetReader:
-    """Watches the tasks of one split go by."""
+    """Collects facts from the tasks of one split."""
 
     split: str
     conversational: bool = False

@@ -72,7 +72,7 @@ class MutantTrial:
     apart: dict[str, Any] | None = None
 
     def facts(self, outcome: str = "") -> dict[str, Any]:
-        """What became of it."""
+        """The outcome of the mutant."""
         outcome = outcome or self.outcome
         apart = self.apart if outcome == "survived" else None
         return {"id": self.mutant["id"], "outcome": outcome, "by": self.by, "apart": apart}

@@ -1,4 +1,4 @@
-"""What a scripted policy is, and the decorator that registers one.
+"""Scripted policies and the decorator that registers them.
 
     @policy("negated", reply="a denial of the right answer", tasks=SOME, bound="below reference")
     def negated(reference: ReferenceReply) -> Iterator[str]:
@@ -43,7 +43,7 @@ class UnknownPolicy(LookupError):
 
 @dataclass(frozen=True)
 class ReferenceReply:
-    """What a policy makes its replies from; empty but for `asked` if the policy needs no reference reply."""
+    """The input of a policy; empty but for `asked` if the policy needs no reference reply."""
 
     reply: str = ""
     payload: Payload = Payload("", "", "")  # noqa: RUF009 - frozen

@@ -32,7 +32,7 @@ LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Beside:
-    """What other commands wrote about an environment."""
+    """Reports of other commands about an environment."""
 
     diff: Mapping[str, Any] | None = None
     compared: Sequence[Mapping[str, Any]] = ()

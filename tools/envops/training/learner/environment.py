@@ -161,7 +161,7 @@ def environment_reward(paid: list[float | None], **_: Any) -> list[float | None]
 
 @dataclass(frozen=True)
 class Tally:
-    """What the rollouts of one step came to."""
+    """The totals of one step's rollouts."""
 
     reward: float
     """Mean over the rollouts that have one."""

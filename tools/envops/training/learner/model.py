@@ -20,7 +20,7 @@ GOT_BY = ("model", "revision", "dtype", "attn_implementation")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that can speak."""
+    """A loaded model and its tokenizer."""
 
     model: Any
     tokenizer: Any

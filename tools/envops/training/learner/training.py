@@ -40,7 +40,7 @@ End = Literal["finished", "interrupted", "budget", "already finished"]
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run came to."""
+    """The outcome of a run."""
 
     end: End
     steps: int
@@ -81,7 +81,7 @@ class Learner:
         return Beginning(self.root, self.folder, identity, self.settings.rollouts.resume_from)
 
     def prepare(self) -> Trained | None:
-        """Read settings, checkpoints and model; what came of the run where it is finished already.
+        """Read settings, checkpoints and model; the outcome if the run is already finished.
 
         Raises `UnfitSettings` and `UnfitTemplate`.
         """

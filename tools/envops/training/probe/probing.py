@@ -49,7 +49,7 @@ ProbeOutcome = Literal["learned", "not learned", "control moved"]
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What a probe found."""
+    """The result of a probe."""
 
     before: Estimate
     after: Estimate

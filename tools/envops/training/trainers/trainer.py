@@ -1,4 +1,4 @@
-"""What a trainer is: everything that the tool knows about one `backend` of registry.yaml.
+"""A trainer: all knowledge about one `backend` of registry.yaml.
 
 A trainer is one module of this folder with a `TRAINER`, and its name among the values of `backend` in the registry's
 schema. Commands, rules, metrics and the matrix in docs/training.md read the table (`envops.training.trainers`);

@@ -1,6 +1,6 @@
 """The stage `mutation`: mutants of the reward's own code, from what was scored before to what survived.
 
-A job reports which lines run while rewards are computed; mutants of those lines are made here, where a syntax tree
+A job reports the lines that run while rewards are computed; mutants of those lines are made here, where a syntax tree
 that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
 """
 

@@ -1,6 +1,6 @@
 """The stages `smoke` and `distribution`: rollouts of a scripted policy through verifiers' own evaluation.
 
-Rollouts are written to disk as they come, so that an interrupted evaluation goes on where it stopped.
+Rollouts are written to disk as they arrive, so that an interrupted evaluation can resume.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests a process of a template: the host does so for jobs, and a job for its tool servers."""
+"""Forking of processes by a template: the host requests jobs, a job its tool servers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ STAGES = {"cases": "rewards", "template": "load"}
 
 
 def main(start: Mapping[str, Any]) -> NoReturn:
-    """Be what the host started this process for: a lock template, or a job that loads by itself."""
+    """Run the role of this process: a lock template, or a job that loads by itself."""
     if start["role"] == "job":
         _be_job(None, start)
     guard = NetworkGuard(Sources(), allowed=start["allow_network"])

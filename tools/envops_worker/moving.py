@@ -1,4 +1,4 @@
-"""Paths that importing verifiers derived from HOME and TMPDIR, set anew in the folder of each environment.
+"""Paths that importing verifiers derived from HOME and TMPDIR, moved to the folder of each environment.
 
 Libraries read both variables when they are imported and keep what follows from them. They keep it in variables of
 their modules and in the one class that is named here; a test searches all objects for more.

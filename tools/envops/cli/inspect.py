@@ -33,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def add_hub_arguments(command: argparse.ArgumentParser) -> None:
-    """Which part of a dataset of the Hub."""
+    """Arguments that select a part of a Hub dataset."""
     command.add_argument("--config", metavar="NAME", help="configuration of a Hub dataset")
     command.add_argument("--split", metavar="NAME", help="only this split (default: all; of a large one the beginning)")
     command.add_argument("--revision", metavar="REV", help="commit, tag or branch of a Hub dataset")
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def opened(name: str, options: argparse.Namespace) -> DatasetSource:
-    """A local source, or one of the Hub: what exists here is taken from here."""
+    """A local source if it exists, else one of the Hub."""
     if is_hub_name(name):
         return open_hub(name, options.config or "", options.split or "", options.revision or "")
     return open_local(Path(name), options.split or "")

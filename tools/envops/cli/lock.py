@@ -1,4 +1,4 @@
-"""`envops lock`: resolve requirements.lock anew."""
+"""`envops lock`: resolve requirements.lock again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: what can be called, and which module does it.
+"""The command line: its commands and their modules.
 
 A command is a line in `COMMANDS` and a module with `EXAMPLES`, `add_arguments(parser)` and `run(options)`. The
 module is imported when its command is called, so that `envops --help` imports none of them.
@@ -108,7 +108,7 @@ def run() -> None:
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """What was typed, as options. Old flags are rewritten, with a note on standard error."""
+    """The parsed command line. Old flags are rewritten, with a note on standard error."""
     typed = list(arguments)
     current = rewritten(typed)
     if current != typed:
@@ -141,7 +141,7 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def _complete(added: argparse.ArgumentParser, name: str, module: str) -> None:
-    """Give a command its arguments, and the examples and further commands that its help ends with."""
+    """Add a command's arguments, examples and subcommands."""
     imported = import_module(f"envops.cli.{module}")
     imported.add_arguments(added)
     parts = [imported.EXAMPLES[name] if isinstance(imported.EXAMPLES, dict) else imported.EXAMPLES]
@@ -156,6 +156,6 @@ def _below(word: str) -> list[str]:
 
 
 def _with_whole_name(words: Sequence[str]) -> list[str]:
-    """The words with those of a command of two as one."""
+    """The arguments, with a command of two words joined."""
     whole = " ".join(words[:2])
     return [whole, *words[2:]] if len(words) > 1 and whole in COMMANDS else list(words)

@@ -1,4 +1,4 @@
-"""`envops migrate`: an environment of verifiers 0.3 as a package of 0.4, and the proof that it pays the same."""
+"""`envops migrate`: an environment of verifiers 0.3 as a package of 0.4, and the proof that its rewards are equal."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _print_written(new: str, written: list[Path]) -> None:
 
 
 def _print_unfinished(new: str, files: dict[str, str]) -> int:
-    """Print what the author has to finish; how many places that are."""
+    """Print the unfinished places; returns their number."""
     places = unfinished_places(files)
     folder = Path("environments") / new.replace("-", "_")
     for place in places:

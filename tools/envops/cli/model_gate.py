@@ -1,4 +1,4 @@
-"""`envops smoke` and `envops distribution` with `--endpoint`: the gate, with a real model that answers."""
+"""`envops smoke` and `envops distribution` with `--endpoint`: the gate with a real model."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
 
 
 def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
-    """The gate's judgement; a run that its ceiling or the endpoint cut short proves nothing."""
+    """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
     recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
     baseline = baseline_for(recorded, facts)

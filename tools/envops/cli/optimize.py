@@ -215,7 +215,7 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
 
 
 def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEstimate) -> str:
-    """How far a search is; what it has cost stands beside what it could."""
+    """The progress of a search, with its cost and the limit."""
     spending = relay.spending
     cost = "" if bound.cost is None else f", ${spending.cost:.4f} of at most ${bound.cost:.4f}"
     return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"

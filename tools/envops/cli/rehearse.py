@@ -44,7 +44,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Scene:
-    """One command of the way."""
+    """One command of the rehearsal."""
 
     title: str
     command: tuple[str, ...]
@@ -127,7 +127,7 @@ def _play(
 
 
 def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The user's, without what belongs to the real Hub or to a job of GitHub; with a home of its own."""
+    """The user's variables, without those of the real Hub and of GitHub jobs, and with a separate home."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     kept = {name: value for name, value in environ.items() if not name.startswith(("PRIME_", "GITHUB_"))}
@@ -136,7 +136,7 @@ def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.e
 
 
 def _absolute(environ: Mapping[str, str]) -> str:
-    """Where this tool is found from any folder."""
+    """The absolute paths of this tool."""
     here = str(Path(__file__).parents[2])
     return os.pathsep.join([here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))])
 
@@ -174,7 +174,7 @@ def _published(hub: EmulatedHub, state: Mapping[str, Any]) -> Iterator[tuple[str
 
 
 def _printer(options: argparse.Namespace) -> Any:
-    """Prints what is going on: beside the result where that is for machines."""
+    """A function that prints progress; on standard error if the result is JSON."""
 
     def print_line(text: str) -> None:
         print(text, file=sys.stderr if options.format == "json" else sys.stdout, flush=True)

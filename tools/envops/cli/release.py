@@ -48,7 +48,7 @@ LEDGER = "release.json"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Those of `plan`, and how far to go."""
+    """The arguments of `plan`, and how much to do."""
     plan.add_arguments(command)
     command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
     command.add_argument(
@@ -95,11 +95,11 @@ def _refuse_to_write(planned: Planned) -> None:
 def _evidence(
     root: Path, planned: Planned, file: Path | None, reports: Path
 ) -> tuple[dict[str, ValidationEvidence], str]:
-    """Evidence for what is to be written, and a message where there is none.
+    """The evidence for what will be published, or a message if there is none.
 
-    A file speaks for what it names, be it stale or a failure. What it does not name is validated
-    here: an earlier release may have failed to publish it. There is no file where nothing changed
-    now and nothing had to be proven. Raises `NoEvidence`.
+    A file decides for the environments in it, even if it is stale or a failure. Others are validated here: an earlier
+    release may have failed to publish it. There is no file if nothing changed.
+    Raises `NoEvidence`.
     """
     names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
     if not names:
@@ -138,7 +138,7 @@ def _applied(
     *,
     quiet: bool,
 ) -> ReleaseLedger:
-    """Carry out the plan and write down what came of it, also when it is cut short."""
+    """Carry out the plan and record the result, even if it is interrupted."""
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
     ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__)
     if planned.prime is None or planned.hub is None:
@@ -180,7 +180,7 @@ def _applied(
 
 
 def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
-    """What came of the runs; whatever goes wrong with them, what was published is still written down."""
+    """The results of the runs; an error in one does not lose the record of the release."""
     try:
         return [asdict(each) for each in submit_runs(situation, planned)]
     except Interrupted:
@@ -196,7 +196,7 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
 
 
 def _repository(root: Path, planned: Planned) -> Repository:
-    """The packages that are written, or whose evaluations may have to be."""
+    """The packages to publish, or whose evaluations may be pushed."""
     entries = planned.registry.environments
     names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
     names |= {step.desired.name for step in planned.plan.writes}
@@ -204,7 +204,7 @@ def _repository(root: Path, planned: Planned) -> Repository:
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
-    """What decides about each environment to be written and is not in git; nothing where there is no git."""
+    """Uncommitted files of each environment to publish; empty without git."""
     status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
     if status.returncode != 0 and (root / ".git").exists():
         said = status.stderr.decode(errors="replace").strip()
@@ -233,7 +233,7 @@ def _reported(ledger: ReleaseLedger, planned: Planned, options: argparse.Namespa
 
 
 def _external_exit_code(planned: Planned) -> int:
-    """What the registry takes from others has to be there as well."""
+    """The exit code for external environments, which must exist as well."""
     states = {external.standing for external in planned.plan.external}
     if states & {"missing", "no-access"}:
         return exit_codes.FAIL

@@ -1,4 +1,4 @@
-"""`envops report merge`: one report of what several machines proved."""
+"""`envops report merge`: merge the reports of several machines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise `DeclarationError` where a report is evidence of other files than lie here: those of another commit."""
+    """Raise `DeclarationError` if a report belongs to another commit."""
     if not (root / REGISTRY_FILE).is_file():
         print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return

@@ -25,7 +25,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page anew from what lies in the folder of reports, and show it."""
+    """Rewrite the page from the folder of reports, and show it."""
     folder: Path = (options.reports or options.root / "reports").absolute()
     if not (folder / "validate.json").is_file():
         print(f"{folder} holds no validate.json\nrun first: nox -s validate", file=sys.stderr)

@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Score what was given on the command line and print what came of it."""
+    """Score the reply of the command line and print the result."""
     root = options.root.absolute()
     if options.replies.count("-") > 1:
         print("standard input can be read once: only one TEXT may be -", file=sys.stderr)

@@ -39,7 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:
-    """Which declared runs, and how they are shown."""
+    """Arguments for the selection and display of declared runs."""
     command.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
     arguments.root(command)
     arguments.printed(command, "markdown")
@@ -47,7 +47,7 @@ def add_runs(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train the named runs of this machine, submit what is due of the others; the exit code."""
+    """Train the named runs of this machine and submit the others that are due; returns the exit code."""
     root = options.root.absolute()
     here = runs_of_this_machine(root, options.names)
     if here and not options.dry_run:
@@ -97,7 +97,7 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
 
 
 def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
-    """What the Hub has of the environments that these runs use."""
+    """The state of these runs' environments on the Hub."""
     access, prime = hub_access(), find_prime()
     stop = threading.Event()
     if not access.key:
@@ -137,9 +137,8 @@ def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
 
 
 def checked_names(registry: Registry, names: list[str]) -> list[str]:
-    """The runs of these names, in the order of the registry; all for none.
-
-    Raises `DeclarationError` for a name that is no run.
+    """The runs of these names, in the order of the registry; all if none is named. Raises `DeclarationError` for an
+    unknown name.
     """
     unknown = [name for name in names if name not in registry.specs]
     if unknown:

@@ -1,4 +1,4 @@
-"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here, now."""
+"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here."""
 
 from __future__ import annotations
 

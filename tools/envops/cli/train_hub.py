@@ -1,4 +1,4 @@
-"""`envops train hub OWNER/NAME --model M`: a run on what is on the Hub already, without registry and gates."""
+"""`envops train hub OWNER/NAME --model M`: a run on environments of the Hub, without registry and gates."""
 
 from __future__ import annotations
 

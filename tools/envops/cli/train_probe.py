@@ -106,7 +106,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
 
 
 def code_digest() -> str:
-    """Of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
+    """Digest of the probe's own code: only the code that wrote a checkpoint resumes it."""
     folder = Path(__file__).parents[1] / "training"
     files = sorted(file for part in ("probe", "learner") for file in (folder / part).glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""`envops train requirements`: what has to be installed for a call of `envops train`; `nox -s train` installs it."""
+"""`envops train requirements`: the requirements of an `envops train` command; `nox -s train` installs it."""
 
 from __future__ import annotations
 

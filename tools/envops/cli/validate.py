@@ -1,6 +1,6 @@
 """`envops validate` and its single gates: observe the chosen environments, judge them, and report.
 
-`smoke` and `distribution` take `--endpoint` as well: then a real model answers instead of the scripted policies.
+`smoke` and `distribution` take `--endpoint` as well: then a real model replaces the scripted policies.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
 def _observation_request(
     options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
 ) -> ObservationRequest:
-    """What is to be observed. Raises `HarnessUnsupported`."""
+    """The observation to make. Raises `HarnessUnsupported`."""
     harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
     check_harness(harness, repository, names)
     request = ObservationRequest(
@@ -152,7 +152,7 @@ def _observation_request(
 
 
 def _check_runs(repository: Repository) -> None:
-    """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
+    """Raise `DeclarationError` if a declared training run fails its rules."""
     if not repository.registry.specs:
         return
     from envops.training.declared_runs import run_problems

@@ -289,7 +289,7 @@ def _run(hub: Hub, request: HubRequest) -> StoredDocument:
 
 
 def _reported(hub: Hub, request: HubRequest, key: str, otherwise: Any) -> Any:
-    """What the control endpoint received about a run."""
+    """The data about a run from the control endpoint."""
     return (hub.store.get("reported", _run(hub, request)["id"]) or {}).get(key, otherwise)
 
 

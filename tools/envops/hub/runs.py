@@ -31,7 +31,7 @@ class PlatformRun:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether the run has ended."""
         return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
 
 

@@ -159,7 +159,7 @@ def _awaited(request: HostedRequest, side: HostedSide) -> int:
 
 
 def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
-    """Call the CLI once; the line of its output that matters."""
+    """Call the CLI once; the most important line of its output."""
     command: list[str | Path] = [side.prime.program, "--plain", "eval", "run", request.desired.address, "--hosted"]
     command += ["-m", request.model, "-n", str(request.tasks), "-r", str(request.rollouts)]
     command += ["-c", str(request.max_concurrent), "-S", json.dumps(dict(request.sampling))]

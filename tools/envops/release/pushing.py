@@ -81,7 +81,7 @@ class Push:
 
     @property
     def short(self) -> str:
-        """The line that matters most."""
+        """The most important line."""
         return decisive_line(self.said)
 
 

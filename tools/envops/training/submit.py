@@ -171,7 +171,7 @@ def _when(pending: PendingSubmission) -> str:
 
 
 def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
-    """Call the CLI once; the line of its output that matters."""
+    """Call the CLI once; the most important line of its output."""
     named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
     if named is None or compiled is None:
         raise ValueError(f"{run.spec.name} has no configuration to submit")

@@ -554,7 +554,7 @@ def _wanted(function: Any) -> tuple[str, ...] | None:
 
 
 class RolloutLedger:
-    """Which task and number each row that is handed to verifiers stands for."""
+    """The task and number of each row that is passed to verifiers."""
 
     def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]]) -> None:
         self.rows = [row for row, _, _ in jobs]

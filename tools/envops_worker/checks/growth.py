@@ -129,7 +129,7 @@ def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
 
 
 def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
-    """The code that runs when half of the time is over."""
+    """The code that is running at half of the time."""
     try:
         _score(session, task, reply, max(0.01, seconds / 2))
     except OutOfTime as error:

@@ -25,7 +25,7 @@ REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 @dataclass(frozen=True)
 class Unit:
-    """What is scored at once: one conversation, or all of a task if rewards compare them."""
+    """A unit of scoring: one conversation, or all of a task if rewards compare them."""
 
     task: int
     policies: tuple[str, ...]

@@ -85,7 +85,7 @@ class RequestRefused(Exception):
 
 
 class TaskIndex:
-    """Finds the task that a conversation is about by how it opens."""
+    """Finds the task of a conversation by its first messages."""
 
     def __init__(self, tasks: Sequence[TaskView]) -> None:
         self._by_opening: dict[str, list[TaskView]] = defaultdict(list)
@@ -132,7 +132,7 @@ class ScriptedEndpoint:
         self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
 
     def speak_about(self, tasks: Sequence[TaskView]) -> None:
-        """Answer conversations about these tasks and no others."""
+        """Serve only conversations on these tasks."""
         self._index = TaskIndex(tasks)
 
     def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:

@@ -270,7 +270,7 @@ class Bench:
 
 
 def _otherwise_before(probe: Probe, values: Values) -> str:
-    """Why a conversation cannot be used for mutants: it earned another score at first.
+    """Why a conversation cannot be used for mutants: its score is not reproducible.
 
     If an episode is rewarded as a whole, a single conversation is compared by the scores of its own functions.
     """
@@ -306,7 +306,7 @@ def _holds(expected: Mapping[str, Any], value: float) -> bool:
 
 
 def differences(first: Values, second: Values) -> list[str]:
-    """Names of what two scorings of one conversation disagree on, the reward first."""
+    """The names of differing values of two scorings, the reward first."""
     names = sorted({*first, *second}, key=lambda name: (name != "reward", name))
     return [name for name in names if not _same(first.get(name), second.get(name))]
 
@@ -333,7 +333,7 @@ def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _saying(probe: Probe, text: str) -> Probe:
-    """The same conversation with other last words."""
+    """The same conversation with another last message."""
     messages = list(probe["completion"])
     last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     messages[last] = {**messages[last], "content": text}

@@ -32,13 +32,13 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def options_of(request: JobRequest) -> RolloutOptions:
-    """How its rollouts are to be played."""
+    """The options of its rollouts."""
     sampling, retries = request.get("sampling", {"temperature": 1.0}), request.get("retries", 0)
     return RolloutOptions(sampling, retries, connected=request.get("connected", True), harness=request.get("harness"))
 
 
 def requested_of(session: Session, request: JobRequest) -> list[RolloutKey]:
-    """The rollouts that an evaluation is to have."""
+    """The requested rollouts of an evaluation."""
     indices = request.get("indices") or list(session.kept)[: request["tasks"]]
     return [
         (policy, index, number)

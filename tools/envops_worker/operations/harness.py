@@ -1,4 +1,4 @@
-"""Make a harness of v1 ready to play, before any rollout counts on it."""
+"""Set up a harness of v1 before any rollout needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search for replies that are paid although they do not carry the answer."""
+"""A search for replies that earn a reward without the answer."""
 
 from __future__ import annotations
 

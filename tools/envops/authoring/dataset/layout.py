@@ -221,7 +221,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
 
 
 def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:
-    """A raw answer in the layout's format; `None` where it is none."""
+    """A raw answer in the layout's format; `None` if it is invalid."""
     if layout.answer not in ("list", "json"):
         raw = alone(raw)
     match layout.answer:

@@ -103,7 +103,7 @@ class EnvironmentPlan:
 
     @property
     def turns(self) -> int:
-        """How often the model that is trained speaks."""
+        """The number of turns of the trained model."""
         return 2 if self.kind in ("multi-turn", "multi-agent") else 1
 
     @property

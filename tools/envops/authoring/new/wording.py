@@ -156,7 +156,7 @@ _WAYS = {
 
 
 def headline_of(plan: EnvironmentPlan) -> str:
-    """What the environment is, in few words."""
+    """A short description of the environment."""
     what = "programs that pass tests" if plan.runs_tests else style_of(plan.answer, unordered=plan.unordered).plural
     return f"{plan.title}: questions whose answers are {what}"
 
@@ -167,7 +167,7 @@ def summary_of(plan: EnvironmentPlan) -> str:
 
 
 def instruction_of(plan: EnvironmentPlan) -> str:
-    """What stands below every question."""
+    """The instruction below every question."""
     yes, no = plan.words
     keys = f" with the keys {', '.join(json.dumps(key) for key in plan.json_keys)}" if plan.json_keys else ""
     labels = ", ".join(plan.vocabulary)
@@ -246,7 +246,7 @@ def meaning_of(plan: EnvironmentPlan) -> str:
 
 
 def judge_advice_of(plan: EnvironmentPlan) -> str:
-    """What to prefer to a judge, where something is to be preferred."""
+    """The alternative to a judge, if there is a better one."""
     if plan.answer == "text":
         return "A judge costs money and errs: where answers are short enough to be compared, compare them."
     if plan.answer == "code":

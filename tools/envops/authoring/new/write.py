@@ -21,7 +21,7 @@ from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 
 
 class NoPlace(ValueError):
-    """The text has no block of environments into which an entry could be put."""
+    """The text has no block of environments for a new entry."""
 
 
 def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None) -> str:

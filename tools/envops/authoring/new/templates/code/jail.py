@@ -1,4 +1,4 @@
-"""Runs an untrusted program: `python3 -I -S -c JAIL`, in a folder with job.json, which says what to run.
+"""Runs an untrusted program: `python3 -I -S -c JAIL`, in a folder with job.json, which describes the program.
 
 Limits on time, memory, files and their size hold everywhere. On Linux the kernel also refuses processes, network,
 signals and every file but this folder and Python's own library (Landlock, seccomp, no capabilities); where it cannot,

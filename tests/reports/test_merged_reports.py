@@ -79,7 +79,7 @@ def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
     )
     assert merge(tmp_path / "shards") == exit_codes.PASS
     (folder / "README.md").write_text("of a later commit\n")
-    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: is of another commit: reverse-text"):
+    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: belongs to another commit: reverse-text"):
         merge(tmp_path / "shards")
 
 

@@ -117,7 +117,7 @@ def test_cache_that_is_read_only_is_an_error_with_its_path(root: Path) -> None:
     if os.getuid() != 0:
         cache.chmod(0o755)
     if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip("this machine lets nobody make a folder read-only to root")
+        pytest.skip("this machine cannot make a folder read-only to root")
     assert done.returncode == exit_codes.ERROR
     assert only(json.loads(done.stdout))["verdict"] == "error"
     assert str(cache) in done.stdout

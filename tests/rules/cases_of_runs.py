@@ -368,7 +368,7 @@ CASES = {
         },
         silent={
             "there": run(backend="prime", on_hub="0.1.0"),
-            "nobody asked": run(backend="prime"),
+            "no secret is needed": run(backend="prime"),
             "newer": run(backend="prime", on_hub="0.2.0"),
             "not from the hub": run(on_hub="0.0.9"),
         },

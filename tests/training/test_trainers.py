@@ -23,7 +23,7 @@ OTHER_MEANINGS = {"prime", "trl", "local"}
 GROUPS_OF_DEPENDENCIES = TOOLS / "envops" / "validation" / "resolve.py"
 """Names the dependency groups of the tool's own tests, some of which are called like what they install."""
 MADE_UP = '''\
-"""A trainer that nobody has."""
+"""A made-up trainer."""
 
 from envops.rules.runs.trainer import RefusedSetting, TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, origin, toml_text

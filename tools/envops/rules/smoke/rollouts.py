@@ -12,7 +12,7 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, of_failure
-from envops.rules.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
+from envops.rules.failures import OUTSIDE_FAULT, is_outside_the_environment, own_failure
 from envops.rules.gold import gold_by_task
 from envops.statistics.declared_range import speakers
 
@@ -59,7 +59,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
                 f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
                 of_conversation(subject.facts, each, failure=failure),
                 failure.place,
-                inconclusive=is_nobodys_fault(failure),
+                inconclusive=is_outside_the_environment(failure),
             )
             for each, failure in failed
         ]

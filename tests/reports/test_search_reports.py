@@ -1,4 +1,4 @@
-"""Every report says how far the search for exploits went and what ended it."""
+"""Every report shows the extent of the exploit search and how it ended."""
 
 from __future__ import annotations
 

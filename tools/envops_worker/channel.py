@@ -17,7 +17,7 @@ JobRequest = dict[str, Any]
 
 
 class Channel:
-    """One request at a time comes in; any number of answers to it go out."""
+    """Receives one request at a time, and sends any number of answers to it."""
 
     def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
         self._requests = requests

@@ -66,4 +66,4 @@ def _print(checks: list[HealthCheck], fixed: int) -> None:
     if fixed:
         print(f"removed {fixed} virtual environment(s) that were incomplete")
     failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
-    print(f"\n{failed} to fix, {advised} advice" if failed or advised else "\nno problems found")
+    print(f"\n{f'{failed} to fix' if failed else 'nothing to fix'}{f', {advised} recommended' if advised else ''}")

@@ -117,7 +117,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         print(f"note: use instead: envops {shlex.join(current)}", file=sys.stderr)
     words = _with_whole_name(current)
     if words and words[0] not in COMMANDS and (known := _below(words[0])):
-        parser(()).error(f"which of these? {', '.join(f'envops {name}' for name in known)}")
+        parser(()).error(f"ambiguous; use one of: {', '.join(f'envops {name}' for name in known)}")
     return parser(words[:1]).parse_args(words)
 
 

@@ -28,7 +28,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("rule", metavar="RULE", help="a rule id, of those that `envops explain` lists")
+    command.add_argument("rule", metavar="RULE", help="a rule id; `envops explain` lists all")
     arguments.selection(command)
     arguments.printed(command)
     command.add_argument("--quiet", action="store_true", help="no progress")

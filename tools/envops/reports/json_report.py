@@ -72,7 +72,7 @@ def report_data(result: ValidationResult) -> dict[str, Any]:
 
 
 def head_data(result: ValidationResult) -> dict[str, Any]:
-    """The run in the JSON report; the HTML report is rendered from the same."""
+    """The run's own data in the JSON report; the HTML report uses it, too."""
     return {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,

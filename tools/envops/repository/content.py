@@ -93,7 +93,7 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
         where = "repository" if not leads_inside(path, root) else "environment's folder"
         if not leads_inside(path, folder):
             message = f"is a symbolic link that leaves the {where}"
-            return Problem(file, None, message, found=str(path.readlink()), fix="put the file itself here")
+            return Problem(file, None, message, found=str(path.readlink()), fix="replace it with the file itself")
         return None
     if not stat.S_ISREG(mode):
         return Problem(file, None, "is neither a file nor a folder", fix="remove it")

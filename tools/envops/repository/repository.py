@@ -109,7 +109,7 @@ def _folders(root: Path) -> tuple[dict[str, Path], list[Problem]]:
     """Folders below environments/ by name; what cannot be one is a problem, what is empty is passed over."""
     parent = root / ENVIRONMENTS_FOLDER
     if parent.is_symlink():
-        return {}, [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="put the folder itself here")]
+        return {}, [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="replace it with the folder itself")]
     if not parent.is_dir():
         return {}, []
     folders, problems = {}, []
@@ -118,7 +118,7 @@ def _folders(root: Path) -> tuple[dict[str, Path], list[Problem]]:
             continue
         if entry.is_symlink():
             file = f"{ENVIRONMENTS_FOLDER}/{entry.name}"
-            problems.append(Problem(file, None, "is a symbolic link", fix="put the folder itself here"))
+            problems.append(Problem(file, None, "is a symbolic link", fix="replace it with the folder itself"))
         elif entry.is_dir() and ((entry / "pyproject.toml").exists() or list_content(entry, root).files):
             folders[entry.name] = entry
     return folders, problems

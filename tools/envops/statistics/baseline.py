@@ -100,9 +100,9 @@ def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float
 def answer_of(estimate: Estimate, margin: float) -> Drift:
     """The verdict of an interval of the difference.
 
-    Worse when all of it is below 0, unless all of it is above −margin: a change that is sure
-    and small is harmless. Better likewise. PASS when all of it is above −margin, that is when a drop
-    by the margin is ruled out; else INCONCLUSIVE.
+    Worse when all of it is below 0, unless all of it is above −margin: a change that is significant and small is
+    harmless. Better likewise. PASS when all of it is above −margin, that is when a drop by the margin is ruled out;
+    else INCONCLUSIVE.
 
     Source: non-inferiority beside superiority in one interval, G. Piaggio et al., "Reporting
     of Noninferiority and Equivalence Randomized Trials", JAMA 308(24), 2012, figure 1.

@@ -105,7 +105,7 @@ class Tasks(Sequence[TaskData]):
                 raise LookupError(f"there is no task {task}: the environment has {len(self)}") from None
         found = next((one for one in self if task.items() <= one.items()), None)
         if found is None:
-            raise LookupError(f"no task is {task!r} among the first {len(self._read)}")
+            raise LookupError(f"there is no task {task!r} among the first {len(self._read)}")
         return found
 
 

@@ -42,7 +42,7 @@ def _task_of_case(session: Session, wanted: Any) -> TaskView:
         if task.index == wanted or (isinstance(wanted, dict) and wanted.items() <= task.data.items()):
             session.kept.setdefault(task.index, task)
             return task
-    raise LookupError(f"no task is {wanted!r} among the first {searched}")
+    raise LookupError(f"there is no task {wanted!r} among the first {searched}")
 
 
 def _script(reply: Any) -> list[Message]:

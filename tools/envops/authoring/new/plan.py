@@ -85,7 +85,7 @@ class EnvironmentPlan:
 
     @property
     def feeds_input(self) -> bool:
-        """Whether some test gives the program an input and looks at what it prints."""
+        """Whether some test gives the program an input and checks its output."""
         return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
 
     @property

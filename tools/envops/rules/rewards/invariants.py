@@ -337,10 +337,10 @@ def scoring_executes_the_reply(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD078", gate="rewards")
 def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
-    """A function scores some conversations only.
+    """A function does not score every conversation.
 
-    What: Every reward function and metric that scores anything scores every conversation that has a reward.
-    Why: An average over a part of the conversations is another quantity. v1 treats a missing reward as nothing.
+    What: Every reward function and metric that scores at least one conversation scores all conversations with a reward.
+    Why: An average over a part of the conversations measures something else. v1 ignores a missing reward.
     Fix: Return a number on every path, and 0 if there is nothing to measure.
     """
     scored = [score for score in subject.conversations if score.reward is not None and not score.failures]

@@ -222,7 +222,7 @@ def override_is_of_another_kind(run: RunSubject) -> Iterator[Found]:
 def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
     """The trainer refuses a combination of settings.
 
-    What: For prime-rl: a scheduler fits the steps, bounds of concurrency hold a group and each other, there is one kind
+    What: For prime-rl: a scheduler fits the steps, concurrency limits fit a group and each other, there is one kind
         of batch, an evaluation has a source, both halves have the same steps, the launcher's own variables are not set,
         and W&B is not offline. Source: prime-rl configs at 559b447.
     Why: The run fails when its configuration is read: with hosted training, on the cluster.

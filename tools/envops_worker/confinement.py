@@ -33,7 +33,7 @@ def prefer_to_be_killed() -> None:
 
 
 class NetworkGuard:
-    """Refuses connections beyond loopback and records who tried, at most 20 times."""
+    """Refuses connections beyond loopback and records the first 20 attempts."""
 
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []

@@ -36,7 +36,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 
 @dataclass(frozen=True)
 class RowError:
-    """Why a rollout has no reward that counts."""
+    """Why a rollout has no valid reward."""
 
     kind: ErrorClass
     """`class` in the file."""

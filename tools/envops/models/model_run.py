@@ -99,7 +99,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
 
 @contextmanager
 def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
-    """Turn what ends an evaluation as a whole into `RunRefused`, with the exit code of its cause."""
+    """Turn errors that end an evaluation into `RunRefused`, with their exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -128,7 +128,7 @@ def refused_by(error: EndpointRefuses) -> RunRefused:
 def requested_of(
     options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
 ) -> EvaluationSize:
-    """How much to evaluate: from the flags, or else these numbers of tasks and rollouts."""
+    """The size of the evaluation: from the flags, or these defaults."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
         more = "envops distribution hosted NAME --endpoint NAME"
@@ -216,7 +216,7 @@ class EvaluationProgress:
 
 
 def spent(spending: Spending, endpoint: Endpoint) -> str:
-    """What a run used and cost, in one sentence."""
+    """The usage and cost of a run, in one sentence."""
     cost = f"${spending.cost:.4f}" if endpoint.has_prices else "no price configured"
     parts = [
         f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",

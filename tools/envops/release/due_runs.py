@@ -7,7 +7,7 @@ from envops.training.due import Situation, SubmittedRun, carry_out, decided_runs
 
 
 def planned_runs(situation: Situation) -> tuple[PlannedRun, ...]:
-    """What would happen to each declared run."""
+    """The planned action for each declared run."""
     return tuple(
         PlannedRun(
             each.run.spec.name, each.run.trainer.name, each.decision.action, each.decision.reason, each.decision.next

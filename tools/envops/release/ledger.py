@@ -43,7 +43,7 @@ class LedgerEntry:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the Hub has it as it is declared, so that runs may use it."""
+        """Whether the Hub has it as declared, so that runs can use it."""
         return self.result in ("published", "unchanged")
 
 

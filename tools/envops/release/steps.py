@@ -39,7 +39,7 @@ class Desired:
 
 @dataclass(frozen=True)
 class ReleaseStep:
-    """What a release would do to one environment, and why."""
+    """The planned action for one environment, with its reason."""
 
     desired: Desired
     action: ReleaseAction
@@ -161,7 +161,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """Everything that a release would do."""
+    """The actions of a release."""
 
     steps: tuple[ReleaseStep, ...] = ()
     external: tuple[ExternalStep, ...] = ()

@@ -207,7 +207,7 @@ def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None
 
 
 def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidence:
-    """A case of tests/cases.yaml, the conversation if it got as far, and what broke."""
+    """A case of tests/cases.yaml, with its conversation and its failure, if any."""
     seen = of_conversation(facts, case.score) if case.score is not None else Evidence()
     broken = of_failure(failure).failure if failure else None
     return replace(seen, case=case.name, expected=dict(case.expect), failure=broken)
@@ -219,7 +219,7 @@ def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[
 
 
 def of_failure(failure: Failure, **details: Any) -> Evidence:
-    """What broke, with the traceback where there is one."""
+    """A failure, with its traceback if there is one."""
     return Evidence(failure=ShownFailure(described(failure), failure.kind, failure.traceback), details=details)
 
 

@@ -115,7 +115,7 @@ class LockTemplates(ExitStack):
         self._bookkeeping = threading.Lock()
 
     def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> LockTemplate | None:
-        """The template of this environment, which imports from now on; `None` where it may not have one."""
+        """The template of this environment, which imports from now on; `None` if templates are not allowed for it."""
         if reason_against_forks(package):
             return None
         generation = package.generation or "v1"

@@ -1,4 +1,4 @@
-"""The plan of a new environment: everything that the templates need. Without I/O."""
+"""The plan of a new environment: the data for the templates. Without I/O."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DataOrigin:
 
 @dataclass(frozen=True)
 class EnvironmentPlan:
-    """Everything that the templates need to know."""
+    """The data for the templates."""
 
     name: str
     kind: EnvironmentKind

@@ -111,7 +111,7 @@ def version_skips(subject: Subject) -> Iterator[Found]:
 def content_was_there_before(subject: Subject) -> Iterator[Found]:
     """The content equals that of an earlier version.
 
-    What: What would be published is not, file by file, what an earlier commit contained.
+    What: The content to publish differs from that of every earlier commit.
     Why: The Hub refuses content that it already has, and the version in between stays the newest. A revert by git
         alone publishes nothing.
     Fix: Keep the reverted files and give them a version above the newest: `nox -s bump -- NAME`.

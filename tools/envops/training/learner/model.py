@@ -31,8 +31,8 @@ class LoadedModel:
 def loaded_model(settings: LearnerSettings, root: Path) -> LoadedModel:
     """Load what the settings name: a folder below `root`, or a name on the Hugging Face Hub.
 
-    All weights are trained in single precision, of which a small learning rate is left something; below an adapter
-    they stay as they were saved on a GPU. Raises `UnfitSettings` where it cannot be loaded.
+    All weights are trained in single precision, so that a small learning rate has an effect; below an adapter, on a
+    GPU, they keep their saved precision. Raises `UnfitSettings` where it cannot be loaded.
     """
     name = _folder(settings.model, root)
     given = dict(settings.grpo.get("model_init_kwargs") or {})

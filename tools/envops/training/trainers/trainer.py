@@ -185,7 +185,7 @@ def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
 
 
 def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
-    """What a trainer calls the declared algorithm; raises `CompileError` where it has none."""
+    """The trainer's name for the declared algorithm; raises `CompileError` where it has none."""
     if spec.algorithm not in known:
         raise CompileError(f"{spec.backend} has no algorithm {spec.algorithm}; it has {', '.join(known)}")
     return known[spec.algorithm]

@@ -81,7 +81,7 @@ def watch(event: str, arguments: tuple[object, ...]) -> None:
         raise PermissionError(f"{event} is not allowed here")
     elsewhere = event == "open" and not os.path.abspath(str(arguments[0])).startswith((HERE + os.sep, *LIBRARY))
     if elsewhere and isinstance(arguments[0], str):
-        raise PermissionError(f"{arguments[0]} is not to be read here")
+        raise PermissionError(f"{arguments[0]} cannot be read here")
 
 
 def run(program: str, calls: list[str]) -> list[str | None]:

@@ -51,8 +51,8 @@ word-sort  error  1.0  sha256:222222222222
 
 Infrastructure failures (unrelated to the rewards):
 
-  word-sort rewards, timeout: Timeout: the worker returned no result for 30 s and
-    was stopped
+  word-sort rewards, timeout: Timeout: the worker returned no result for 30 s
+    and was stopped
     at         environments/word_sort/word_sort.py:88
     traceback  │ Traceback (most recent call last):
                │   time.sleep(1000)

@@ -183,8 +183,8 @@ def test_compare_refuses_foreign_results_with_line_number(
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     elsewhere = root / "elsewhere.jsonl"
     for line, key, value, said in (
-        (2, "digest", "sha256:other", "line 3: is of digest sha256:other, the package here has"),
-        (4, "environment", "gsm8k", "line 5: is of environment 'gsm8k', not 'reverse-text'"),
+        (2, "digest", "sha256:other", "line 3: has digest sha256:other, the package has"),
+        (4, "environment", "gsm8k", "line 5: belongs to environment 'gsm8k', not 'reverse-text'"),
     ):
         changed = [{**each, key: value} if number == line else each for number, each in enumerate(lines)]
         elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))

@@ -103,7 +103,7 @@ def test_print_result_on_old_encoding_succeeds() -> None:
     assert b"x  reverse-text" in raw.getvalue()
 
 
-def test_tell_github_outside_workflow_writes_nothing(tmp_path: Path) -> None:
+def test_report_to_github_outside_workflow_writes_nothing(tmp_path: Path) -> None:
     stream, summary = io.StringIO(), tmp_path / "summary.md"
     report_to_github(mixed(), stream=stream, environ={"GITHUB_STEP_SUMMARY": str(summary)})
     assert stream.getvalue() == ""

@@ -147,7 +147,7 @@ def test_imported_file_with_two_formats_is_refused(tmp_path: Path):
 def test_imported_results_of_another_environment_are_refused():
     found = import_results(SAMPLES / "v1_0.4.0", replace(expected("v1"), environment="gsm8k", module="gsm8k"))
     assert len(found.refusals) == 12
-    assert found.refusals[0].message == "is of environment 'reverse_text', not 'gsm8k'"
+    assert found.refusals[0].message == "belongs to environment 'reverse_text', not 'gsm8k'"
 
 
 def own_row(number: int, **changes: Any) -> EvaluationRow:

@@ -44,6 +44,6 @@ def run(options: argparse.Namespace) -> int:
             for path in resolve_tool_locks(root / "tools", threading.Event()):
                 print(f"{path.relative_to(root)}: written")
     except ProgramFailed as error:
-        print(f"uv found no lock:\n{error.failure.message}", file=sys.stderr)
+        print(f"uv could not resolve the lock:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
     return exit_codes.PASS

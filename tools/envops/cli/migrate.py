@@ -52,7 +52,10 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
-        print(f"uv found no lock; once it can: nox -s lock -- {new}\n{error.failure.message}", file=sys.stderr)
+        print(
+            f"uv could not resolve the lock; retry with: nox -s lock -- {new}\n{error.failure.message}",
+            file=sys.stderr,
+        )
         return exit_codes.ERROR
     _print_written(new, written)
     left = _print_unfinished(new, files)

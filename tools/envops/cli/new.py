@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
-        print(f"uv found no lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
+        print(f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
     print(f"{plan.name}: {plan.kind}, {plan.answer}, {plan.generation}")
     for path in written:

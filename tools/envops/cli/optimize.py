@@ -67,13 +67,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     arguments.max_cost(budget, "the search")
     budget.add_argument(
-        "--train-tasks", type=arguments.positive, metavar="N", help="tasks that reflections look at (default: 24)"
+        "--train-tasks", type=arguments.positive, metavar="N", help="training tasks, for reflections (default: 24)"
     )
     budget.add_argument(
         "--validation-tasks", type=arguments.positive, metavar="N", help="tasks to score candidates on (default: 16)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
-    command.add_argument("--initial-prompt", metavar="TEXT", help="v1: where to begin, where tasks have none")
+    command.add_argument("--initial-prompt", metavar="TEXT", help="v1: initial prompt for tasks without one")
     command.add_argument("--write", action="store_true", help="write the better prompt into the source")
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")

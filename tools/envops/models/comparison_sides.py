@@ -144,7 +144,7 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
         raise RunRefused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
     said = recording.baseline
     if said.get("environment") != entry.name:
-        raise RunRefused(f"{place}: is of environment {said.get('environment')!r}, not {entry.name!r}")
+        raise RunRefused(f"{place}: belongs to environment {said.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
     if said.get("reward_digest") != now:
         renewal = f"nox -s record -- {entry.name} --endpoint {said.get('endpoint') or 'ENDPOINT'}"

@@ -100,7 +100,7 @@ class _Reader:
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._seen: dict[tuple[str, str, int], int] = {}
         if metadata.get("env_id") and not self._is_ours(str(metadata["env_id"])):
-            said = f"metadata.json is of environment {metadata['env_id']!r}, not {expected.environment!r}"
+            said = f"metadata.json belongs to environment {metadata['env_id']!r}, not {expected.environment!r}"
             imported.refusals.append(LineProblem(0, said))
 
     def take(self, number: int, raw: Any, problem: str | None) -> None:
@@ -112,7 +112,7 @@ class _Reader:
             return
         self._imported.format = self._imported.format or found
         if found != self._imported.format:
-            said = f"is of format {found}, the lines before are of format {self._imported.format}"
+            said = f"has format {found}, the lines before have format {self._imported.format}"
             self._imported.refusals.append(LineProblem(number, said))
             return
         try:
@@ -133,10 +133,10 @@ class _Reader:
     def _check(self, number: int, raw: Mapping[str, Any], row: EvaluationRow) -> None:
         expected, refuse = self._expected, self._imported.refusals.append
         if not self._is_ours(row.environment):
-            refuse(LineProblem(number, f"is of environment {row.environment!r}, not {expected.environment!r}"))
+            refuse(LineProblem(number, f"belongs to environment {row.environment!r}, not {expected.environment!r}"))
             return
         if row.digest is not None and row.digest != expected.digest:
-            refuse(LineProblem(number, f"is of digest {row.digest}, the package here has {expected.digest}"))
+            refuse(LineProblem(number, f"has digest {row.digest}, the package has {expected.digest}"))
             return
         if self._known.is_complete and row.task_key not in self._known.tasks:
             refuse(LineProblem(number, f"is about a task that this environment does not have (task {row.task})"))

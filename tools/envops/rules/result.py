@@ -99,7 +99,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Outline:
-    """What the sentences of a report need, computed once."""
+    """Numbers for the sentences of a report, computed once."""
 
     verdicts: tuple[Verdict, ...]
     """Of the environments, in their order."""

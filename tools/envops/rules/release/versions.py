@@ -194,7 +194,7 @@ def environment_was_renamed(subject: Subject) -> Iterator[Found]:
     if history is not None and history.renamed_from:
         yield Found(
             f"{history.renamed_from} was renamed to {subject.package.name}: the Hub creates a new environment, and "
-            f"{subject.entry.owner}/{history.renamed_from} stays as it is",
+            f"{subject.entry.owner}/{history.renamed_from} is unchanged",
             Evidence(details={"before": history.renamed_from, "now": subject.package.name}),
             in_pyproject(subject.package, "project.name"),
         )

@@ -94,7 +94,7 @@ def test_timeout_of_v0_is_no_zero(tmp_path: Path, stop: str, field: str):
     assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
 
 
-def test_timeout_of_v1_is_no_reward_though_it_is_ok(tmp_path: Path):
+def test_v1_timeout_with_status_ok_has_no_reward(tmp_path: Path):
     episode = json.loads(lines_of("v1_0.4.0")[0])
     episode["traces"][0]["is_timeout"] = True
     (row,) = of_lines(tmp_path, "v1", [json.dumps(episode)]).rows

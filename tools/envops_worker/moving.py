@@ -26,7 +26,7 @@ class Holder(NamedTuple):
 
 
 def paths_below(folder: str) -> list[Holder]:
-    """Everything imported so far that keeps a path below a folder."""
+    """All imported objects that store a path below a folder."""
     found = []
     for owner in (*sys.modules.values(), getattr(sys.modules.get(CLASS[0]), CLASS[1], None)):
         variables: Any = getattr(owner, "__dict__", None)

@@ -169,7 +169,7 @@ class Session:
         }
 
     def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        """What verifiers' own scoring gives a reply.
+        """The score of a reply by verifiers' own scoring.
 
         Raises `OutOfTime`.
         """

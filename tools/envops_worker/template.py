@@ -168,7 +168,7 @@ def open_descriptors() -> set[int]:
 
 
 def reason_not_to_fork(known: set[int]) -> str:
-    """What forks of this process could not carry, or nothing: threads, and channels that were not open before."""
+    """The reason against forking this process, or an empty text: threads, and channels that were not open before."""
     others = [one for one in threading.enumerate() if one is not threading.main_thread()]
     # The thread of a progress bar need not run in forks.
     threads = [one.name for one in others if not type(one).__module__.startswith("tqdm")]

@@ -116,7 +116,7 @@ class Comparison:
         return self.options.reports or self.root / "reports"
 
     def rollouts_file(self, side: ComparisonSide) -> Path:
-        """Where an endpoint's rollouts are left. The name is no other command's: what those leave is read here."""
+        """The file for an endpoint's rollouts. No other command uses this name."""
         file = f"{self.entry.name}--{side.name}--compare-{side.side}.jsonl".replace("/", "_")
         return self.reports / "rollouts" / file
 
@@ -195,7 +195,7 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
 
 
 def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideRollouts]]:
-    """What the sides that are files hold, and the environment that they must be of."""
+    """The rollouts of sides that are files, and their required environment."""
     files = [side for side in comparison.sides if side.endpoint is None]
     if not files:
         return None, {}

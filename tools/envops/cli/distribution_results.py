@@ -92,7 +92,7 @@ def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
 def known_environment(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace
 ) -> Facts:
-    """What the environment is, without scores or rollouts of our own."""
+    """The description of the environment, without scores or rollouts."""
     request = ObservationRequest(options.allow_network, not options.no_cache, evaluate=False, score=False)
     return facts_of(entry, package, workspace, request, threading.Event(), quiet=options.quiet)
 

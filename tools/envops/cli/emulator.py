@@ -44,7 +44,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def add_behaviour(command: argparse.ArgumentParser) -> None:
-    """How the Hub on loopback behaves."""
+    """Arguments for the behaviour of the emulated Hub."""
     command.add_argument(
         "--fault",
         action="append",

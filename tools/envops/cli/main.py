@@ -114,7 +114,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     if current != typed:
         import shlex
 
-        print(f"note: use instead: envops {shlex.join(current)}", file=sys.stderr)
+        print(f"note: deprecated; use: envops {shlex.join(current)}", file=sys.stderr)
     words = _with_whole_name(current)
     if words and words[0] not in COMMANDS and (known := _below(words[0])):
         parser(()).error(f"ambiguous; use one of: {', '.join(f'envops {name}' for name in known)}")

@@ -48,7 +48,7 @@ PLAYED: Mapping[Gate, StageName] = {"smoke": "smoke", "distribution": "distribut
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What is the same for all environments of a run with a model."""
+    """The settings that all environments of a model run share."""
 
     repository: Repository
     workspace: Workspace

@@ -74,7 +74,7 @@ def _date(text: str) -> str:
 
 @dataclass(frozen=True)
 class RecordingRun:
-    """What is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     repository: Repository
     workspace: Workspace

@@ -54,7 +54,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class DiffRun:
-    """What is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     base: Base
     workspace: Workspace

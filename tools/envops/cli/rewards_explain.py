@@ -38,7 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class RuleFindings:
-    """What a rule found in one environment."""
+    """The findings of a rule in one environment."""
 
     name: str
     folder: str

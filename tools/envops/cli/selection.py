@@ -1,4 +1,4 @@
-"""Which environments a command is about (all, those named, those changed, one machine's part), and their facts."""
+"""The selection of environments (all, named, changed, one machine's part), and their facts."""
 
 from __future__ import annotations
 

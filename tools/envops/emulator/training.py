@@ -187,7 +187,7 @@ def metrics(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/rft/runs/{run}/progress", MEASURED)
 def progress(hub: Hub, request: HubRequest) -> HubResponse:
-    """How far a run is."""
+    """The progress of a run."""
     steps = [row["step"] for row in _reported(hub, request, "metrics", []) if "step" in row]
     latest: StoredDocument = {
         "latestStep": max(steps, default=None),

@@ -100,12 +100,12 @@ class Mutation:
 
     @cached_property
     def outcomes(self) -> Counter[MutantOutcome]:
-        """How many mutants ended in each way."""
+        """The number of mutants by outcome."""
         return Counter(mutant.outcome for mutant in self.mutants) + Counter(self.unlisted)
 
     @property
     def tried(self) -> int:
-        """How many mutants were tried, listed or not."""
+        """The number of tried mutants, listed or not."""
         return self.outcomes.total()
 
     @property

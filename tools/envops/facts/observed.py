@@ -77,7 +77,7 @@ class RewardFunction:
 
 @dataclass(frozen=True)
 class FunctionScore:
-    """What one function returned: `score` before weighting, `None` where it gave no number."""
+    """The result of one function: `score` before weighting, `None` without a number."""
 
     score: float | None
     weight: float
@@ -262,7 +262,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Repetition:
-    """The same conversations scored once more, under other circumstances."""
+    """The same conversations, scored again under other circumstances."""
 
     circumstance: Circumstance
     count: int
@@ -275,7 +275,7 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Growth:
-    """How long scoring takes while a reply of one shape grows."""
+    """The scoring time of growing replies of one shape."""
 
     task: int
     shape: str
@@ -318,7 +318,7 @@ JobOrigin = Literal["environment", "lock", "process"]
 
 @dataclass(frozen=True)
 class StartMode:
-    """How the processes were started. What they observe is the same in each case."""
+    """How the processes were started. Observations do not depend on it."""
 
     how: Literal["fresh", "forked"] = "fresh"
     """Whether they imported verifiers themselves, or were forked from a process that had."""
@@ -330,7 +330,7 @@ class StartMode:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that was observed of one environment at one digest."""
+    """All observations of one environment at one digest."""
 
     environment: str
     key: str

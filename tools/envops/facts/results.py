@@ -77,7 +77,7 @@ class EvaluationRow:
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """What identifies a row: speaker, task, and number of the rollout."""
+        """The identity of a row: policy or model, task, and number of the rollout."""
         return self.speaker, self.task_key, self.rollout
 
     @property
@@ -125,7 +125,7 @@ class EvaluationRow:
 
 
 class MalformedRow(ValueError):
-    """What is wrong with one line."""
+    """A problem with one line."""
 
 
 def row_of(raw: Any) -> EvaluationRow:

@@ -31,7 +31,7 @@ class NoMetrics(Exception):
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """What was measured, step by step, under the trainer's own names."""
+    """The metrics of each step, under the trainer's own names."""
 
     steps: Mapping[int, Mapping[str, float]]
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -139,7 +139,7 @@ class RunDetails:
 
 
 def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
-    """Everything about one run; `None` where no run has this id.
+    """All data of one run; `None` if no run has this id.
 
     Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where the run itself could not be read.
     """

@@ -29,7 +29,7 @@ PHRASES = {"endpoint": "an endpoint", "results": "a file of results", "recording
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """Where the rollouts of one side come from."""
+    """The source of one side's rollouts."""
 
     side: SideName
     name: str
@@ -54,7 +54,7 @@ class SideRollouts:
 
     @property
     def sampling(self) -> Mapping[str, Any]:
-        """How it was sampled; empty where that is unknown."""
+        """The sampling parameters; empty if unknown."""
         return next((row.sampling for row in self.rows if row.sampling), {})
 
     @property
@@ -173,7 +173,7 @@ def _limit(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> int |
 
 
 def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> Mapping[str, Any]:
-    """How a side is sampled, without its seed."""
+    """The sampling parameters of a side, without its seed."""
     said = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
     return {key: value for key, value in said.items() if key != "seed" and value is not None}
 

@@ -52,7 +52,7 @@ class _Found:
 
 
 def placement(folder: Path, old: str, new: str) -> Placement:
-    """Where the new prompt goes in the package's folder.
+    """The place of the new prompt in the package's folder.
 
     Raises `NotPlaceable` where the old one is not written down whole exactly once.
     """

@@ -89,12 +89,12 @@ def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
 
 
 def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
-    """What the Hub should have of one environment."""
+    """The desired state of one environment on the Hub."""
     return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
 
 
 def _desired(root: Path, entry: EnvironmentEntry) -> Desired:
-    """What the Hub should have of an environment of the working tree. Raises `DeclarationError` with every problem."""
+    """The desired state of an environment of the working tree. Raises `DeclarationError` with every problem."""
     content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
     return desired_of(entry, content or Repository.load(root, [entry.name]).packages[entry.name])
 

@@ -150,7 +150,7 @@ def orphans(hub: HubState, declared: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """What a release would do about one training run after its environments are published."""
+    """The planned action for a training run after its environments are published."""
 
     name: str
     backend: str

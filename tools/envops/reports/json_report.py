@@ -149,7 +149,7 @@ def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) 
 
 
 def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
-    """Everything, every mutant with its diff and what became of it included; of a brief one the counts alone."""
+    """All mutants with their diffs and outcomes; only the counts if it is brief."""
     if mutation is None:
         return None
     data = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
@@ -158,7 +158,7 @@ def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
 
 
 def _search_data(search: Search | None) -> dict[str, Any] | None:
-    """Everything, every find with what it earns on the panel included."""
+    """All data, with every exploit and its rewards on the probe tasks."""
     return None if search is None else {part.name: getattr(search, part.name) for part in fields(search)}
 
 

@@ -79,7 +79,7 @@ class _Weight:
         return saved
 
     def left_of(self, piece: _Piece) -> str:
-        """What is to be shown of the piece that has this weight."""
+        """The remaining part of the piece with this weight."""
         return piece.cuts[self.times_cut - 1][1] if self.times_cut else piece.shown
 
 

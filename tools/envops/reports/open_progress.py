@@ -1,4 +1,4 @@
-"""Which kind of progress suits a stream."""
+"""The choice of a progress display for a stream."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class OptimizationReport:
 
 
 def files(reports: Path, environment: str) -> tuple[Path, Path]:
-    """Where the report and the best prompt of an environment are written."""
+    """The files of the report and the best prompt of an environment."""
     return reports / FOLDER / f"{environment}.json", reports / FOLDER / f"{environment}.txt"
 
 

@@ -61,7 +61,7 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
 
 
 def share_of(data: dict[str, Any]) -> Share | None:
-    """Which part of a divided run a report is."""
+    """The part of a divided run that a report covers."""
     said = data.get("shard")
     return said and Share(said["index"], said["of"], tuple(said["environments"]))
 

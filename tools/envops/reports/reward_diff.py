@@ -261,7 +261,7 @@ def _headline(reply: ScoredReply) -> str:
 
 
 def _lines(reply: ScoredReply) -> Iterator[tuple[str, str, str]]:
-    """What changed below the total, with reasons for what is missing."""
+    """The changes below the total, with reasons for missing values."""
     before, after = reply.scores
     for name in reply.changed_functions:
         yield name, number(before.functions[name].score), number(after.functions[name].score)

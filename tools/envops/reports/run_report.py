@@ -212,7 +212,7 @@ def _curve(curve: Curve) -> str:
 
 
 def _rewards(run: RunReport) -> str:
-    """How the rewards of a step spread: a bar for each bin."""
+    """The distribution of a step's rewards: a bar for each bin."""
     most = max(1, max(each.count for each in run.rewards))
     bars = "".join(BARS[min(7, each.count * 8 // most)] if each.count else " " for each in run.rewards)
     total, at = (

@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class _Written(NamedTuple):
-    """Where in the file something is."""
+    """A position in the file."""
 
     start: int
     size: int
 
 
 class _Held(NamedTuple):
-    """What could not be written, and so stays in memory."""
+    """An item that could not be written and stays in memory."""
 
     data: bytes
 

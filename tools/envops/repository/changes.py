@@ -1,4 +1,4 @@
-"""Which environments a change touches, according to git: commits, working tree and untracked files."""
+"""The environments that a change affects, according to git: commits, working tree and untracked files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALIKE = 0.5
 
 @dataclass(frozen=True)
 class Change:
-    """What a change touches. With `everything`, every environment is concerned, also those that `names` lacks."""
+    """The effect of a change. With `everything`, all environments are affected, not only `names`."""
 
     names: frozenset[str]
     """Environments whose folder or declaration differs, by distribution name; their folders exist."""
@@ -45,7 +45,7 @@ class Change:
 
 
 def changed_environments(root: Path, base: str | None = None) -> Change:
-    """What differs between the commit where this branch left `base` and the working tree.
+    """The changes between the commit where this branch left `base` and the working tree.
 
     Without `base` it is the remote's main branch, or `main`. A merge commit is seen from the
     side of `base`. Where there is nothing before (the first commit, a branch's first push),

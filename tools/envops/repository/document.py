@@ -81,7 +81,7 @@ def parse_document(text: str, file: str) -> Document:
 
 @lru_cache(maxsize=1024)
 def _tag_of_plain(text: str) -> str:
-    """What YAML takes text without quotes for; most of it comes again, in this file or the next."""
+    """The type of unquoted YAML text; cached, because most texts recur."""
     tag: str = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
     return tag
 

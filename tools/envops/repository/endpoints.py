@@ -161,7 +161,7 @@ def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) ->
 
 
 def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:
-    """What could be a secret is never shown."""
+    """Problems of an address, without anything that could be a secret."""
     key, url = _either(entry, "key", "api_key_var"), _either(entry, "url", "api_base_url")
     if isinstance(key, str) and key.strip() and not _VARIABLE.fullmatch(key):
         fix = "name the environment variable that holds the key, such as OPENAI_API_KEY; if a key stood here, revoke it"
@@ -208,7 +208,7 @@ def _syntax_problem(message: str, file: str) -> Problem:
 
 
 class _Lines:
-    """Where the entries and their keys stand."""
+    """The lines of the entries and their keys."""
 
     def __init__(self, text: str) -> None:
         self._rows = text.splitlines()

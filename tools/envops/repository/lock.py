@@ -59,7 +59,7 @@ class Pin:
 
     @property
     def entry(self) -> str:
-        """What stands in the lock, without hashes."""
+        """The entry of the lock, without hashes."""
         return f"{self.name}=={self.version}" + (f" ; {self.marker}" if self.marker else "")
 
     def applies(self) -> bool:
@@ -87,7 +87,7 @@ class _Parsed:
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
-        """What stands in the lock, without hashes, in order."""
+        """The entries of the lock in order, without hashes."""
         return tuple(sorted(pin.entry for pin in self.pins))
 
     @cached_property

@@ -149,7 +149,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def readable_requirement(text: str) -> Requirement | None:
-    """The same, or `None` for what is no requirement."""
+    """The same, or `None` if the text is not a requirement."""
     try:
         return parse_requirement(text)
     except InvalidRequirement:

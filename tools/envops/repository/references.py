@@ -1,4 +1,4 @@
-"""What the keys of registry.yaml alone cannot state: names that must exist, numbers that must fit together.
+"""Checks across keys of registry.yaml: names that must exist, numbers that must fit together.
 
 Reads the document as it is, so that these problems are reported together with those of single keys.
 """

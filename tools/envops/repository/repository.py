@@ -21,7 +21,7 @@ ENVIRONMENTS_FOLDER = "environments"
 
 @dataclass(frozen=True)
 class Repository:
-    """What this repository declares, read and checked."""
+    """The declarations of this repository, read and checked."""
 
     root: Path
     registry: Registry

@@ -53,7 +53,7 @@ class ToldApartBy:
     key: str
 
     def tag(self, value: Any) -> str:
-        """Which of the two a value is meant to be."""
+        """The intended type of a value."""
         return "then" if isinstance(value, dict) and self.key in value else "else"
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a key may hold."""
+    """The allowed values of a key."""
 
     words: str
     holds: Callable[[Any], bool]

@@ -1,4 +1,4 @@
-"""Evidence: what a rule saw, in the parts that reports show.
+"""The evidence of findings, in the parts that reports show.
 
 `Evidence.named` is its form in `validate.json`, and `Evidence.read` reads that form. Rules build it with
 the functions below, verdicts pass it on, and reports render it.
@@ -22,7 +22,7 @@ _NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True)
 class ShownReply:
-    """Who replied what on which task."""
+    """A reply, its policy and its task."""
 
     task: int
     text: str
@@ -38,7 +38,7 @@ class ShownReply:
 
 @dataclass(frozen=True)
 class EarnedReward:
-    """What a reply earned, in all and by function."""
+    """The reward of a reply, in total and by function."""
 
     reward: float | None
     functions: Mapping[str, FunctionScore | float | None] | None = None
@@ -56,7 +56,7 @@ class ShownFailure:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule saw. Reports show the parts in this order."""
+    """The evidence of a finding. Reports show the parts in this order."""
 
     case: str | None = None
     reply: ShownReply | None = None

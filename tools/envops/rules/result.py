@@ -89,7 +89,7 @@ class EnvironmentResult:
 
 @dataclass(frozen=True)
 class Share:
-    """Which part of a run's environments one machine had."""
+    """The part of a run's environments that one machine validated."""
 
     index: int
     of: int

@@ -65,7 +65,7 @@ def check(
 
 
 def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
-    """How many more rollouts would separate the interval from the bound."""
+    """The number of further rollouts that would separate the interval from the bound."""
     fold = fold_that_decides(estimate, bound)
     tasks = len(sample.by_task)
     if tasks < 2:
@@ -139,7 +139,7 @@ def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCh
 
 
 def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
-    """How often rollouts are cut off, late or broken, infrastructure left out."""
+    """The shares of truncated, late and failed rollouts, without infrastructure failures."""
 
     def blameless(each: RolloutOutcome) -> bool:
         return each.error not in ("infrastructure", "provider")

@@ -14,7 +14,7 @@ DIGITS = 6
 
 
 def distinct(values: Sequence[float]) -> Counter[float]:
-    """How often each reward came."""
+    """The frequency of each reward."""
     return Counter(round(value, DIGITS) for value in values)
 
 

@@ -110,7 +110,7 @@ class RolloutSample:
 
     @cached_property
     def errors(self) -> Counter[ErrorClass]:
-        """How many rollouts ended in an error of each class."""
+        """The number of rollouts by class of error."""
         return Counter(each.error for each in self.outcomes if each.error is not None)
 
     @property
@@ -125,7 +125,7 @@ class RolloutSample:
         return [[what(each) for each in group] for group in grouped(filter(among, self.outcomes)).values()]
 
     def rewards(self) -> dict[str, int]:
-        """How often each reward came, the most frequent first."""
+        """The frequency of each reward, the most frequent first."""
         return {number(reward): count for reward, count in Counter(each.reward for each in self.scored).most_common(10)}
 
 

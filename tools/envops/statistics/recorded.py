@@ -56,10 +56,8 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
 
 
 def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) -> list[str]:
-    """Where a baseline disagrees with its rows.
-
-    Not looked at are the interval and the tasks' shares, which follow from rows and settings
-    that may have changed since.
+    """The differences between a baseline and its rows. Not compared are the interval and the tasks' shares, which
+    follow from rows and settings that may have changed since.
     """
     now = measures(rows, float)
     wrong = [

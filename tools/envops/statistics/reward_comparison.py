@@ -84,7 +84,7 @@ class ScoredReply:
 
     @property
     def difference(self) -> float:
-        """How much the total changed; infinite where it came or went."""
+        """The change of the total; infinite if it appeared or disappeared."""
         before, after = self.scores.each(lambda scoring: scoring.reward)
         if before is None or after is None:
             return 0.0 if before is after else math.inf
@@ -101,7 +101,7 @@ class PromptDifference:
 
 @dataclass(frozen=True)
 class RewardComparison:
-    """Everything that a reward diff reports."""
+    """The data of a reward diff."""
 
     versions: TwoSides[ComparedVersion]
     replies: tuple[ScoredReply, ...]
@@ -172,7 +172,7 @@ def compare(
     unmatched: int = 0,
     left_out: int = 0,
 ) -> RewardComparison:
-    """Put together how two versions scored the same replies."""
+    """Combine two versions' scores of the same replies."""
     prompts = tuple(
         PromptDifference(match.tasks.each(lambda task: task.index), match.tasks.each(lambda task: spoken(task.prompt)))
         for match in matching.matches

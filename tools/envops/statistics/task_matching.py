@@ -37,7 +37,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Matching:
-    """All tasks of both sides."""
+    """The matching of both sides' tasks."""
 
     matches: tuple[Match, ...]
     unmatched: TwoSides[tuple[int, ...]]

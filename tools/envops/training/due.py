@@ -56,7 +56,7 @@ class RunDecision:
 
 
 def decision_on(run: RunState) -> RunDecision:
-    """What to do about a run; nothing is submitted after a failed read."""
+    """The decision on a run; nothing is submitted after a failed read."""
     if run.retired:
         return RunDecision("manual", f"retired: {run.retired}", f"use backend: {SUBMITTED.limits.name}")
     if run.failing:
@@ -142,7 +142,7 @@ class DecidedRun:
 def decided_runs(
     situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
 ) -> list[DecidedRun]:
-    """What will happen to each run, or to those in `names`; `asked` are the runs named by the user.
+    """The decision on each run, or on those in `names`; `asked` are the runs named by the user.
 
     Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
     """

@@ -87,7 +87,7 @@ class Followed:
 
     @property
     def subject(self) -> RunLog:
-        """What the rules of diagnoses judge."""
+        """The input of the diagnosis rules."""
         lowest, highest = self.range
         return RunLog(
             series=self.series,
@@ -111,7 +111,7 @@ class Followed:
 
 
 def diagnose(run: Followed) -> tuple[Finding, ...]:
-    """What the rules of diagnoses find."""
+    """The findings of the diagnosis rules."""
     return tuple(findings(run.subject))
 
 

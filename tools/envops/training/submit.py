@@ -51,12 +51,12 @@ class RunIdentity:
 
     @property
     def stem(self) -> str:
-        """What the names of all versions of the run begin with."""
+        """The common prefix of all versions' names."""
         return f"{self.run[:LONGEST_STEM].rstrip('.-').replace('.', '-')}-"
 
     @property
     def mark(self) -> str:
-        """What the names of this version begin with, whatever the commit."""
+        """The prefix of this version's name, without the commit."""
         return f"{self.stem}{self.digest}"
 
     @property
@@ -109,7 +109,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Platform:
-    """Where runs are submitted, and the folder where notes of open submissions are kept."""
+    """The platform, and the folder for notes of open submissions."""
 
     prime: Prime
     access: HubAccess

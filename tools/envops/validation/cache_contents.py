@@ -47,7 +47,7 @@ def cache_entries(workspace: Workspace) -> list[CacheEntry]:
 def dispensable(
     kept: Sequence[CacheEntry], now: float, oldest: float | None, most_bytes: int | None
 ) -> list[CacheEntry]:
-    """What to remove: not used for `oldest` seconds, or used least recently of more than `most_bytes`."""
+    """The entries to remove: unused for `oldest` seconds, or least recently used above `most_bytes`."""
     by_use = sorted(kept, key=lambda one: min(one.used, now))
     gone = [one for one in by_use if oldest is not None and now - min(one.used, now) > oldest]
     rest = by_use[len(gone) :]

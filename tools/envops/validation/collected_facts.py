@@ -133,7 +133,7 @@ class CollectedFacts:
                 raise WorkerLost(failure)
 
     def facts(self, environment: str, key: str, digest: str) -> Facts:
-        """All that has come in, as facts."""
+        """The collected items as facts."""
         return Facts(
             environment=environment,
             key=key,

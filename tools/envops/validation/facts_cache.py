@@ -59,7 +59,7 @@ def remembered(
 def facts_files(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest
 ) -> Iterator[Path]:
-    """Where facts that hold for a request would be, the widest observation first; none without the cache."""
+    """The possible files of facts for a request, the widest observation first; none without the cache."""
     if not request.use_cache:
         return
     widest = replace(request, evaluate=True, score=True, only_replies=False, stages=None)
@@ -68,7 +68,7 @@ def facts_files(
 
 
 def facts_file(workspace: Workspace, environment: str, key: str) -> Path:
-    """Where facts of this key are kept."""
+    """The file of facts with this key."""
     return workspace.facts / environment / f"{key}.json"
 
 

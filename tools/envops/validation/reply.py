@@ -35,7 +35,7 @@ class OneReplyError(ValueError):
 
 @dataclass(frozen=True)
 class Extracted:
-    """What one reader found in the reply."""
+    """The result of one parser on the reply."""
 
     by: str
     """A parser of the environment's and its method, or `envops` for the tool's own answer finder."""

@@ -111,7 +111,7 @@ class Scorer:
                 self.listing.said.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
-        """What this version gives each reply, in order; `task` is this version's own index."""
+        """This version's score of each reply, in order; `task` is this version's own index."""
         assert self._opened is not None
         numbered = [
             {"id": number, "task": reply.task, "completion": reply.completion} for number, reply in enumerate(replies)

@@ -1,4 +1,4 @@
-"""Which environment is validated next, and on which machine: by the time and memory that each took before.
+"""The order and distribution of validation, by the time and memory of earlier runs.
 
 Measurements are kept in one small file per environment, so that writers never wait for each other. Damaged, missing or
 invalid values count as never measured.
@@ -46,7 +46,7 @@ def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
 
 
 def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Timing]:
-    """What each environment will take: as last time, or as the median of those that are known."""
+    """The expected time of each environment: the last one, or the median of known ones."""
     wanted = list(names)
     known = {name: timing for name in wanted if (timing := _read(name, workspace)) is not None}
     guess = _typical(known)
@@ -140,12 +140,12 @@ def divided(loads: Sequence[Load], count: int) -> list[Shard]:
 
 
 def worthwhile_count(loads: Sequence[Load], most: int = MOST_SHARDS) -> int:
-    """How many machines these environments are worth; none for none."""
+    """The useful number of machines for these environments; 0 without any."""
     if not loads:
         return 0
     return max(1, min(most, MOST_SHARDS, len(loads), ceil(_seconds_of(loads) / SHARD_SECONDS)))
 
 
 def _seconds_of(loads: Sequence[Load]) -> float:
-    """What they would take one machine."""
+    """The seconds of these environments on one machine."""
     return sum(load.seconds for load in loads) + LOCK_SECONDS * len({load.lock for load in loads})

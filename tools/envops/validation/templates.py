@@ -168,7 +168,7 @@ def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
 
 
 def modules_in(folder: Path) -> set[str]:
-    """What can be imported from a folder, and a little more."""
+    """The modules that can be imported from a folder; may contain others."""
     return {name.partition(".")[0] for name in os.listdir(folder)}  # noqa: PTH208
 
 

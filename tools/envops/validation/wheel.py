@@ -174,10 +174,7 @@ def _brought_along(package: Package) -> bool:
 
 
 def describe_wheel(path: Path) -> Wheel:
-    """What is in a wheel.
-
-    Raises `ProgramFailed` when it is none.
-    """
+    """The contents of a wheel. Raises `ProgramFailed` when it is none."""
     content = path.read_bytes()
     try:
         with zipfile.ZipFile(path) as archive:

@@ -65,7 +65,7 @@ class RolloutRequest:
 
 @dataclass(frozen=True)
 class RolloutOptions:
-    """How rollouts call their model."""
+    """The settings of model calls in rollouts."""
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0

@@ -661,7 +661,7 @@ def count_retries(client: Any) -> None:
 
 
 def seconds_of(timing: Any) -> float:
-    """How long a rollout took, as the releases have it: `total_ms`, or `total` in seconds."""
+    """The duration of a rollout in any release: `total_ms`, or `total` in seconds."""
     if not isinstance(timing, Mapping):
         return 0.0
     if timing.get("total") is not None:

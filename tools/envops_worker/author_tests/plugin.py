@@ -155,7 +155,7 @@ class CaseFailed(AssertionError):
 
 @dataclass
 class Crash:
-    """What pytest's short summary shows of a failure."""
+    """A failure in pytest's short summary."""
 
     path: str
     lineno: int

@@ -1,4 +1,4 @@
-"""How long scoring takes while a reply grows, in the shapes on which parsers go wrong.
+"""The scoring time of growing replies, in shapes that are hard for parsers.
 
 Seconds are those of the processor, programs that a reward starts and waits for included: a busy machine is no growth.
 """

@@ -1,4 +1,4 @@
-"""Which lines of a package run while its reward functions are called."""
+"""The lines of a package that run while its reward functions are called."""
 
 from __future__ import annotations
 

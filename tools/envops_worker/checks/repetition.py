@@ -1,4 +1,4 @@
-"""The same conversations scored again in the same process under other circumstances, and what differed."""
+"""Repeated scoring of the same conversations under other circumstances, and its differences."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ HANG_SECONDS = 3600.0
 
 
 class Dialect(NamedTuple):
-    """How requests are read and replies are written."""
+    """The format of requests and replies."""
 
     conversation: Callable[[dict[str, Any]], list[Message]]
     whole: Callable[..., dict[str, Any]]

@@ -241,7 +241,7 @@ class Bench:
         return None if values is None else OriginalScore(values, processor_seconds() - used)
 
     def _varied(self, fragments: Sequence[str]) -> list[Probe]:
-        """All variations of reference replies, and as many of the cases as there is room for."""
+        """All variations of reference replies, and as many of cases as fit."""
         usable = [self.probes[number] for number, known in self._known.items() if known is not None]
         seeds = [probe for probe in usable if probe["seed"]]
         gold = [seed for seed in seeds if not seed["case"]]

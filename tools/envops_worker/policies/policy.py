@@ -89,7 +89,7 @@ class Policy:
 
     @property
     def description(self) -> str:
-        """What it replies in detail: the docstring of `make`."""
+        """A detailed description of the reply: the docstring of `make`."""
         return " ".join((self.make.__doc__ or "").split())
 
 

@@ -69,7 +69,7 @@ AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Which columns of a row are used, and the format of answers."""
+    """The columns in use, and the format of answers."""
 
     roles: ColumnRoles
     answer: AnswerFormat

@@ -113,7 +113,7 @@ def names_used(node: cst.CSTNode) -> set[str]:
 
 
 def assigned(load: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
-    """What is assigned to a name at the top of a function; `None` if nothing is, or more than once."""
+    """The value assigned to a name at the top of a function; `None` if nothing is, or more than once."""
     found = [
         cst.ensure_type(assign, cst.Assign).value
         for assign in m.findall(load, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))

@@ -173,7 +173,7 @@ def server(original: Original, name: str, module: str) -> str:
 
 
 def _imports(original: Original, module: str, reachable: frozenset[str]) -> list[str]:
-    """Where the taskset's own modules are imported from."""
+    """The imports of the taskset's own modules."""
     wanted: dict[str, set[str]] = {f"{module}.parts": {"parts", "parser"}}
     for reward in original.rewards:
         if _is_callable(reward, reachable):

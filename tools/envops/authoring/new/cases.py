@@ -144,7 +144,7 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
-    """The same answer, written otherwise."""
+    """The same answer in another notation."""
     match plan.answer:
         case "number":
             digits = gold.lstrip("-")

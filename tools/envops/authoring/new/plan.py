@@ -118,7 +118,7 @@ class EnvironmentPlan:
 
     @property
     def most_choices(self) -> int:
-        """How many options a question has at most; four where the data has none."""
+        """The maximum number of options of a question; four without data."""
         return max((len(example.choices) for example in self.examples), default=0) or 4
 
     @property

@@ -139,7 +139,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
-    """How answers of a format are requested and read."""
+    """The wording and parsing of answers of a format."""
     return UNORDERED if unordered and answer == "list" else STYLES[answer]
 
 
@@ -197,7 +197,7 @@ def is_python(plan: EnvironmentPlan) -> bool:
 
 
 def lead_of(plan: EnvironmentPlan) -> str:
-    """How a prompt begins that sends the model to a document."""
+    """The beginning of a prompt that refers the model to a document."""
     what = "The question and all that belongs to it are" if plan.hides_question else "The facts are"
     return f"{what} in document {{number}}. Read it with the tool."
 

@@ -111,7 +111,7 @@ def _badges(listing: ListedEnvironment) -> list[str]:
 
 
 def mutation_badge(mutation: Mapping[str, Any] | None) -> Markup | None:
-    """How many mutants were noticed; `None` while those that are undecided leave open whether they are enough."""
+    """The share of detected mutants; `None` if undecided mutants leave the verdict open."""
     bounds = (mutation or {}).get("score_range")
     if not bounds or (bounds[0] >= GOOD_SCORE) != (bounds[1] >= GOOD_SCORE):
         return None

@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(
 
 
 def in_pyproject(package: Package, key: str) -> Place:
-    """Where a key of pyproject.toml stands."""
+    """The place of a key in pyproject.toml."""
     return Place(*package.place_of(key))
 
 

@@ -39,7 +39,7 @@ class PlayedRollout:
 
 @dataclass(frozen=True)
 class RolloutLimits:
-    """How rollouts are made."""
+    """The limits of rollouts."""
 
     at_once: int = 64
     seconds: float = 60.0

@@ -72,7 +72,7 @@ def _ends(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How replies are sampled; from the whole distribution, as the trainer scores them."""
+    """The sampling parameters; replies are sampled from the whole distribution, as the trainer scores them."""
 
     most_tokens: int
     ends: Collection[int]

@@ -35,12 +35,12 @@ class Renderer(Protocol):
     """Messages to tokens and back."""
 
     def heard(self, messages: Sequence[Message], tools: ToolSchemas) -> list[int]:
-        """A conversation of which nothing was sampled here, up to where the policy speaks."""
+        """The tokens of a conversation without sampled replies, up to the policy's turn."""
 
     def heard_after(
         self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
     ) -> list[int]:
-        """What comes behind the reply at `place`, which was sampled as `said`, up to where the policy speaks."""
+        """The tokens after the reply at `place`, sampled as `said`, up to the policy's next turn."""
 
     def reply(self, said: Sequence[int]) -> dict[str, Any]:
         """The message that sampled tokens stand for."""
@@ -108,7 +108,7 @@ class TemplateRenderer:
         return {"id": f"c{self._calls:08d}", "type": "function", "function": function}
 
     def _behind(self, messages: Sequence[Message], place: int, tools: ToolSchemas) -> tuple[str, str]:
-        """What closes the reply at `place`, and what the template writes behind that."""
+        """The end of the reply at `place`, and the template's text after it."""
         stand_in = {**messages[place], "content": SAID}
         text = self._text(_for_template([*messages[:place], stand_in, *messages[place + 1 :]]), tools)
         _, found, behind = text.rpartition(SAID)

@@ -77,7 +77,7 @@ class Beginning:
     folder: Path
     """Of the run's checkpoints."""
     identity: Mapping[str, Any]
-    """What must be the same for a run to be resumed from its checkpoint."""
+    """The settings that must be equal to resume a run from its checkpoint."""
     resume_from: str | None = None
     """A checkpoint to begin from, below `root`."""
 
@@ -108,7 +108,7 @@ class Beginning:
         (self.folder / IDENTITY).write_text(text + "\n", encoding="utf-8")
 
     def _filed(self) -> dict[str, Any]:
-        """What is filed about the folder's run; nothing where there is no such file."""
+        """The stored data of the folder's run; empty without a file."""
         try:
             filed = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -167,7 +167,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """What can be read; a row that was cut off is none."""
+    """The readable rows; an incomplete one is skipped."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:

@@ -62,7 +62,7 @@ class LearnerSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a run to be resumed from its checkpoint."""
+        """The settings that must be equal to resume a run from its checkpoint."""
         kept = {key: value for key, value in self.grpo.items() if key not in MAY_CHANGE}
         played = {key: value for key, value in asdict(self.rollouts).items() if key not in MAY_CHANGE_OF_ROLLOUTS}
         return {"model": self.model, "lora": self.lora, "grpo": kept, "rollouts": played}

@@ -218,7 +218,7 @@ class Learner:
         return indices * -(-per_step // len(indices)), held_out
 
     def finished(self, logs: dict[str, float], step: int) -> dict[str, float]:
-        """What a finished step's row of metrics holds, beside what TRL logs."""
+        """The metrics of a finished step, beside those that TRL logs."""
         of_step = tally(self._rollouts.latest)
         share = 1 / max(1, of_step.rollouts)
         self.say(f"step {step:5d}  reward {of_step.reward:7.3f}  failed {of_step.failed}/{of_step.rollouts}")

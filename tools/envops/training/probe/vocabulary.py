@@ -83,7 +83,7 @@ class Vocabulary:
         _tools: Sequence[Mapping[str, Any]],
         said: Sequence[int],
     ) -> list[int]:
-        """What comes behind a reply that was sampled, and the mark after which the model speaks again."""
+        """The tokens after a sampled reply, with the mark before the model's next turn."""
         return [*([] if self.ended(said) else [END]), *self._heard(messages[place + 1 :])]
 
     def _heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:

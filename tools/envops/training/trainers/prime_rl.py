@@ -405,7 +405,7 @@ def _sources(native: Mapping[str, Any], kind: str = "train") -> list[Mapping[str
 
 
 def _source_name(source: Mapping[str, Any]) -> str:
-    """What metrics call a source: its name, else its taskset's id."""
+    """The name of a source in metrics: its name, else its taskset's id."""
     return str(source.get("name") or value_at(source, "env.taskset.id") or value_at(source, "env.id") or "?")
 
 
@@ -440,7 +440,7 @@ def _whole(value: Any, otherwise: int) -> int:
 
 
 def prime_rl_refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
-    """Everything that prime-rl refuses when it reads the configuration."""
+    """The refusals of prime-rl when it reads the configuration."""
     yield from _other_schema(spec, native)
     yield from _misspelt_vllm(native)
     yield from _clashing_names(native)

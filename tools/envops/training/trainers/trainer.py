@@ -120,7 +120,7 @@ class Trainer:
 
 
 def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:
-    """What trainers need to know about an environment of the registry, from its declaration and its package."""
+    """The data of a registry's environment for trainers, from its declaration and its package."""
     if name in registry.external:
         return _external(registry.external[name])
     return _local(registry.environments[name], packages.get(name))

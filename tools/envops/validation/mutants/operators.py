@@ -1,4 +1,4 @@
-"""What is changed in a piece of Python: one node of the syntax tree for another.
+"""The mutation operators: each replaces one node of the syntax tree.
 
 The operators are those that catch mistakes rewards are known for: a comparison the other way
 round, a boundary moved, a condition or a normalisation dropped, a return value fixed.

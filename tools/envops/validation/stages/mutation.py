@@ -130,7 +130,7 @@ def mutation_of(
 
 
 def _reached(job: Job, probes: Probes) -> dict[str, Any]:
-    """Which lines run while rewards are computed."""
+    """The lines that run while rewards are computed."""
     patience = SECONDS_TO_REACH * PATIENCE_TIMES
     limits = {"seconds": SECONDS_TO_REACH, "patience": patience}
     answers = job.request("mutation", patience + GRACE_SECONDS, step="reach", probes=probes.usable, **limits)
@@ -139,7 +139,7 @@ def _reached(job: Job, probes: Probes) -> dict[str, Any]:
 
 
 def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:
-    """What a job is given of each mutant."""
+    """The data of each mutant for a job."""
     marked = {mark.mutant for mark in package.mutation.equivalent}
     return {
         name: {key: value for key, value in mutant.items() if key != "diff"} | {"marked": name in marked}
@@ -165,7 +165,7 @@ def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int
 
 @dataclass
 class _Tried:
-    """What jobs found out of mutants and of conversations."""
+    """The results of jobs on mutants and conversations."""
 
     mutants: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -355,7 +355,7 @@ def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
 
 
 def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -> Iterator[dict[str, Any]]:
-    """What the gate expects of a policy's reward, as far as the unchanged code meets it."""
+    """The gate's bound on a policy's reward, if the unchanged code meets it."""
     if score.reward is None:
         return
     tolerance = bounds.tolerance

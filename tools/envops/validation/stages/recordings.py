@@ -60,7 +60,7 @@ def _run(observation: Observation, _: Mapping[str, Any]) -> None:
 def check_recordings(
     ask: SendRequest, entry: EnvironmentEntry, package: Package, description: Description, tasks: Sequence[Task]
 ) -> list[RecordingFacts]:
-    """How the present code scores an environment's recordings; `ask` sends requests to its loaded worker.
+    """The current code's scores of an environment's recordings; `ask` sends requests to its loaded worker.
 
     A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
     """
@@ -178,7 +178,7 @@ class _Check:
 
 
 def _others(completion: Sequence[Message]) -> list[tuple[str, str]]:
-    """All messages but the model's."""
+    """All messages except the model's."""
     return [
         (str(message.get("role")), str(message.get("content") or "").strip())
         for message in completion

@@ -54,7 +54,7 @@ def search_toolbox_of(workspace: Workspace) -> Toolbox:
 
 
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
-    """What a search needs, made where it is missing. Raises what `venv_for` raises."""
+    """The toolbox of a search, created if missing. Raises what `venv_for` raises."""
     venv = venv_for(SEARCH_LOCK, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES

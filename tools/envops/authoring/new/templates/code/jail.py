@@ -85,7 +85,7 @@ def watch(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def run(program: str, calls: list[str]) -> list[str | None]:
-    """What each call gives once the program has run, as Python writes it; None for one that raises."""
+    """The result of each call after the program has run, as Python literals; None for a call that raises."""
     names: dict[str, object] = {"__name__": "__main__"}
     with suppress(SystemExit):
         exec(compile(program, "program.py", "exec"), names)

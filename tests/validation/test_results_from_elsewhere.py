@@ -141,7 +141,7 @@ def test_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path,
 
 def test_imported_file_with_two_formats_is_refused(tmp_path: Path):
     found = of_lines(tmp_path, "v0", [lines_of("v0")[0], lines_of("v1_0.4.0")[0]])
-    assert [(one.line, "the lines before are of format v0" in one.message) for one in found.refusals] == [(2, True)]
+    assert [(one.line, "the lines before have format v0" in one.message) for one in found.refusals] == [(2, True)]
 
 
 def test_imported_results_of_another_environment_are_refused():

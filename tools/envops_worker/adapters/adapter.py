@@ -64,6 +64,11 @@ class RolloutRequest:
         return range(self.first, self.first + self.rollouts)
 
 
+def conversation_of(task: int, rollout: int) -> str:
+    """The id of the only conversation of a rollout, where verifiers gives it none."""
+    return f"{task}-{rollout}"
+
+
 @dataclass(frozen=True)
 class RolloutTurn:
     """The rollout that a request belongs to, and the agent that makes it."""

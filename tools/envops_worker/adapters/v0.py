@@ -29,6 +29,7 @@ from envops_worker.adapters.adapter import (
     TaskView,
     Trap,
     calls_rewards,
+    conversation_of,
     finite_or_none,
 )
 from envops_worker.adapters.rollout_errors import failure_raised, failure_said, out_of_time
@@ -616,7 +617,7 @@ class RolloutLedger:
             if row is None:
                 return await rollout(*args, **kwargs)
             _retries.set(self._asked_again.setdefault(id(row), [0]))
-            _conversation.set("{}-{}".format(*self._jobs[id(row)]))
+            _conversation.set(conversation_of(*self._jobs[id(row)]))
             state = self._states[id(row)] = await rollout(*args, **kwargs)
             return state
 

@@ -382,7 +382,10 @@ class AdapterV1:
         rewards = rewards_of(traces, weights)
         if failure is not None:
             rewards["reward"] = None
-        siblings = [{"completion": completion_of(one), **rewards_of([one], weights, traces)} for one in traces]
+        siblings = [
+            {"conversation": one.id, "completion": completion_of(one), **rewards_of([one], weights, traces)}
+            for one in traces
+        ]
         return {
             "task": job.task,
             "policy": job.policy,

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.adapters.adapter import RolloutRequest, TaskView, conversation_of
 from envops_worker.channel import JobRequest
 from envops_worker.failures import OutOfTime
-from envops_worker.messages import Message, last_words, says, text_of
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies import policy_named
 from envops_worker.policies.baselines import nop, oracle
 from envops_worker.policies.distorted_answers import near_miss
@@ -154,7 +154,10 @@ def _note_siblings(session: Session, pairs: Mapping[tuple[int, str], Sequence[di
     for (index, policy), rows in pairs.items():
         if rows and all(row["failure"] is None for row in rows):
             kept = ("completion", "reward", "functions")
-            session.siblings[index, policy, 0] = [{key: row[key] for key in kept} for row in rows]
+            session.siblings[index, policy, 0] = [
+                {"conversation": conversation_of(index, row["rollout"]), **{key: row[key] for key in kept}}
+                for row in rows
+            ]
 
 
 def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, Any]]]:
@@ -166,13 +169,10 @@ def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, 
     for (index, mixed, _), siblings in session.siblings.items():
         if not mixed.startswith(MIXED):
             continue
-        policy = mixed.removeprefix(MIXED)
-        right = [last_words(each["completion"]) for each in session.siblings.get((index, policy, 0), [])]
         for sibling in siblings:
-            if last_words(sibling["completion"]) in right:
-                found.setdefault((index, policy), []).append(sibling)
-            elif policy == oracle.name:
-                found.setdefault((index, near_miss.name), []).append(sibling)
+            drawn = session.policies.mixed.get((mixed, sibling["conversation"]))
+            if drawn == mixed.removeprefix(MIXED) or (drawn == near_miss.name and mixed == f"{MIXED}{oracle.name}"):
+                found.setdefault((index, drawn), []).append(sibling)
     return found
 
 

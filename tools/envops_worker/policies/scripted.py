@@ -51,8 +51,8 @@ class ScriptedPolicies:
     scripts: dict[str, list[Message]] = field(default_factory=dict)
     seed: int = 0
     _draws: Counter[tuple[str, int, str]] = field(default_factory=Counter)
-    _mixed: dict[str, str] = field(default_factory=dict)
-    """Conversation → its policy, where those of a task are the oracle's and near misses in turn."""
+    mixed: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Mixed policy and conversation → the policy that it drew."""
 
     names = (*(policy.name for policy in POLICIES), BLEND)
 
@@ -120,12 +120,11 @@ class ScriptedPolicies:
 
     def _mixed_policy(self, name: str, index: int, messages: Sequence[Message], conversation: str) -> str:
         """The policy and the near miss in turn; a conversation keeps what it drew to the end."""
-        if conversation not in self._mixed:
+        drawn = self.mixed.get((name, conversation)) if conversation else None
+        if drawn is None:
             drawn = (name.removeprefix(MIXED), near_miss.name)[self._count(name, index, messages) % 2]
-            if not conversation:
-                return drawn
-            self._mixed[conversation] = drawn
-        return self._mixed[conversation]
+            self.mixed[name, conversation] = drawn
+        return drawn
 
     def was_drawn(self, name: str, index: int) -> None:
         """Skip a draw of a blend that an earlier run made."""

@@ -124,7 +124,11 @@ SILENT = {
     "scripted_user": ("v1", ECHO_V1, ["def reply(task, messages):"]),
     "modelled_user": ("v1", USER_V1, ["def reply_user(task, messages):"]),
     "self_play": ("v1", DUEL_V1, ["def reply_first(task, messages):", "def reply_second(task, messages):"]),
-    "proposer_and_solver": ("v1", PROPOSE_V1, ["def reply_proposer(task, messages):"]),
+    "proposer_and_solver": (
+        "v1",
+        PROPOSE_V1,
+        ["def reply_proposer(task, messages):", "def reply_solver(task, messages):"],
+    ),
     "simulated_customer": ("v0", CUSTOMER_V0, ["def reply_other(task, messages):"]),
 }
 

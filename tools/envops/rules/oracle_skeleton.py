@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 from envops_worker.messages import text_of
 from envops_worker.policies.oracle import PER_AGENT
 
+from envops.facts.observed import Agent
+
 if TYPE_CHECKING:
-    from envops.facts.observed import Agent, Facts
+    from envops.facts.observed import Facts
 
 LONGEST_LINE = 100
 
 
 def agents_without_oracle(facts: Facts) -> list[Agent]:
-    """The agents that were given a neutral reply, for want of a reference reply."""
-    return [agent for agent in facts.agents if not agent.has_oracle]
+    """The agents that got a neutral reply, for want of a reference reply, and those whose turn never came after it."""
+    lacking = [agent for agent in facts.agents if not agent.has_oracle]
+    seen = {agent.name for agent in facts.agents}
+    declared = facts.description.agents if facts.description and lacking else ()
+    return [*lacking, *(Agent(name, is_trained=True, opening=()) for name in declared if name not in seen)]
 
 
 def has_several_agents(facts: Facts) -> bool:
@@ -44,6 +49,8 @@ def _function(agent: Agent, *, several: bool) -> str:
     lines = [f"def {_name(agent, several=several)}(task, messages):"]
     if not agent.is_trained:
         lines.append("    # Part of the environment, and not trained.")
+    if not agent.opening:
+        lines.append("    # Was not asked yet, because another agent had no reply.")
     lines += [f"    # {message['role']}: {_shortened(text_of(message))}" for message in agent.opening]
     if agent.tools:
         lines.append(f"    # Tools: {', '.join(agent.tools)}")

@@ -57,7 +57,7 @@ _SCORING: Any = sys.modules[vf.Task.__module__]
 
 @dataclass(frozen=True)
 class _Known:
-    """What is the same in all scorings of a task."""
+    """The data that all scorings of a task share."""
 
     native: Any
     """The task itself, which keeps its identity while it is held."""
@@ -318,7 +318,7 @@ class AdapterV1:
         return environment
 
     def _serve(self, seconds: float, options: RolloutOptions) -> tuple[Any, asyncio.Future[None]]:
-        """The environment on its way up."""
+        """A starting environment."""
         key = options.harness, options.scripted
         if key not in self._environments:
             environment = vf.load_environment(self._environment_config(seconds, options))
@@ -436,7 +436,7 @@ def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
 
 
 def let_judges_know() -> None:
-    """From now on, a judge that is called while a task is scored can look up the conversation."""
+    """Let a judge that is called during scoring look up the conversation."""
     if hasattr(vf.Task.score, "__wrapped__"):
         return
     original = vf.Task.score
@@ -567,7 +567,7 @@ def prompt_of(data: Any) -> list[Message]:
 
 
 def identity_of(task: Any) -> dict[str, str]:
-    """What a trace records of its task beside its data."""
+    """The identity of a task in a trace, beside its data."""
     return {"type": type(task).__name__, "key": task.key, "hash": task.hash}
 
 

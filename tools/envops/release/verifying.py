@@ -108,7 +108,7 @@ class Verifier:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
                 self._install(wanted, overlay)
-                requests = requests_for(replace(entry, secrets=()), ObservationRequest())
+                requests = requests_for(replace(entry, secrets=()), ObservationRequest(), package)
                 settings = requests.settings(package, overlay)
                 with (
                     environment_processes(

@@ -43,7 +43,7 @@ def run_pytest(
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
-    requests = requests_for(entry, ObservationRequest(allow_network=allow_network))
+    requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)
     asked = json.dumps(
         {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
     )

@@ -30,6 +30,7 @@ from envops.facts.observed import (
     Task,
     TestOutcome,
     Validation,
+    WantedData,
     Wheel,
 )
 from envops.facts.recordings import RecordingFacts
@@ -48,6 +49,7 @@ KINDS: dict[str, type] = {
     "rollout": Rollout,
     "search": Search,
     "network": NetworkAttempt,
+    "wanted": WantedData,
     "sweep": GoldSweep,
     "repetition": Repetition,
     "growth": Growth,
@@ -149,6 +151,7 @@ class CollectedFacts:
             rollouts_asked=self.asked,
             mutation=self.mutation,
             network=self.kept("network"),
+            wanted=self.kept("wanted"),
             search=next(iter(self.kept("search")), None),
             sweeps=self.kept("sweep"),
             repetitions=self.kept("repetition"),

@@ -20,6 +20,7 @@ from envops_worker.forking import Descriptors, ForkedProcess, pipe
 from envops.facts.observed import Failure, adapter
 from envops.system.subprocesses import Interrupted
 from envops.validation.memory import MemoryWatch
+from envops.validation.prepared_home import place_prepared
 from envops.validation.venv import VirtualEnvironment
 
 MEMORY_LIMIT = 4 * 2**30
@@ -59,6 +60,8 @@ class Confinement:
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
     """Python's own: what the order of sets of strings follows from."""
+    home: Path | None = None
+    """The prepared folder whose files its home begins with."""
 
 
 class Job:
@@ -253,6 +256,8 @@ def worker_environment(
     home, temporary = scratch / "home", scratch / "tmp"
     home.mkdir(exist_ok=True)
     temporary.mkdir(exist_ok=True)
+    if confinement.home is not None:
+        place_prepared(confinement.home, home)
     environment = {
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 _OUTCOMES = {
-    "GatedRepoError": "gated",
-    "RevisionNotFoundError": "no-revision",
-    "RepositoryNotFoundError": "no-repository",
-    "DatasetNotFoundError": "no-repository",
+    "gated": ("GatedRepoError", "gated dataset"),
+    "no-revision": ("RevisionNotFoundError", "Revision '"),
+    "no-config": ("Config name is missing", "BuilderConfig '"),
+    "no-repository": ("RepositoryNotFoundError", "DatasetNotFoundError"),
 }
-"""By the type of an exception: why the Hub refuses."""
+"""Why the Hub refuses, by the type or the text of an exception. `datasets` raises its own one for several."""
 _UNREACHABLE = ("Connect", "Timeout", "ProxyError", "SSLError", "gaierror", "MaxRetryError", "NetworkError")
 _NO_DATASET = ("DataFilesNotFoundError", "EmptyDatasetError")
 """`load_dataset` finds nothing that it can read; the files themselves may be what the environment reads."""
@@ -67,13 +67,11 @@ def _let_branch_be(dataset: Mapping[str, Any]) -> None:
 
 
 def _outcome_of(error: BaseException) -> str:
-    for one in _causes(error):
-        name = type(one).__name__
-        if name in _OUTCOMES:
-            return _OUTCOMES[name]
-        if "Config name is missing" in str(one) or "BuilderConfig" in str(one):
-            return "no-config"
     chain = list(_causes(error))
+    said = "\n".join(f"{type(one).__name__}: {one}" for one in chain)
+    for outcome, signs in _OUTCOMES.items():
+        if any(sign in said for sign in signs):
+            return outcome
     is_out_of_reach = any(part in type(one).__name__ for one in chain for part in _UNREACHABLE)
     return "unreachable" if is_out_of_reach or any(isinstance(one, ConnectionError) for one in chain) else "raised"
 

@@ -90,6 +90,7 @@ class Requests:
             "tolerance": package.answer.tolerance,
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
+            "prepared": self.confinement.home is not None,
         }
 
 

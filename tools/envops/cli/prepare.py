@@ -28,9 +28,9 @@ from envops.validation.preparation import PreparationFailed, prepare
 from envops.validation.prepared_home import prepared_home
 
 EXAMPLES = """examples:
-  envops prepare               download what registry.yaml declares under prepare:, for all environments
-  envops prepare gsm8k         for one; where it declares nothing, show the lines that it needs
-  envops prepare --changed     for those that a change touches
+  envops prepare                         download what registry.yaml declares under prepare:, for all environments
+  envops prepare gsm8k                   for one; where it declares nothing, show the lines that it needs
+  envops prepare --declared --changed    what those declare that a change touches
 
 it needs the network and sees no key; the result is kept in ENVOPS_CACHE_DIR, by default ~/.cache/envops, until the
 declaration, the lock or the code that the command runs changes; validate is offline and reads it
@@ -54,6 +54,9 @@ class PreparedEnvironment:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
+    command.add_argument(
+        "--declared", action="store_true", help="leave environments alone that declare nothing under prepare:"
+    )
     arguments.printed(command)
 
 
@@ -62,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     choice = chosen_environments(root, options)
     entries = choice.repository.registry.environments
-    names = [name for name in choice.names if entries[name].prepare.needed or name in options.names]
+    named = () if options.declared else options.names
+    names = [name for name in choice.names if entries[name].prepare.needed or name in named]
     stop, results = threading.Event(), []
     with terminated_like_interrupted(), ExitStack() as stack:
         with suppress(OSError):

@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from envops.facts.observed import Place, WantedData
 from envops.repository.declared_text import read_bytes, relative
-from envops.repository.package import Generation, Package, SourceNote
+from envops.repository.package import Generation, SourceNote
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry_values import COMMIT, HUB_DATASET
 
@@ -222,14 +222,14 @@ def _loads_moving_dataset(call: ast.Call) -> bool:
     return not (named_format and files is not None and not _is_remote(files))
 
 
-def named_datasets(package: Package) -> list[WantedData]:
-    """Datasets of the Hub that the package's own code names in calls of `load_dataset`, those of tool servers too."""
+def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
+    """Datasets of the Hub that a package's own code names in calls of `load_dataset`, those of tool servers too."""
     found = []
-    for name in package.files:
+    for name in files:
         if not name.endswith(".py") or name.startswith("tests/"):
             continue
         try:
-            tree = ast.parse((package.folder / name).read_bytes())
+            tree = ast.parse((folder / name).read_bytes())
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue
         known = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -72,3 +73,11 @@ def size_text(count: float) -> str:
             return f"{count:.0f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+def parsed_json(text: str) -> Any:
+    """The value, `None` where the text is no JSON. NaN and Infinity, which trainers write, are read as such."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -81,7 +81,7 @@ def explored(
         except (StageFailed, ProgramFailed) as error:
             failure = error.failure
         wanted += downloaded(home)
-    wanted += named_datasets(package)
+    wanted += named_datasets(package.folder, package.files)
     return Exploration(tuple(_with_commits(wanted)), failure)
 
 

@@ -18,6 +18,7 @@ from envops.facts.stages import Stage, in_start_order
 from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
+from envops.repository.source import named_datasets
 from envops.repository.workspace import Workspace
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import ProgramFailed
@@ -61,6 +62,9 @@ def observe(
         observation = Observation(entry, package, workspace, requests, journal, own, stop, collected)
         _prepare(observation)
         _load_and_run(observation)
+    if any(failure.kind == "network" for failure in collected.failures.values()):
+        for named in named_datasets(package.folder, package.files):  # loading ended with the first one
+            collected.add("load", "wanted", named)
     if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
         journal.forget()

@@ -53,6 +53,7 @@ COMMANDS: Mapping[str, Command] = {
     "claim": Command("let an evaluation happen once per commit"),
     "inspect": Command("what a dataset holds, and which environment fits it"),
     "new": Command("write an environment that passes all gates, to build on"),
+    "adopt": Command("bring environments that exist elsewhere into this repository"),
     "migrate": Command("move an environment from v0 to v1, and prove that it pays the same"),
     "doctor": Command("what this machine lacks, and what to do about it"),
     "report open": Command("show the HTML report in the browser"),

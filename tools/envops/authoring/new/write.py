@@ -24,10 +24,12 @@ class NoPlace(ValueError):
     """The text has no block of environments into which an entry could be put."""
 
 
-def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None) -> str:
+def with_entry(
+    text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None, *, remark: str = ""
+) -> str:
     """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
 
-    Raises `NoPlace` where `environments:` is not a block of lines.
+    `remark` is a comment behind the name. Raises `NoPlace` where `environments:` is not a block of lines.
     """
     lines = text.splitlines(keepends=True)
     start = next(
@@ -58,7 +60,8 @@ def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str
         ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
     )
     said = "".join(f"{blank * 2}{row}\n" for row in rows)
-    entry = f"{blank}{name}:\n{said}" if rows else f"{blank}{name}: {{}}\n"
+    comment = f"  # {remark}" if remark else ""
+    entry = f"{blank}{name}:{comment}\n{said}" if rows else f"{blank}{name}: {{}}{comment}\n"
     return "".join([*lines[:place], entry, *lines[place:]])
 
 

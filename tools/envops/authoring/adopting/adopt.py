@@ -1,0 +1,123 @@
+"""Adopting: sources are fetched, made ready aside, validated there, and moved into the repository in one step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envops.authoring.adopting.fetching import Candidate, fetch
+from envops.authoring.adopting.owners import default_owners
+from envops.authoring.adopting.recognition import NoEnvironment
+from envops.authoring.adopting.skeleton import skeletons
+from envops.authoring.adopting.source_address import Source, SourceUnreadable
+from envops.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
+from envops.facts.observed import Facts
+from envops.repository.registry import load_registry
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
+from envops.rules.result import EnvironmentResult
+from envops.validation.facts_cache import remembered
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.verdicts import ValidationRequest
+
+BRIEF_REPORTS = False
+"""Adopted environments are shown with all details: somebody is about to look into each of them."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something that was not adopted, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass
+class Outcome:
+    """What became of every source."""
+
+    adopted: list[Adoption] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    """What is to be said of environments that are adopted already."""
+    refused: list[Refusal] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+    """Folders of a collection that are no environments."""
+    results: list[EnvironmentResult] = field(default_factory=list)
+    """What the first validation found."""
+
+
+Progress = Callable[[str], None]
+
+
+def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
+    """A staging folder for a repository. Raises `DeclarationError` where its registry cannot be read."""
+    return Staging(root, folder, load_registry(root), Workspace(root), stop)
+
+
+def make_ready(staging: Staging, sources: Iterable[Source], owners: Sequence[str], tell: Progress) -> Outcome:
+    """Fetch every source and make its environments ready aside. Raises `Interrupted` when `stop` is set."""
+    outcome = Outcome()
+    chosen = tuple(owners) or default_owners(staging.registry, staging.root)
+    for number, source in enumerate(sources):
+        room = staging.folder / "fetched" / str(number)
+        room.mkdir(parents=True)
+        tell(f"reading {source} …")
+        try:
+            fetched = fetch(source, room, staging.stop)
+        except SourceUnreadable as error:
+            outcome.refused.append(Refusal(str(source), str(error)))
+            continue
+        for candidate in fetched.candidates:
+            _make_one_ready(staging, candidate, chosen, outcome, tell, is_one_of_many=fetched.is_collection)
+    return outcome
+
+
+def _make_one_ready(
+    staging: Staging,
+    candidate: Candidate,
+    owners: Sequence[str],
+    outcome: Outcome,
+    tell: Progress,
+    *,
+    is_one_of_many: bool,
+) -> None:
+    name = candidate.folder.name
+    tell(f"{name}: requirements, lock, wheel …")
+    try:
+        outcome.adopted.append(staging.add(candidate, owners))
+    except AlreadyAdopted as known:
+        outcome.unchanged.append(str(known))
+    except NotAdopted as error:
+        outcome.refused.append(Refusal(name, str(error)))
+    except NoEnvironment as error:
+        if is_one_of_many:
+            outcome.passed_over.append(f"{name} ({error})")
+        else:
+            reason = (
+                f"it is no environment of verifiers: {error}. Name the folder of a package that verifiers can load."
+            )
+            outcome.refused.append(Refusal(str(candidate.folder), reason))
+
+
+def validation_of(staging: Staging) -> ValidationRequest:
+    """The request that validates everything that is ready, with the cache of the repository."""
+    return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
+
+
+def complete(staging: Staging, outcome: Outcome, request: ValidationRequest) -> None:
+    """Write what the first validation showed to be missing: an oracle and cases to complete."""
+    for index, adoption in enumerate(outcome.adopted):
+        facts = _facts_of(adoption, request)
+        if facts is None:
+            continue
+        files = skeletons(adoption.name, facts, frozenset(adoption.files))
+        if files:
+            outcome.adopted[index] = staging.add_files(adoption, files)
+
+
+def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
+    entry = request.repository.registry.environments[adoption.name]
+    package = request.repository.packages[adoption.name]
+    return remembered(entry, package, request.workspace, request.observation)

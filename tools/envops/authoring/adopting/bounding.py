@@ -16,10 +16,10 @@ from packaging.specifiers import Specifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envops.authoring.new.render import REQUIRES_PYTHON
+from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envops.repository.package import Generation
 from envops.repository.pyproject import key_lines, readable_requirement
-from envops.rules.schema.requirements import RECOMMENDED, is_bounded_above, misfit
+from envops.rules.schema.requirements import is_bounded_above, misfit
 
 BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
 """The first release that a generation's code is not known to run on."""
@@ -46,7 +46,7 @@ def bounded(text: str, generation: Generation) -> Bounded:
     project: dict[str, Any] = tomllib.loads(text).get("project", {})
     requires = [one for one in project.get("dependencies", []) if isinstance(one, str)]
     old = next((one for one in requires if _is_verifiers(one)), None)
-    wanted = RECOMMENDED[generation] if old is None else bounded_requirement(old, generation)
+    wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
     if old is None:
         text = _with_dependency(text, wanted)
         changes.append(f'added "{wanted}" to the dependencies, because the code is {generation}')
@@ -69,9 +69,9 @@ def bounded_requirement(text: str, generation: Generation) -> str:
     limit = _first_unknown(requirement, generation)
     kept = [str(part) for part in requirement.specifier if not _is_ceiling(part, limit)]
     requirement.specifier = SpecifierSet(",".join([*kept, f"<{limit}"]))
-    if misfit(requirement, generation) is None and _admits_some(requirement):
+    if kept and misfit(requirement, generation) is None and _admits_some(requirement):
         return _written(requirement, [*kept, f"<{limit}"])
-    recommended = Requirement(RECOMMENDED[generation])
+    recommended = Requirement(REQUIRES[generation][0])
     return _written(requirement, _lower_first(recommended))
 
 

@@ -192,7 +192,7 @@ def _pull(prime: Prime, source: HubSource, folder: Path, environment: dict[str, 
 
 
 def _unpulled(source: HubSource, said: str, *, signed_in: bool) -> str:
-    """Why nothing came from the Hub. A path with a typing mistake looks like an address of the Hub, so both are named."""
+    """Why nothing came from the Hub. A mistyped path looks like an address of the Hub, so both are named."""
     address = f"{source.owner}/{source.name}"
     start = f"{source}: there is no such folder, and"
     if "404" in said or "not found" in said.lower():

@@ -20,9 +20,10 @@ from envops.authoring.adopting.bounding import NotBounded, bounded
 from envops.authoring.adopting.fetching import Candidate, copied
 from envops.authoring.adopting.recognition import Recognition, recognise_environment
 from envops.authoring.adopting.source_address import SourceUnreadable
-from envops.authoring.new.write import NoPlace, with_entry
+from envops.authoring.new.write import NoPlace, equal_lock, with_entry
 from envops.files.atomic_write import write_whole
 from envops.repository.document import load_document
+from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
@@ -213,7 +214,7 @@ class Staging:
         """Resolve the lock and build the wheel."""
         try:
             package = self._read(adoption, with_locks=False)
-            list(resolve_locks([package], self.stop))
+            self._lock(package)
             package = self._read(adoption, with_locks=True)
         except DeclarationError as error:
             raise NotAdopted(str(error)) from None
@@ -230,6 +231,15 @@ class Staging:
                 f"\n{_short(error.failure.message)}"
             ) from None
         self._refuse_equal_module(built.wheel.files)
+
+    def _lock(self, package: Package) -> None:
+        """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
+        for root in (self.root, self.folder):
+            equal = equal_lock(root, package.requires, package.requires_python)
+            if equal is not None:
+                shutil.copyfile(equal, package.folder / LOCK_FILE)
+                return
+        list(resolve_locks([package], self.stop))
 
     def _read(self, adoption: Adoption, *, with_locks: bool) -> Package:
         return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]

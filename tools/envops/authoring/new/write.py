@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
@@ -87,9 +87,9 @@ def usual_owners(registry: Registry) -> tuple[str, ...]:
     return counted.most_common(1)[0][0] if counted else ()
 
 
-def equal_lock(root: Path, generation: str) -> Path | None:
+def equal_lock(root: Path, requires: Iterable[str], requires_python: str) -> Path | None:
     """The lock of an environment that requires the same, so that nothing needs to be resolved."""
-    wanted = f"# inputs: {inputs_digest(REQUIRES[generation], REQUIRES_PYTHON[generation])}"
+    wanted = f"# inputs: {inputs_digest(requires, requires_python)}"
     locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
     return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
 
@@ -152,7 +152,7 @@ def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored
 
 
 def _lock(root: Path, generation: str) -> str:
-    equal = equal_lock(root, generation)
+    equal = equal_lock(root, REQUIRES[generation], REQUIRES_PYTHON[generation])
     if equal is not None:
         return equal.read_text("utf-8")
     from envops.validation.resolve import resolved_lock

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from envops.authoring.adopting import staging as staging_module
+from envops.authoring.adopting import write as write_module
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.codeowners import codeowners_problems
@@ -199,6 +200,7 @@ def test_adopt_unregistered_folder_in_place(repository: Path, theirs: Path):
     shutil.copytree(theirs / "environments/reverse_text", place)
     assert adopt(repository, place) == 0
     assert "reverse-text" in Repository.load(repository).packages
+    assert (place / ".venv/pyvenv.cfg").exists()
     assert sorted(path.name for path in place.parent.iterdir()) == ["number_guess", "reverse_text", "word_problems"]
 
 
@@ -243,10 +245,10 @@ def test_adopt_folder_registered_under_another_name_is_refused(repository: Path,
 def test_adopt_package_that_does_not_build_is_refused_and_others_adopted(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
-    edit(theirs / "environments/reverse_text/pyproject.toml", 'packages = ["reverse_text"]', 'packages = ["nowhere"]')
+    edit(theirs / "environments/reverse_text/pyproject.toml", "hatchling.build", "hatchling.nowhere")
     assert adopt(repository, theirs) == 1
     said = printed(capsys)
-    assert "reverse_text: not adopted" in said
+    assert "reverse_text: not adopted the package does not build" in said
     assert not (repository / "environments/reverse_text").exists()
     assert Repository.load(repository).packages.keys() == {"date-arithmetic", "number-guess", "word-problems"}
 
@@ -269,14 +271,14 @@ def test_adopt_failure_while_moving_restores_everything(
     place = repository / "environments/reverse_text"
     shutil.copytree(theirs / "environments/reverse_text", place)
     before = contents(repository)
-    renamed = Path.rename
+    written = write_module.write_whole
 
-    def full_disk(path: Path, target: Path) -> Path:
-        if path.name == "date_arithmetic":
+    def full_disk(path: Path, content: bytes) -> None:
+        if path.name == "CODEOWNERS" and content:
             raise OSError("No space left on device")
-        return renamed(path, target)
+        written(path, content)
 
-    monkeypatch.setattr(Path, "rename", full_disk)
+    monkeypatch.setattr(write_module, "write_whole", full_disk)
     with pytest.raises(OSError, match="No space left"):
         adopt(repository, place, theirs / "environments/date_arithmetic")
     assert contents(repository) == before

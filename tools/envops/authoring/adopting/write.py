@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,19 +20,18 @@ def write_adoptions(staging: Staging) -> None:
     """
     root = staging.root
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
-    before = registry_file.read_bytes()
-    if before != staging.before:
+    if registry_file.read_bytes() != staging.before:
         raise RegistryChanged
-    owners_before = owners_file.read_bytes() if owners_file.is_file() else None
     owners_text = codeowners.render(load_registry(staging.folder))
     (root / ENVIRONMENTS_FOLDER).mkdir(exist_ok=True)
-    with ExitStack() as undo, tempfile.TemporaryDirectory(dir=staging.folder) as kept:
-        undo.callback(_restore, owners_file, owners_before)
-        undo.callback(_restore, registry_file, before)
-        for number, adoption in enumerate(staging.ready):
-            _move(adoption, staging, Path(kept) / str(number), undo)
-        write_whole(registry_file, staging.text)
-        write_whole(owners_file, owners_text)
+    with ExitStack() as undo:
+        for adoption in staging.ready:
+            if adoption.replaces is None:
+                _move(staging.folder / adoption.folder, root / adoption.folder, undo)
+            else:
+                _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
+        _write(registry_file, staging.text.encode(), undo)
+        _write(owners_file, owners_text.encode(), undo)
         undo.pop_all()
 
 
@@ -44,23 +42,29 @@ class RegistryChanged(Exception):
         super().__init__(f"{REGISTRY_FILE} was changed meanwhile, and nothing was written. Run the command again.")
 
 
-def _move(adoption: Adoption, staging: Staging, kept: Path, undo: ExitStack) -> None:
-    """Move one folder into place; one that lay there unregistered is kept aside until all is written."""
-    target = staging.root / adoption.folder
-    if adoption.replaces is not None:
-        undo.callback(_move_back, kept, adoption.replaces)
-        adoption.replaces.rename(kept)
+def _move(ready: Path, target: Path, undo: ExitStack) -> None:
+    ready.rename(target)
     undo.callback(shutil.rmtree, target, ignore_errors=True)
-    (staging.folder / adoption.folder).rename(target)
 
 
-def _move_back(kept: Path, place: Path) -> None:
-    if kept.exists():
-        kept.rename(place)
+def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) -> None:
+    """Write what is new or different into a folder that lies there already; everything else in it stays."""
+    if adoption.replaces is not None and adoption.replaces != target.resolve():
+        adoption.replaces.rename(target)
+        undo.callback(target.rename, adoption.replaces)
+    for file in sorted(path for path in ready.rglob("*") if path.is_file() and not path.is_symlink()):
+        _write(target / file.relative_to(ready), file.read_bytes(), undo)
+
+
+def _write(file: Path, content: bytes, undo: ExitStack) -> None:
+    before = file.read_bytes() if file.is_file() else None
+    if before != content:
+        undo.callback(_restore, file, before)
+        write_whole(file, content)
 
 
 def _restore(file: Path, content: bytes | None) -> None:
     if content is None:
         file.unlink(missing_ok=True)
-    elif not file.is_file() or file.read_bytes() != content:
+    else:
         write_whole(file, content)

@@ -89,9 +89,16 @@ def run(options: argparse.Namespace) -> int:
     print_text(
         for_terminal(lambda width, colour: render_screen(outcome, width=width, colour=colour, dry_run=options.dry_run))
     )
+    return _exit_code(outcome)
+
+
+def _exit_code(outcome: Outcome) -> int:
+    """0 where every source is adopted; 1 where some are not; 2 or 4 where none is."""
     if not outcome.refused:
         return exit_codes.PASS
-    return exit_codes.FAIL if outcome.adopted or outcome.unchanged else exit_codes.USAGE
+    if outcome.adopted or outcome.unchanged:
+        return exit_codes.FAIL
+    return exit_codes.ERROR if all(one.is_infrastructure for one in outcome.refused) else exit_codes.USAGE
 
 
 def _tell(text: str) -> None:

@@ -32,6 +32,8 @@ class Refusal:
 
     what: str
     reason: str
+    is_infrastructure: bool = False
+    """Whether it may succeed without a change of the source."""
 
 
 @dataclass
@@ -90,7 +92,7 @@ def _make_one_ready(
     except AlreadyAdopted as known:
         outcome.unchanged.append(str(known))
     except NotAdopted as error:
-        outcome.refused.append(Refusal(name, str(error)))
+        outcome.refused.append(Refusal(name, str(error), error.is_infrastructure))
     except NoEnvironment as error:
         if is_one_of_many:
             outcome.passed_over.append(f"{name} ({error})")

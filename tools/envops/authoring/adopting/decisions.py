@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envops.authoring.adopting.skeleton import ORACLE_FILE
 from envops.authoring.adopting.staging import Adoption
+from envops.reports.summary import LONGEST_COMMAND_NAMES
 from envops.rules.result import DECIDING, EnvironmentResult, finding_kind
 
 SECRET_RULES = ("SCH042",)
@@ -43,11 +44,12 @@ def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentRes
     """The one command that helps most."""
     if not adoptions:
         return "nox -s adopt -- --help"
-    folders = " ".join(adoption.folder for adoption in adoptions)
+    folders = " ".join(one.folder for one in adoptions) if len(adoptions) <= LONGEST_COMMAND_NAMES else "environments"
     open_names = [result.name for result in results if result.verdict != "pass"]
     if results and not open_names:
         return f"git add {folders} registry.yaml CODEOWNERS && git commit"
-    return f"nox -s validate -- {' '.join(open_names or [adoption.name for adoption in adoptions])}"
+    names = open_names or [adoption.name for adoption in adoptions]
+    return "nox -s validate" if len(names) > LONGEST_COMMAND_NAMES else f"nox -s validate -- {' '.join(names)}"
 
 
 def causes_of(result: EnvironmentResult) -> list[tuple[str, str]]:

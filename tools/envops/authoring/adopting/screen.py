@@ -23,13 +23,18 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
     """The screen. With `dry_run` nothing was written, and everything is in the conditional."""
     page = Page(width=width, colour=colour)
     results = {result.name: result for result in outcome.results}
-    for refusal in outcome.refused:
+    for refusal in outcome.refused[:MOST_LISTED]:
         page.line((refusal.what, "bold"), ": not adopted")
         for line in refusal.reason.splitlines():
             page.paragraph(line, indent=2 + len(line) - len(line.lstrip()), hanging=4)
         page.blank()
-    for said in outcome.unchanged:
+    if left := outcome.refused[MOST_LISTED:]:
+        page.paragraph(f"also not adopted: {', '.join(refusal.what for refusal in left)}; adopt one to see why")
+        page.blank()
+    for said in outcome.unchanged[:MOST_LISTED]:
         page.paragraph(said)
+    if len(outcome.unchanged) > MOST_LISTED:
+        page.line(f"{len(outcome.unchanged) - MOST_LISTED} more are adopted already.")
     if outcome.passed_over:
         page.paragraph(f"no environments, passed over: {_listed(outcome.passed_over)}")
     if outcome.unchanged or outcome.passed_over:

@@ -36,10 +36,21 @@ from envops.validation.resolve import resolve_locks
 from envops.validation.wheel import built_wheel
 
 PYPROJECT = "pyproject.toml"
+MOST_REASONS = 4
+"""Lines of a program's output in a message."""
+_UNREACHABLE = re.compile(
+    r"resolve host|unable to access|Failed to fetch|error sending request|dns error|Connection refused|timed out"
+    r"|Network is unreachable",
+    re.IGNORECASE,
+)
 
 
 class NotAdopted(Exception):
     """One environment cannot be adopted; the message has the reason and the next step."""
+
+    def __init__(self, message: str, *, is_infrastructure: bool = False) -> None:
+        super().__init__(message)
+        self.is_infrastructure = is_infrastructure
 
 
 class AlreadyAdopted(Exception):
@@ -219,16 +230,13 @@ class Staging:
         except DeclarationError as error:
             raise NotAdopted(str(error)) from None
         except ProgramFailed as error:
-            raise NotAdopted(
-                f"uv found no versions that satisfy its requirements. Change them in {PYPROJECT} of the source, and"
-                f" adopt again.\n{_short(error.failure.message)}"
-            ) from None
+            raise _unlocked(error) from None
         try:
             built = built_wheel(package, self.workspace, self.stop)
         except ProgramFailed as error:
             raise NotAdopted(
                 f"the package does not build. Make `uv build` succeed in its folder, and adopt again."
-                f"\n{_short(error.failure.message)}"
+                f"\n{_telling(error)}"
             ) from None
         self._refuse_equal_module(built.wheel.files)
 
@@ -283,9 +291,21 @@ def _equal(one: Path, other: Path) -> bool:
     return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
-def _short(message: str) -> str:
-    """The end of a program's output, indented."""
-    return "\n".join(f"    {line}" for line in message.strip().splitlines()[-12:])
+def _unlocked(error: ProgramFailed) -> NotAdopted:
+    """Why there is no lock: a requirement that cannot be reached now, or one that cannot be satisfied."""
+    said = error.failure.message
+    if _UNREACHABLE.search(said):
+        what = "its requirements cannot be resolved, because an address cannot be reached. Adopt again once it can be."
+    else:
+        what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
+    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(said) is not None)
+
+
+def _telling(error: ProgramFailed) -> str:
+    """The lines of a program's output that say why, indented."""
+    lines = [" ".join(line.split()) for line in error.failure.message.splitlines() if line.strip()]
+    why = [line for line in lines if re.match(r"(error|cause|fatal|\w+(Error|Exception|NotFound))\b", line)]
+    return "\n".join(f"    {line[:300]}" for line in (why or lines)[-MOST_REASONS:])
 
 
 def _remove(folder: Path) -> None:

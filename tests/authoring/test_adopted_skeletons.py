@@ -21,7 +21,7 @@ def facts(*rewards: float | None, tasks: tuple[Task, ...] = (TASK,)) -> Facts:
 
 
 def test_skeletons_of_unknown_replies_are_an_oracle_that_knows_none_and_no_case(tmp_path: Path):
-    files = skeletons("words", facts(0.0, None), frozenset())
+    files = skeletons(facts(0.0, None), frozenset())
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -31,20 +31,20 @@ def test_skeletons_of_unknown_replies_are_an_oracle_that_knows_none_and_no_case(
 
 
 def test_skeleton_of_an_oracle_shows_fields_and_prompt():
-    docstring = ast.get_docstring(ast.parse(skeletons("words", facts(), frozenset())[ORACLE_FILE])) or ""
+    docstring = ast.get_docstring(ast.parse(skeletons(facts(), frozenset())[ORACLE_FILE])) or ""
     assert "    info: " in docstring
     assert "Task 3" in docstring
     assert "Its prompt ends with: " in docstring
 
 
 def test_skeletons_where_a_derived_reply_earns_something_are_none():
-    assert skeletons("words", facts(0.0, 0.5), frozenset()) == {}
+    assert skeletons(facts(0.0, 0.5), frozenset()) == {}
 
 
 def test_skeletons_where_no_task_was_read_are_none():
-    assert skeletons("words", facts(tasks=()), frozenset()) == {}
+    assert skeletons(facts(tasks=()), frozenset()) == {}
 
 
 def test_skeletons_never_replace_files_of_the_author():
-    assert skeletons("words", facts(), frozenset({ORACLE_FILE})) == {}
-    assert skeletons("words", facts(), frozenset({CASES_FILE})).keys() == {ORACLE_FILE}
+    assert skeletons(facts(), frozenset({ORACLE_FILE})) == {}
+    assert skeletons(facts(), frozenset({CASES_FILE})).keys() == {ORACLE_FILE}

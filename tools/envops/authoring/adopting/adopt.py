@@ -114,7 +114,7 @@ def complete(staging: Staging, outcome: Outcome, request: ValidationRequest) -> 
         facts = _facts_of(adoption, request)
         if facts is None:
             continue
-        files = skeletons(adoption.name, facts, frozenset(adoption.files))
+        files = skeletons(facts, frozenset(adoption.files))
         if files:
             outcome.adopted[index] = staging.add_files(adoption, files)
 

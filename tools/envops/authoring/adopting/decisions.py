@@ -42,8 +42,6 @@ def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterat
 
 def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:
     """The one command that helps most."""
-    if not adoptions:
-        return "nox -s adopt -- --help"
     folders = " ".join(one.folder for one in adoptions) if len(adoptions) <= LONGEST_COMMAND_NAMES else "environments"
     open_names = [result.name for result in results if result.verdict != "pass"]
     if results and not open_names:

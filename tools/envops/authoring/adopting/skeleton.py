@@ -35,7 +35,7 @@ def reply(task: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str
 '''
 _CASES = """\
 # Reward unit tests: a reply and what it must earn. Uncomment, and write what is right for a task.
-# `nox -s rewards -- reply {name} --task {task} "TEXT"` shows what a reply earns.
+# `nox -s rewards -- reply NAME TEXT --task N` shows what a reply earns.
 #
 # - name: a right reply earns everything
 #   task: {task}
@@ -55,14 +55,14 @@ def lacks_reference(facts: Facts) -> bool:
     return was_tried and not any(score.reward is not None and score.reward > 0 for score in replies)
 
 
-def skeletons(name: str, facts: Facts, files: frozenset[str]) -> dict[str, str]:
+def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
     """The files to complete, of those that the package does not have; none where a reference reply is known."""
     if ORACLE_FILE in files or not lacks_reference(facts):
         return {}
     task = facts.tasks[0]
     rendered = {
         ORACLE_FILE: _ORACLE.format(about=_about(facts, task)),
-        CASES_FILE: _CASES.format(name=name, task=task.index),
+        CASES_FILE: _CASES.format(task=task.index),
     }
     return {file: text for file, text in rendered.items() if file not in files}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from envops.authoring.adopting.source_address import (
+    AnySource,
     FolderSource,
     GitSource,
     HubSource,
-    Source,
     SourceUnreadable,
     source_of,
 )
@@ -35,7 +35,7 @@ ADDRESS = "https://example.org/acme/games"
         ("acme/wordle@0.1.8", HubSource("acme", "wordle", "0.1.8")),
     ],
 )
-def test_source_of_address_is_split_into_its_parts(text: str, source: Source, tmp_path: Path):
+def test_source_of_address_is_split_into_its_parts(text: str, source: AnySource, tmp_path: Path):
     assert source_of(text, tmp_path) == source
 
 

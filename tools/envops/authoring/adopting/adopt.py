@@ -11,7 +11,7 @@ from envops.authoring.adopting.fetching import Candidate, fetch
 from envops.authoring.adopting.owners import default_owners
 from envops.authoring.adopting.recognition import NoEnvironment
 from envops.authoring.adopting.skeleton import skeletons
-from envops.authoring.adopting.source_address import Source, SourceUnreadable
+from envops.authoring.adopting.source_address import AnySource, SourceUnreadable
 from envops.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
 from envops.facts.observed import Facts
 from envops.repository.registry import load_registry
@@ -58,7 +58,7 @@ def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
     return Staging(root, folder, load_registry(root), Workspace(root), stop)
 
 
-def make_ready(staging: Staging, sources: Iterable[Source], owners: Sequence[str], tell: Progress) -> Outcome:
+def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
     """Fetch every source and make its environments ready aside. Raises `Interrupted` when `stop` is set."""
     outcome = Outcome()
     chosen = tuple(owners) or default_owners(staging.registry, staging.root)

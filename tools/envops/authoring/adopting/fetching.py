@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from envops.authoring.adopting.source_address import FolderSource, GitSource, HubSource, Source, SourceUnreadable
+from envops.authoring.adopting.source_address import AnySource, FolderSource, GitSource, HubSource, SourceUnreadable
 from envops.hub.access import INSTALL, Prime, find_prime, hub_access
 from envops.hub.pending_submission import telling_line
 from envops.repository.content import list_content
@@ -39,7 +39,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedSource:
     """What a source holds."""
 
     candidates: tuple[Candidate, ...]
@@ -47,7 +47,7 @@ class Fetched:
     """Whether it is many folders, of which those that are no environments are passed over."""
 
 
-def fetch(source: Source, room: Path, stop: threading.Event) -> Fetched:
+def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource:
     """Bring a source here; `room` is an empty folder for what is downloaded.
 
     Raises `SourceUnreadable` where it cannot be reached or holds nothing, `Interrupted` when `stop` is set.
@@ -61,7 +61,7 @@ def fetch(source: Source, room: Path, stop: threading.Event) -> Fetched:
             return _from_hub(source, room, stop)
 
 
-def _from_git(source: GitSource, room: Path, stop: threading.Event) -> Fetched:
+def _from_git(source: GitSource, room: Path, stop: threading.Event) -> FetchedSource:
     repository = room / "repository.git"
     commit = _fetched_commit(source, repository, stop)
     folder = room / (Path(source.path).name or Path(urlsplit(source.repository).path).name.removesuffix(".git"))
@@ -78,7 +78,7 @@ def _from_git(source: GitSource, room: Path, stop: threading.Event) -> Fetched:
     return _held_by(folder, origin, _shown(str(source)), "" if is_local else origin)
 
 
-def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> Fetched:
+def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> FetchedSource:
     prime, access = find_prime(), hub_access()
     if prime is None:
         raise SourceUnreadable(
@@ -90,23 +90,23 @@ def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> Fetched:
     if not (folder / "pyproject.toml").is_file():
         raise SourceUnreadable(_unpulled(source, access.scrubber.text(said), signed_in=bool(access.key)))
     found = f"the Hub, {source}"
-    return Fetched((Candidate(folder, found, found),), is_collection=False)
+    return FetchedSource((Candidate(folder, found, found),), is_collection=False)
 
 
-def _held_by(folder: Path, origin: str, named: str, published: str) -> Fetched:
+def _held_by(folder: Path, origin: str, named: str, published: str) -> FetchedSource:
     """The folder itself where it is a package of its own, or else its packages."""
     inside = folder / ENVIRONMENTS_FOLDER
     if any(inside.glob("*/pyproject.toml")):
-        return Fetched(tuple(_below(inside, origin, published, f"{ENVIRONMENTS_FOLDER}/")), is_collection=True)
+        return FetchedSource(tuple(_below(inside, origin, published, f"{ENVIRONMENTS_FOLDER}/")), is_collection=True)
     if (folder / "pyproject.toml").is_file():
-        return Fetched((Candidate(folder, origin, published),), is_collection=False)
+        return FetchedSource((Candidate(folder, origin, published),), is_collection=False)
     below = tuple(_below(folder, origin, published, ""))
     if not below:
         raise SourceUnreadable(
             f"{named} is no environment: it has no pyproject.toml, and neither has a folder in it."
             " Name the folder of a package, or one whose folders are packages."
         )
-    return Fetched(below, is_collection=True)
+    return FetchedSource(below, is_collection=True)
 
 
 def _below(folder: Path, origin: str, published: str, prefix: str) -> Iterator[Candidate]:

@@ -64,10 +64,10 @@ class HubSource:
         return f"{self.owner}/{self.name}" + (f"@{self.version}" if self.version else "")
 
 
-Source = FolderSource | GitSource | HubSource
+AnySource = FolderSource | GitSource | HubSource
 
 
-def source_of(text: str, here: Path) -> Source:
+def source_of(text: str, here: Path) -> AnySource:
     """The source that a text names; `here` is the folder that relative paths start from.
 
     Raises `SourceUnreadable` for a text that names none of the three.

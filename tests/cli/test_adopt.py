@@ -164,6 +164,19 @@ def test_adopt_git_address_records_the_commit(repository: Path, theirs: Path):
     assert str(theirs.parent) not in (repository / "registry.yaml").read_text()
 
 
+def test_adopt_folder_of_a_clone_records_its_remote_and_commit(repository: Path, theirs: Path):
+    committed(theirs, "v1")
+    git(theirs, "remote", "add", "origin", "https://ada:secret@example.org/acme/games.git")
+    assert adopt(repository, theirs / "environments/date_arithmetic") == 0
+    (theirs / "environments/reverse_text/README.md").write_text("# Changed since\n")
+    assert adopt(repository, theirs / "environments/reverse_text") == 0
+    text = (repository / "registry.yaml").read_text()
+    commit = git(theirs, "rev-parse", "HEAD")
+    where = f"https://example.org/acme/games.git@{commit}#environments/date_arithmetic"
+    assert f"  date-arithmetic:  # adopted from {where}\n" in text
+    assert "  reverse-text:\n" in text
+
+
 def test_adopt_git_address_without_path_takes_every_environment(repository: Path, theirs: Path):
     address = committed(theirs, "v1")
     commit = git(theirs, "rev-parse", "HEAD")[:10]

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from envops.authoring.adopting.source_address import AnySource, FolderSource, GitSource, HubSource, SourceUnreadable
+from envops.authoring.adopting.source_address import (
+    AnySource,
+    FolderSource,
+    GitSource,
+    HubSource,
+    SourceUnreadable,
+    is_git_address,
+)
 from envops.hub.access import INSTALL, Prime, find_prime, hub_access
 from envops.hub.pending_submission import telling_line
 from envops.repository.content import list_content
@@ -54,11 +61,29 @@ def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource
     """
     match source:
         case FolderSource():
-            return _held_by(source.path, str(source), str(source), "")
+            return _held_by(source.path, str(source), str(source), _published(source.path))
         case GitSource():
             return _from_git(source, room, stop)
         case HubSource():
             return _from_hub(source, room, stop)
+
+
+def _published(folder: Path) -> str:
+    """Address, commit and path of a folder in a clone, where it is as it was committed; empty otherwise."""
+    top, remote, commit, changes = (
+        git(folder, *question).stdout.decode(errors="replace").strip()
+        for question in (
+            ("rev-parse", "--show-toplevel"),
+            ("remote", "get-url", "origin"),
+            ("rev-parse", "HEAD"),
+            ("status", "--porcelain", "--", "."),
+        )
+    )
+    if not (top and commit) or changes or not remote.startswith(("https://", "ssh://", "git@")):
+        return ""
+    path = folder.relative_to(Path(top).resolve()).as_posix()
+    address = f"{_shown(remote)}@{commit}"
+    return address if path == "." else f"{address}#{path}"
 
 
 def _from_git(source: GitSource, room: Path, stop: threading.Event) -> FetchedSource:
@@ -119,7 +144,8 @@ def _below(folder: Path, origin: str, published: str, prefix: str) -> Iterator[C
 def _joined(address: str, place: str) -> str:
     if not address:
         return ""
-    return f"{address}{'#' if '://' in address and '#' not in address else '/'}{place}"
+    is_repository = "#" not in address and is_git_address(address)
+    return f"{address}{'#' if is_repository else '/'}{place}"
 
 
 def _fetched_commit(source: GitSource, repository: Path, stop: threading.Event) -> str:

@@ -73,7 +73,7 @@ def source_of(text: str, here: Path) -> AnySource:
     Raises `SourceUnreadable` for a text that names none of the three.
     """
     folder = here / Path(text).expanduser()
-    if _is_git(text):
+    if is_git_address(text):
         return _git_source(text)
     if folder.is_dir():
         return FolderSource(folder.resolve())
@@ -87,7 +87,8 @@ def source_of(text: str, here: Path) -> AnySource:
     )
 
 
-def _is_git(text: str) -> bool:
+def is_git_address(text: str) -> bool:
+    """Whether a text is the address of a git repository, whatever is behind it."""
     return text.removeprefix("git+").startswith(_SCHEMES) or _SCP.fullmatch(text) is not None
 
 

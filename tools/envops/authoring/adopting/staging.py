@@ -116,7 +116,8 @@ class Staging:
         recognition = recognise_environment(candidate.folder)
         name = self._name_of(candidate)
         replaces = self._replaced(candidate, name)
-        adoption = Adoption(name, recognition, candidate.origin, candidate.published, tuple(owners), replaces)
+        published = "" if replaces else candidate.published
+        adoption = Adoption(name, recognition, candidate.origin, published, tuple(owners), replaces)
         target = self.folder / adoption.folder
         before = self.text
         try:

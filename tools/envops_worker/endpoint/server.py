@@ -52,7 +52,7 @@ HANG_SECONDS = 3600.0
 
 
 class Dialect(NamedTuple):
-    """How requests are read and replies are written."""
+    """The format of requests and replies."""
 
     conversation: Callable[[dict[str, Any]], list[Message]]
     whole: Callable[..., dict[str, Any]]
@@ -85,7 +85,7 @@ class RequestRefused(Exception):
 
 
 class TaskIndex:
-    """Finds the task that a conversation is about by how it opens."""
+    """Finds the task of a conversation by its first messages."""
 
     def __init__(self, tasks: Sequence[TaskView]) -> None:
         self._by_opening: dict[str, list[TaskView]] = defaultdict(list)
@@ -104,7 +104,7 @@ class TaskIndex:
         fitting = [task for task in candidates if all(text_of(message) in said for message in task.prompt)]
         if not fitting:
             opening = _first_from_user(messages)[:120]
-            raise UnknownPrompt(f"no task opens with {opening!r}")
+            raise UnknownPrompt(f"no task begins with {opening!r}")
         return max(fitting, key=lambda task: len(task.prompt))
 
 
@@ -132,7 +132,7 @@ class ScriptedEndpoint:
         self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
 
     def speak_about(self, tasks: Sequence[TaskView]) -> None:
-        """Answer conversations about these tasks and no others."""
+        """Serve only conversations on these tasks."""
         self._index = TaskIndex(tasks)
 
     def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:

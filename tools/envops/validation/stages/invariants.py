@@ -1,4 +1,4 @@
-"""The stage `invariants`: what must not change a reward.
+"""The stage `invariants`: circumstances that must not change a reward.
 
 The job that scored replies tries references on every task, other orders, concurrency, and growing replies. Then jobs
 that have scored nothing score a sample of the same conversations.

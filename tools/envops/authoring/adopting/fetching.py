@@ -20,7 +20,7 @@ from envops.authoring.adopting.source_address import (
     is_git_address,
 )
 from envops.hub.access import INSTALL, Prime, find_prime, hub_access
-from envops.hub.pending_submission import telling_line
+from envops.hub.pending_submission import decisive_line
 from envops.repository.content import list_content
 from envops.repository.git import files_at, git, write_files
 from envops.repository.repository import ENVIRONMENTS_FOLDER
@@ -227,7 +227,7 @@ def _unpulled(source: HubSource, said: str, *, signed_in: bool) -> str:
         return f"{start} {what} was not found on the Hub. `prime env status {address}` shows what is there.{private}"
     if re.search(r"\b(401|403)\b|nauthorized", said):
         return f"{start} the Hub refuses to show it. Sign in with prime login, or set PRIME_API_KEY."
-    return f"{start} the Hub could not be read: {telling_line(said)}"
+    return f"{start} the Hub could not be read: {decisive_line(said)}"
 
 
 def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:

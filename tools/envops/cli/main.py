@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, Command] = {
     "claim": Command("allow one evaluation per commit"),
     "inspect": Command("describe a dataset and suggest an environment"),
     "new": Command("create an environment that passes all gates"),
+    "adopt": Command("bring environments from elsewhere into this repository"),
     "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
     "doctor": Command("check this machine, and suggest fixes"),
     "report open": Command("show the HTML report in the browser"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.utils import canonicalize_name
+
 from envops.repository.content import list_content
+from envops.repository.package import folder_of
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.read_packages import read_packages
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
@@ -56,7 +59,7 @@ class Repository:
         folders, found = _folders(root)
         problems += found
         packages: dict[str, Package] = {}
-        read = chosen if only is None else {name.replace("-", "_") for name in only}
+        read = chosen if only is None else {folder_of(name) for name in only}
         wanted = [folder for name, folder in folders.items() if read is None or name in read]
         for reading in read_packages(wanted, root, with_locks=with_locks):
             problems += reading.problems
@@ -78,15 +81,14 @@ class Repository:
 
 
 def _chosen(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
-    by_name = {form: name for name, entry in registry.environments.items() for form in (entry.folder_name, name)}
     problems, chosen = [], []
     for name in names:
-        known = by_name.get(name.removeprefix(f"{ENVIRONMENTS_FOLDER}/").removesuffix("/"))
-        if known:
+        known = canonicalize_name(name.removeprefix(f"{ENVIRONMENTS_FOLDER}/").removesuffix("/"))
+        if known in registry.environments:
             chosen.append(known)
-        elif name in registry.external:
+        elif known in registry.external:
             message = "is on the Hub already: nothing of it is in this repository"
-            problems.append(Problem(REGISTRY_FILE, registry.external[name].line, message, found=name))
+            problems.append(Problem(REGISTRY_FILE, registry.external[known].line, message, found=name))
         else:
             allowed = ", ".join(registry.environments)
             message = "there is no environment of this name"
@@ -137,7 +139,7 @@ def _mismatches(
     registry: Registry, root: Path, folders: Mapping[str, Path], chosen: set[str] | None
 ) -> Iterator[Problem]:
     declared = {entry.folder_name: entry for entry in registry.environments.values()}
-    external = {name.replace("-", "_"): entry for name, entry in registry.external.items()}
+    external = {folder_of(name): entry for name, entry in registry.external.items()}
     for name, entry in declared.items():
         if name in folders or (chosen is not None and name not in chosen):
             continue
@@ -160,7 +162,7 @@ def _mismatches(
             )
         elif name not in declared:
             missing = [entry.name for known, entry in declared.items() if known not in folders]
-            fix = f"add {name.replace('_', '-')}: under environments in {REGISTRY_FILE}"
+            fix = f"add {canonicalize_name(name)}: under environments in {REGISTRY_FILE}"
             message = f"is not in {REGISTRY_FILE}"
-            near = nearest(name.replace("_", "-"), missing)
+            near = nearest(canonicalize_name(name), missing)
             yield Problem(file, None, message, nearest=near, fix=fix)

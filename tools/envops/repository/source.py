@@ -67,12 +67,13 @@ class ModuleSource:
 def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> tuple[ModuleSource, list[Problem]]:
     """Read the module's sources and check that those of the tests can be parsed.
 
-    `files` are the environment's files relative to its folder.
+    `module` is its path without `.py`, `files` are the environment's files: both relative to its folder.
     """
     trees: dict[str, ast.Module] = {}
     notes: list[SourceNote] = []
     problems: list[Problem] = []
     everything = set(files)
+    above = module.rpartition("/")[0]
     for name in sorted(everything):
         ours = name == f"{module}.py" or (name.startswith(f"{module}/") and name.endswith(".py"))
         if not ours and not _is_test(name):
@@ -82,7 +83,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
             tree = _parse(content, folder / name, root)
         except DeclarationError as error:
             # A folder that is no package holds data: broken Python may be part of a task.
-            if not ours or _is_importable(name, everything):
+            if not ours or _is_importable(name, above, everything):
                 problems += error.problems
             continue
         if ours:
@@ -100,9 +101,14 @@ def _is_test(name: str) -> bool:
     return name.startswith("tests/") and name.endswith(".py") and name.count("/") == 1
 
 
-def _is_importable(name: str, files: set[str]) -> bool:
-    parts = name.split("/")[:-1]
-    return all("/".join([*parts[: depth + 1], "__init__.py"]) in files for depth in range(len(parts)))
+def _is_importable(name: str, above: str, files: set[str]) -> bool:
+    """Whether every folder between a file and the one on the import path is a package."""
+    folder = name.rpartition("/")[0]
+    while folder != above:
+        if f"{folder}/__init__.py" not in files:
+            return False
+        folder = folder.rpartition("/")[0]
+    return True
 
 
 def _parse(content: bytes, path: Path, root: Path) -> ast.Module:

@@ -35,6 +35,11 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, options.names or None, with_locks=False)
     packages = [repository.packages[name] for name in repository.select(options.names)]
+    for package in packages:
+        if package.sources_left_out:
+            left_out = ", ".join(package.sources_left_out)
+            message = "taken from the package index: their source in [tool.uv.sources] is no git repository"
+            print(f"{package.name}: {left_out}: {message}", file=sys.stderr)
     print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
     try:
         for package, changed in resolve_locks(packages, threading.Event(), options.resolution):

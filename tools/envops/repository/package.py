@@ -110,6 +110,10 @@ class Package:
     readme: str | None
     module_root: str = ""
     """The folder of the module, with a slash at its end: `src/`, or nothing."""
+    requires_to_lock: tuple[str, ...] = ()
+    """The requirements, those with a git repository in `[tool.uv.sources]` at its address."""
+    sources_left_out: tuple[str, ...] = ()
+    """Requirements with another source there, which lock from the usual index."""
     declared_name: str = ""
     """The name as pyproject.toml writes it."""
     eval_settings: Mapping[str, Any] = field(default_factory=dict)

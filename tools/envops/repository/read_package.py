@@ -20,6 +20,7 @@ from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
 from envops.repository.settings import read_mutation_settings, read_settings
 from envops.repository.source import generation_of, read_source
+from envops.repository.sources import requirements_to_lock, sources_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -114,6 +115,8 @@ def _declared(folder: Path, pyproject: Pyproject, module: ModulePlace) -> tuple[
         tags=_texts(project, "tags"),
         requires_python=_text(project, "requires-python"),
         requires=_texts(project, "dependencies"),
+        requires_to_lock=requirements_to_lock(pyproject),
+        sources_left_out=sources_left_out(pyproject),
         build_requires=_texts(build, "requires"),
         build_backend=_text(build, "build-backend"),
         generation=None,

@@ -16,6 +16,8 @@ from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, mark_used, tool_digest
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.interpreter import interpreter_for
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
 
@@ -33,9 +35,16 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": tool_digest(),
-        "python": [sys.version, sys.platform, platform.machine()],
+        "python": [_interpreter(package), sys.platform, platform.machine()],
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
+
+
+def _interpreter(package: Package) -> str:
+    try:
+        return interpreter_for(package.requires_python).build
+    except ProgramFailed:  # which making the virtual environment reports
+        return ""
 
 
 def remembered(

@@ -15,7 +15,6 @@ from importlib import import_module
 from envops.facts.observed import Facts, Failure, adapter
 from envops.reports.progress import RunProgress
 from envops.reports.spill_list import SpilledResults
-from envops.repository.lock import LOCK_FILE
 from envops.repository.workspace import Workspace
 from envops.rules.result import EnvironmentResult, broken_result
 from envops.system.capacity import available_memory, usable_cores
@@ -28,7 +27,7 @@ from envops.validation.scheduling import Timing, expected_timings, in_order, nex
 from envops.validation.stages.recordings import with_recordings
 from envops.validation.stages.search import search_toolbox
 from envops.validation.templates import LockTemplates
-from envops.validation.venv import venv_for
+from envops.validation.venv import environment_venv, venv_for
 from envops.validation.verdicts import ValidationRequest, are_in_the_cache, judged, keep, remembered_result
 from envops.validation.wheel import TESTS_LOCK, built_wheel
 
@@ -125,7 +124,7 @@ def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> No
     with suppress(ProgramFailed, Interrupted, OSError):
         if not stop.is_set():
             built_wheel(package, request.workspace, stop)
-            venv_for(package.folder / LOCK_FILE, request.workspace, stop, imported=False)
+            environment_venv(package, request.workspace, stop, imported=False)
             if request.observation.wants_whole_gate:
                 if package.test_files:
                     venv_for(TESTS_LOCK, request.workspace, stop)

@@ -186,7 +186,7 @@ def _module_problems(
     if not modules:
         held = any(name.startswith(f"{expected}/") for name in files)
         message = f"has no module {expected}" if not held else f"the folder {expected}/ has no __init__.py"
-        yield Problem(file, None, message, allowed=f"{expected}/__init__.py or {expected}.py, also below src/")
+        yield Problem(file, None, message, allowed=f"{expected}/__init__.py or {expected}.py")
     elif len(modules) == 1:
         return
     elif len({place.name for place in modules}) == 1:

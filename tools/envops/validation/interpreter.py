@@ -79,7 +79,7 @@ def _found(requires_python: str) -> Interpreter | Failure:
         path = _find(requires_python)
     except ProgramFailed:
         try:
-            _uv("install", "--quiet", requires_python, seconds=INSTALL_SECONDS, downloads=True)
+            _uv("install", requires_python, seconds=INSTALL_SECONDS, downloads=True)
             path = _find(requires_python)
         except ProgramFailed as error:
             return _missing(requires_python, error.failure)
@@ -92,8 +92,9 @@ def _found(requires_python: str) -> Interpreter | Failure:
 
 
 def _find(requires_python: str) -> Path:
-    said = _uv("find", "--quiet", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
-    return Path(said.strip().splitlines()[-1])
+    said = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
+    # warnings about other Pythons are printed too
+    return next(path for path in map(Path, said.splitlines()) if path.is_absolute() and path.is_file())
 
 
 def _uv(*arguments: str, seconds: float, downloads: bool = False) -> str:
@@ -110,6 +111,7 @@ def _run(command: list[str | Path], seconds: float, *, downloads: bool = False) 
 def _missing(requires_python: str, failure: Failure) -> Failure:
     message = (
         f"requires-python {requires_python} excludes Python {own_interpreter().version}, which envops runs on, and uv "
-        f"neither found nor installed another one: run `uv python install '{requires_python}'`\n{failure.message}"
+        f"neither found nor installed another one: run `uv python install '{requires_python}'`\n"
+        f"{failure.message[failure.message.rfind('error:') :]}"
     )
     return Failure("infrastructure", "NoPython", message)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 from envops.facts.observed import FunctionScore
 from envops.repository.package import AnswerDeclaration, SourceNote
+from envops.repository.problem import Problem
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
 
@@ -69,7 +70,6 @@ CASES = {
     ),
     "SCH002": RuleCases(
         fires={
-            "folder with a dash": subject(package={"folder": Path("/repository/environments/plain-sums")}),
             "another module": subject(package={"module": "sums"}),
         },
         silent={"underscores for dashes": subject()},
@@ -144,6 +144,8 @@ CASES = {
             "exact": requires("verifiers==0.4.0"),
             "compatible": requires("verifiers~=0.4.0"),
             "a series": requires("verifiers==0.4.*"),
+            "a commit": requires("verifiers @ git+https://example.org/verifiers@0123abc"),
+            "a tag": requires("verifiers @ git+https://example.org/verifiers@v0.4.1#subdirectory=python"),
         },
     ),
     "SCH010": RuleCases(
@@ -173,6 +175,12 @@ CASES = {
             "v0 that only exports it": unloaded(package={"generation": "v0", "exports": ("load_environment",)}),
             "it was loaded all the same": subject(package={"exports": ()}),
         },
+    ),
+    "SCH012": RuleCases(
+        fires={
+            "no lock": replace(subject(), problems=(Problem("environments/plain_sums/x.lock", None, "does not exist"),))
+        },
+        silent={"sound": subject()},
     ),
     "SCH020": RuleCases(
         fires={"missing": readme(None), "blank": readme(" \n")},
@@ -219,11 +227,17 @@ CASES = {
         fires={
             "no module": shipped("other/__init__.py"),
             "no data": shipped(*(name for name in WHEEL_FILES if not name.endswith(".json"))),
+            "no data from a src folder": subject(
+                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"},
+                wheel={"files": tuple(name for name in WHEEL_FILES if not name.endswith(".json"))},
+            ),
         },
         silent={
             "all of it": subject(),
             "a single file": subject(package={"files": ("plain_sums.py",)}, wheel={"files": ("plain_sums.py",)}),
-            "a src folder": subject(package={"files": tuple(f"src/{name}" for name in PACKAGE.files)}),
+            "a src folder": subject(
+                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"}
+            ),
             "caches and notes stay behind": subject(
                 package={"files": (*PACKAGE.files, "plain_sums/.gitignore", "plain_sums/NOTES.md")}
             ),

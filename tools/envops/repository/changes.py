@@ -96,7 +96,7 @@ def _was_environment(root: Path, commit: str, folder: str) -> bool:
 
 def _renamed(root: Path, fork: str, gone: list[str], new: list[str]) -> dict[str, str]:
     """Each new folder and the vanished one that most of its files come from, by distribution names."""
-    found = {}
+    found: dict[str, str] = {}
     for folder in new if gone else ():
         held = _objects_in(root, folder)
         shares = {old: _share_of(root, fork, old, held) for old in gone}

@@ -23,11 +23,12 @@ def with_canonical_names(document: Document) -> Document:
     declared = data.get("environments")
     if not isinstance(declared, dict):
         return document
-    canonical = {name: canonicalize_name(name) for name in declared if re.search(ENVIRONMENT_NAME, name)}
+    usable = [name for name in declared if re.search(ENVIRONMENT_NAME, name)]
+    canonical: dict[str, str] = {name: canonicalize_name(name) for name in usable}
     if all(name == form for name, form in canonical.items()):
         return replace(document, data=_with_names_in_runs(data, set(declared)))
     problems = list(_repeated(document, canonical))
-    environments = {canonical.get(name, name): entry for name, entry in declared.items()}
+    environments = {str(canonical.get(name, name)): entry for name, entry in declared.items()}
     renamed = _with_names_in_runs({**data, "environments": environments}, set(environments))
     lines = {_renamed(steps, canonical): line for steps, line in document.lines.items()}
     return Document(document.file, renamed, lines, (*document.problems, *problems))

@@ -210,6 +210,14 @@ def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName,
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 
 
+def undeclared_result(name: str, folder: str, findings: tuple[Finding, ...]) -> EnvironmentResult:
+    """The result of an environment whose declaration is wrong, so that nothing of it was observed."""
+    rules = ", ".join(dict.fromkeys(finding.rule for finding in findings))
+    return EnvironmentResult(
+        name, folder, "fail", gates={"schema": "fail"}, reasons={"schema": rules}, findings=findings
+    )
+
+
 def finding_kind(finding: Finding) -> FindingKind:
     """How reports classify a finding."""
     if finding.ignored is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from envops.repository.pyproject import read_pyproject
 from envops.repository.sources import requirements_to_lock, sources_left_out
 from sample_repository import lock_text, only, write, write_environment
 
+LATER = f"3.{sys.version_info.minor + 1}"
 HASH = "--hash=sha256:" + "c" * 64
 
 
@@ -120,6 +122,17 @@ def test_lock_with_markers_pins_version_for_this_python(tmp_path: Path) -> None:
     entries = f"a==1 ; python_version < '3' {HASH}\na==2 ; python_version >= '3' {HASH}\n"
     lock, problems = read(tmp_path, render(entries, ["a"], ""), ("a",))
     assert (problems, lock and lock.pins) == ([], {"a": "2"})
+
+
+def test_lock_of_another_python_pins_its_versions(tmp_path: Path) -> None:
+    """Where requires-python excludes the Python that reads the lock, another one is used."""
+    requires = f"""dependencies = ['a', 'b; python_version < "{LATER}"']\n"""
+    text = f"[project]\nname = 'sums'\nrequires-python = '>={LATER},<4'\n{requires}"
+    entries = f"a==1 ; python_version < '{LATER}' {HASH}\na==2 ; python_version >= '{LATER}' {HASH}\n"
+    lock = render(entries, ["a", f"b; python_version < '{LATER}'"], f">={LATER},<4")
+    folder = write_environment(tmp_path, "sums", {"pyproject.toml": text, "requirements.lock": lock})
+    found, problems = read_lock(folder, tmp_path, "sums", read_pyproject(folder / "pyproject.toml", tmp_path))
+    assert (problems, found and found.pins) == ([], {"a": "2"})
 
 
 def test_lock_that_is_missing_is_a_problem(tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.markers import InvalidMarker, Marker
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -35,8 +37,6 @@ from envops.repository.sources import requirements_to_lock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from packaging.specifiers import SpecifierSet
 
     from envops.repository.pyproject import Pyproject
 
@@ -77,9 +77,9 @@ class Pin:
         between = " @ " if self.is_commit else "=="
         return f"{self.name}{between}{self.version}" + (f" ; {self.marker}" if self.marker else "")
 
-    def applies(self) -> bool:
-        """Whether the entry's marker holds for the Python that asks."""
-        return not self.marker or Marker(self.marker).evaluate()
+    def applies(self, python: Mapping[str, str]) -> bool:
+        """Whether the entry's marker holds for a Python."""
+        return not self.marker or Marker(self.marker).evaluate(dict(python))
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class _Parsed:
     mistakes: tuple[tuple[int, str, str], ...]
     """Line, message, what was found."""
 
-    @cached_property
-    def applicable(self) -> dict[str, str]:
-        """One version for each name: where markers distinguish several, the one for this Python."""
+    def applicable(self, requires_python: str) -> dict[str, str]:
+        """One version for each name: where markers distinguish several, the one for the Python that is used."""
+        python = _python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
-            if pin.name not in chosen or pin.applies():
+            if pin.name not in chosen or pin.applies(python):
                 chosen[pin.name] = pin.version
         return chosen
 
@@ -167,8 +167,8 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
         changes = list(_changes(parsed, requires, requires_python)) if parsed.resolved_from else []
         problems.append(Problem(file, parsed.line_of_inputs, "is out of date", found="; ".join(changes), fix=fix))
     if not changes:
-        problems += _unsatisfied(pyproject, parsed.by_name, fix)
-    return Lock(parsed.digest, parsed.inputs, parsed.applicable, parsed.entries), problems
+        problems += _unsatisfied(pyproject, parsed.by_name, _python_used(requires_python), fix)
+    return Lock(parsed.digest, parsed.inputs, parsed.applicable(requires_python), parsed.entries), problems
 
 
 def _changes(parsed: _Parsed, requires: Iterable[str], requires_python: str) -> Iterator[str]:
@@ -196,11 +196,27 @@ def _by_name(requires: Iterable[str]) -> dict[str, str]:
     return {name: ", ".join(sorted(texts)) for name, texts in found.items()}
 
 
-def _unsatisfied(pyproject: Pyproject, by_name: Mapping[str, Sequence[Pin]], fix: str) -> Iterator[Problem]:
+@lru_cache(maxsize=64)
+def _python_used(requires_python: str) -> Mapping[str, str]:
+    """What markers are asked about: nothing special where this Python is used, else the oldest one that is admitted."""
+    try:
+        admitted = SpecifierSet(requires_python)
+    except InvalidSpecifier:
+        return {}
+    if admitted.contains(platform.python_version(), prereleases=True):
+        return {}
+    versions = (f"3.{minor}.{patch}" for minor in range(11, 30) for patch in (0, 1, 5, 20))
+    oldest = next(filter(admitted.contains, versions), None)
+    return {"python_version": oldest.rpartition(".")[0], "python_full_version": oldest} if oldest else {}
+
+
+def _unsatisfied(
+    pyproject: Pyproject, by_name: Mapping[str, Sequence[Pin]], python: Mapping[str, str], fix: str
+) -> Iterator[Problem]:
     requires = pyproject.table("project").get("dependencies", ())
     for index, text in enumerate(requires if isinstance(requires, list) else ()):
         requirement = readable_requirement(text) if isinstance(text, str) else None
-        if requirement is None or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+        if requirement is None or (requirement.marker and not requirement.marker.evaluate({**python, "extra": ""})):
             continue
         key = f"project.dependencies[{index}]"
         candidates = by_name.get(canonicalize_name(requirement.name), [])

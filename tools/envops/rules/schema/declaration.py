@@ -39,11 +39,11 @@ def declaration_is_wrong(subject: DeclarationSubject | Subject) -> Iterator[Foun
     Fix: Correct the file that the message names.
     """
     for problem in subject.problems:
+        message = f"{problem.file}{f', {problem.path}' if problem.path else ''} {problem.message}"
         details = {"found": problem.found, "allowed": problem.allowed, "nearest": problem.nearest}
-        where = f"{problem.file}, {problem.path}" if problem.path else problem.file
         yield Found(
-            f"{where} {problem.message}",
-            Evidence(details={label: text for label, text in details.items() if text}),
+            message,
+            Evidence(details={label: text for label, text in details.items() if text and text not in message}),
             Place(f"../../{problem.file}", problem.line),  # which is relative to the environment's folder
             fix=problem.fix or None,
         )

@@ -22,6 +22,12 @@ def says(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
+def script_of(reply: str | Sequence[str | Mapping[str, Any]]) -> list[Message]:
+    """The assistant's messages of a reply, or of the turns of a conversation, each a text or a message."""
+    turns = [reply] if isinstance(reply, str) else reply
+    return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
+
+
 def last_words(completion: Sequence[Mapping[str, Any]]) -> str:
     """The text of the last assistant message; empty if there is none."""
     return next((text_of(message) for message in reversed(completion) if message["role"] == "assistant"), "")

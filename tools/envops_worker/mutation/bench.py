@@ -22,6 +22,9 @@ DIFFERENCE = 1e-9
 """Below this, two scores of the same conversation are equal."""
 MOST_SECONDS = 2.0
 """Seconds of the processor; a conversation that costs the original code more is left out."""
+FIRST_SECONDS = 10.0
+"""The same for what comes before the first conversation: its score may import the libraries of a judge, which took 2 s
+of the processor on a busy machine."""
 SLOW_SECONDS = 0.05
 """Seconds of the processor; a conversation that costs more comes last."""
 HANGING_SECONDS = 0.5
@@ -99,6 +102,9 @@ class Bench:
 
         Raises `BudgetSpent`.
         """
+        if self.probes and not self._known:
+            budget.check()
+            self.attempted(self.probes[0], FIRST_SECONDS, 10 * FIRST_SECONDS)
         numbers = list(range(len(self.probes)))
         slow: list[int] = []
         for size in (*BATCHES, len(numbers)):

@@ -9,9 +9,10 @@ from envops_worker.adapters.adapter import RolloutRequest
 from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
-from envops_worker.messages import Message, last_words, says
+from envops_worker.messages import Message, last_words, script_of
 from envops_worker.operations.tasks import task_facts
 from envops_worker.policies.answers import answer_of, find_payload
+from envops_worker.policies.baselines import oracle
 from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session
 
@@ -19,7 +20,10 @@ LONGEST = 2_000
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Score the turns, as one reply or as the script of a rollout; without such a task, send the number of tasks."""
+    """Score the turns, as one reply or as the script of a rollout; without turns, the oracle's reply.
+
+    Without such a task, send the number of tasks; where the oracle has no reply, send that.
+    """
     count = 0
     for task in session.adapter.tasks("train", min(request["task"] + 1, MAXIMUM_TASKS)):
         session.kept[task.index] = task
@@ -29,6 +33,9 @@ def answer(session: Session, request: JobRequest) -> None:
         session.channel.item("missing", {"count": count, "infinite": session.adapter.infinite})
         return
     session.channel.item("task", task_facts(found))
+    if not request["turns"] and session.asked_oracle(found, request["seconds"]) is None:
+        session.channel.item("no-oracle", {})
+        return
     score = _scored(session, request)
     session.channel.item("replied", score)
     session.channel.item("extracted", extracted(session.adapter, found.data, score["completion"]))
@@ -36,16 +43,19 @@ def answer(session: Session, request: JobRequest) -> None:
 
 def _scored(session: Session, request: JobRequest) -> dict[str, Any]:
     index, seconds = request["task"], request["seconds"]
-    script = [says(turn) for turn in request["turns"]]
+    script, name = script_of(request["turns"]), "given" if request["turns"] else oracle.name
     if not session.adapter.conversational:
-        return {"again": [], **session.scored(session.kept[index], "given", script, seconds)}
-    name = f"{SCRIPT_PREFIX}reply"
-    session.policies.scripts[name] = script
+        script = script or [session.asked[index]]
+        return {"again": [], **session.scored(session.kept[index], name, script, seconds)}
+    played = oracle.name
+    if script:
+        played = f"{SCRIPT_PREFIX}reply"
+        session.policies.scripts[played] = script
     try:
-        (row,) = session.rollouts([RolloutRequest(name, index)], 1, seconds * 4)
+        (row,) = session.rollouts([RolloutRequest(played, index)], 1, seconds * 4)
     except OutOfTime as error:
-        return session.unscored(session.kept[index], "given", script, error)
-    return {**row, "policy": "given"}
+        return session.unscored(session.kept[index], name, script, error)
+    return {**row, "policy": name}
 
 
 # What is read from a reply: by the environment's own parsers, and by `find_payload`.

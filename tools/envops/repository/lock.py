@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import re
+import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -203,7 +203,7 @@ def _python_used(requires_python: str) -> Mapping[str, str]:
         admitted = SpecifierSet(requires_python)
     except InvalidSpecifier:
         return {}
-    if admitted.contains(platform.python_version(), prereleases=True):
+    if admitted.contains(".".join(map(str, sys.version_info[:3]))):
         return {}
     versions = (f"3.{minor}.{patch}" for minor in range(11, 30) for patch in (0, 1, 5, 20))
     oldest = next(filter(admitted.contains, versions), None)

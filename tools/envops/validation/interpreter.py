@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from envops.validation.uv import uv_environment, uv_program
 
 FIND_SECONDS = 60.0
 INSTALL_SECONDS = 600.0
-_DESCRIBE = "import json, platform, sys; print(json.dumps([platform.python_version(), sys.version, sys.base_prefix]))"
+_DESCRIBE = "import json, sys; print(json.dumps([sys.version_info[:3], sys.version, sys.base_prefix]))"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,11 @@ class Interpreter:
 def own_interpreter() -> Interpreter:
     """The interpreter behind whatever virtual environment the tool itself runs in."""
     path = Path(getattr(sys, "_base_executable", sys.executable))
-    return Interpreter(path, platform.python_version(), sys.version, sys.base_prefix)
+    return Interpreter(path, _dotted(sys.version_info[:3]), sys.version, sys.base_prefix)
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
 
 
 def interpreter_for(requires_python: str) -> Interpreter:
@@ -88,7 +92,7 @@ def _found(requires_python: str) -> Interpreter | Failure:
         version, build, prefix = json.loads(said.strip().splitlines()[-1])
     except ProgramFailed as error:
         return error.failure
-    return Interpreter(path, version, build, prefix)
+    return Interpreter(path, _dotted(version), build, prefix)
 
 
 def _find(requires_python: str) -> Path:

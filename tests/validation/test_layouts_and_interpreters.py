@@ -98,6 +98,14 @@ def test_module_below_src_under_another_name_is_observed(
     assert place.line == line_of(package, "src/guessing/__init__.py", "raise ValueError")
 
 
+def test_package_without_tests_has_ended_its_tests(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = write_package(environments / "untested", "v0", {"module.py": GUESSING})
+    seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("tests",)))
+    assert "tests" in seen.facts.completed
+
+
 def other_python() -> str:
     """The version of an installed Python that is not the one of this process."""
     command = [uv_program(), "python", "list", "--only-installed", "--output-format", "json"]

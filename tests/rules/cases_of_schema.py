@@ -311,7 +311,12 @@ CASES = {
     ),
     "SCH050": RuleCases(
         fires={"no split": subject(description={"datasets": ()}), "an empty split": data(size=0, inspected=0)},
-        silent={"one task": data(size=1, inspected=1), "infinite": data(size=None), "not loaded": unloaded()},
+        silent={
+            "one task": data(size=1, inspected=1),
+            "infinite": data(size=None),
+            "not loaded": unloaded(),
+            "a harness": subject(package={"is_harness": True}, description={"datasets": ()}),
+        },
     ),
     "SCH051": RuleCases(
         fires={"one": data(empty_prompts=(7,), empty_prompt_count=1)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import threading
 import tomllib
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from envops.cli.main import main
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.rules.result import path_of_place
@@ -104,6 +106,48 @@ def test_package_without_tests_has_ended_its_tests(
     package = write_package(environments / "untested", "v0", {"module.py": GUESSING})
     seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("tests",)))
     assert "tests" in seen.facts.completed
+
+
+HARNESS = """
+import verifiers.v1 as vf
+
+__all__ = ["PlainHarness"]
+
+
+class PlainConfig(vf.HarnessConfig):
+    greeting: str = "hello"
+
+
+class PlainHarness(vf.Harness[PlainConfig]):
+    NEEDS_CONTAINER = False
+
+    async def launch(self, *args, **kwargs):
+        raise NotImplementedError
+"""
+
+
+def test_package_that_exports_only_a_harness_is_checked_as_one(workspace: Workspace, environments: Path) -> None:
+    package = write_package(environments / "plain_harness", "v1", {"module.py": HARNESS})
+    assert package.is_harness
+    registry = "version: 1\nowner: acme\nenvironments:\n  plain-harness: {args: {greeting: hi}}\n"
+    root = workspace.root / "harnesses"
+    (root / "environments").mkdir(parents=True)
+    (root / "registry.yaml").write_text(registry)
+    shutil.copytree(package.folder, root / "environments" / "plain_harness")
+    main(["validate", "--root", str(root), "--quiet"])
+    [result] = json.loads((root / "reports" / "validate.json").read_text())["environments"]
+    assert set(result["gates"]) == {"schema"}
+    assert set(result["stage_seconds"]) == {"venv", "wheel", "load", "tasks"}
+    assert not {"SCH011", "SCH041", "SCH045", "SCH050"} & {finding["rule"] for finding in result["findings"]}
+
+
+def test_harness_that_cannot_be_configured_fails_to_load(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HARNESS.replace('greeting: str = "hello"', "greeting: str")
+    package = write_package(environments / "rude_harness", "v1", {"module.py": text})
+    failure = look_at(package, workspace, monkeypatch).facts.failures["load"]
+    assert "greeting" in failure.message
 
 
 def other_python() -> str:

@@ -128,6 +128,8 @@ class Package:
     exports: tuple[str, ...] = ()
     """Names in the module's `__all__`."""
     defines_load_environment: bool = False
+    is_harness: bool = False
+    """Whether it exports a harness of v1 and nothing that has tasks: only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()
     files: tuple[str, ...] = ()
     """Every file that the digest covers, relative to the folder."""

@@ -61,6 +61,7 @@ class ModuleSource:
     exports: tuple[str, ...] = ()
     defines_load_environment: bool = False
     exports_taskset: bool = False
+    exports_harness: bool = False
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -93,8 +94,8 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     if main is None:
         return ModuleSource(notes=tuple(notes)), problems
     exports = _exports(main)
-    taskset = bool(_tasksets(trees.values()) & set(exports))
-    return ModuleSource(exports, "load_environment" in _bound_names(main), taskset, tuple(notes)), problems
+    taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
+    return ModuleSource(exports, "load_environment" in _bound_names(main), taskset, harness, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -171,8 +172,8 @@ def _bound_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def _tasksets(trees: Iterable[ast.Module]) -> set[str]:
-    """Names of classes that derive from a class called …Taskset, and of such classes that are imported."""
+def _derived(trees: Iterable[ast.Module], ending: str) -> set[str]:
+    """Names of classes that derive from a class whose name ends so, and of such classes that are imported."""
     bases: dict[str, set[str]] = {}
     imported: dict[str, str] = {}
     for statement in (statement for tree in trees for statement in _statements(tree)):
@@ -180,17 +181,14 @@ def _tasksets(trees: Iterable[ast.Module]) -> set[str]:
             bases.setdefault(statement.name, set()).update(filter(None, map(_last_name, statement.bases)))
         elif isinstance(statement, ast.ImportFrom):
             imported.update({alias.asname or alias.name: alias.name for alias in statement.names})
-    found = {name for name, original in imported.items() if original.endswith("Taskset") and original not in bases}
+    found = {name for name, original in imported.items() if original.endswith(ending) and original not in bases}
     while True:
-        more = {name for name, parents in bases.items() if any(_is_taskset(parent, found) for parent in parents)}
+        known = found | {parent for parents in bases.values() for parent in parents if parent.endswith(ending)}
+        more = {name for name, parents in bases.items() if parents & known}
         more |= {name for name, original in imported.items() if original in found | more}
         if more <= found:
             return found
         found |= more
-
-
-def _is_taskset(name: str, known: set[str]) -> bool:
-    return name in known or name.endswith("Taskset")
 
 
 def _last_name(base: ast.expr) -> str | None:
@@ -260,7 +258,7 @@ def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Gener
         return "v1"
     if old and not shared and not new:
         return "v0"
-    if source.exports_taskset:
+    if source.exports_taskset or (source.exports_harness and not source.defines_load_environment):
         return "v1"
     if source.defines_load_environment:
         return "v0"

@@ -52,7 +52,7 @@ def observe(
     """
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
-    requests, collected = requests_for(entry, request), CollectedFacts(listener)
+    requests, collected = requests_for(entry, request.of_package(package)), CollectedFacts(listener)
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
@@ -85,7 +85,8 @@ def observe_unpacked(
 ) -> Facts:
     """Observe a package that lies unpacked in a folder. Nothing is kept for the next run."""
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
-    requests, collected = requests_for(entry, request), CollectedFacts(listener or ProgressListener())
+    requests = requests_for(entry, request.of_package(package))
+    collected = CollectedFacts(listener or ProgressListener())
     observation = Observation(entry, package, workspace, requests, journal, templates, stop, collected)
     observation.venv, observation.overlay = venv, overlay
     with suppress(StageFailed):

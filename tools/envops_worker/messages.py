@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
+"""One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
 
 
 def text_of(message: Mapping[str, Any]) -> str:

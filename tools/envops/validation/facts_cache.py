@@ -15,7 +15,7 @@ from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import Workspace, mark_used, tool_digest
+from envops.repository.workspace import OBSERVING, TOOLS, Workspace, code_digest, mark_used
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.interpreter import interpreter_for
 from envops.validation.observation_request import ObservationRequest
@@ -34,7 +34,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
         "requests": requests_for(entry, request.of_package(package)).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
-        "tool": tool_digest(),
+        "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
         "python": [_interpreter(package), sys.platform, platform.machine()],
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()

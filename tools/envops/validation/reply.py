@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envops_worker.messages import Message
+
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
-from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Message, Task
+from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Task
 from envops.facts.reward_numbers import number
 from envops.reports.page import Page, TableColumn
 from envops.repository.package import Package
@@ -120,7 +122,8 @@ def turn_of(text: str) -> str | Mapping[str, Any]:
 
 
 def _call_of(number: int, call: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = call.get("function") if isinstance(call.get("function"), dict) else call
+    inner = call.get("function")
+    function = inner if isinstance(inner, dict) else call
     arguments = function.get("arguments", {})
     written = arguments if isinstance(arguments, str) else json.dumps(arguments)
     named = {"name": str(function.get("name", "")), "arguments": written}

@@ -33,20 +33,22 @@ def answer(session: Session, request: JobRequest) -> None:
         session.channel.item("missing", {"count": count, "infinite": session.adapter.infinite})
         return
     session.channel.item("task", task_facts(found))
-    if not request["turns"] and session.asked_oracle(found, request["seconds"]) is None:
-        session.channel.item("no-oracle", {})
-        return
-    score = _scored(session, request)
+    script = script_of(request["turns"])
+    if not script:
+        perfect = session.asked_oracle(found, request["seconds"])
+        if perfect is None:
+            session.channel.item("no-oracle", {})
+            return
+        script = [] if session.adapter.conversational else [perfect]
+    score = _scored(session, request["task"], script, request["seconds"])
     session.channel.item("replied", score)
     session.channel.item("extracted", extracted(session.adapter, found.data, score["completion"]))
 
 
-def _scored(session: Session, request: JobRequest) -> dict[str, Any]:
-    index, seconds = request["task"], request["seconds"]
-    script, name = script_of(request["turns"]), "given" if request["turns"] else oracle.name
+def _scored(session: Session, index: int, script: list[Message], seconds: float) -> dict[str, Any]:
+    """The score of a script; of an empty one, that of the oracle's rollout."""
     if not session.adapter.conversational:
-        script = script or [session.asked[index]]
-        return {"again": [], **session.scored(session.kept[index], name, script, seconds)}
+        return {"again": [], **session.scored(session.kept[index], "given", script, seconds)}
     played = oracle.name
     if script:
         played = f"{SCRIPT_PREFIX}reply"
@@ -54,8 +56,8 @@ def _scored(session: Session, request: JobRequest) -> dict[str, Any]:
     try:
         (row,) = session.rollouts([RolloutRequest(played, index)], 1, seconds * 4)
     except OutOfTime as error:
-        return session.unscored(session.kept[index], name, script, error)
-    return {**row, "policy": name}
+        return session.unscored(session.kept[index], "given", script, error)
+    return {**row, "policy": "given"}
 
 
 # What is read from a reply: by the environment's own parsers, and by `find_payload`.

@@ -6,9 +6,11 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
+from envops_worker.failures import shortened
+
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation, shortened
+from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.failures import is_nobodys_fault
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers

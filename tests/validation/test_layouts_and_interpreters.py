@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from envops import exit_codes
 from envops.cli.main import main
 from envops.repository.package import Package
+from envops.repository.problem import DeclarationError
 from envops.repository.read_package import read_package
 from envops.rules.result import path_of_place
 from envops.system.subprocesses import ProgramFailed
@@ -234,6 +236,23 @@ def test_source_in_a_git_repository_is_locked_to_its_commit(tmp_path: Path, help
     commit(helper)
     venv = environment_venv(package, fresh, threading.Event(), imported=False)
     assert (venv.site_packages / "helper_of_a_package.py").read_text() == "VALUE = 1\n"
+
+
+def test_lock_goes_on_beside_a_broken_neighbour(
+    tmp_path: Path, helper: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plain(tmp_path / "environments" / "helped", ">=3.11", f'["helper-of-a-package @ git+file://{helper}"]')
+    (tmp_path / "environments" / "helped" / "requirements.lock").unlink()
+    (tmp_path / "environments" / "broken").mkdir()
+    (tmp_path / "environments" / "broken" / "pyproject.toml").write_text("[project\n")
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n  helped: {}\n  broken: {}\n")
+    assert main(["lock", "--root", str(tmp_path), "--environments"]) == exit_codes.FAIL
+    printed = capsys.readouterr()
+    assert printed.out == "helped: renewed\n"
+    assert "environments/broken/pyproject.toml:1: is not TOML" in printed.err
+    assert main(["lock", "--root", str(tmp_path), "helped"]) == exit_codes.PASS
+    with pytest.raises(DeclarationError):
+        main(["lock", "--root", str(tmp_path), "broken"])
 
 
 def test_requirement_at_an_archive_is_refused_with_the_next_step(tmp_path: Path, helper: Path) -> None:

@@ -6,6 +6,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from envops.facts.observed import Failure
@@ -34,7 +35,11 @@ def resolve_locks(
     for package in packages:
         inputs = inputs_digest(package.requires_to_lock, package.requires_python)
         if inputs not in solved:
-            solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
+            try:
+                solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
+            except ProgramFailed as error:
+                failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
+                raise ProgramFailed(failure) from None
         path = package.folder / LOCK_FILE
         before = path.read_text() if path.is_file() else ""
         if before != solved[inputs]:

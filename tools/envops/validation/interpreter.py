@@ -114,7 +114,7 @@ def _run(command: list[str | Path], seconds: float, *, downloads: bool = False) 
 
 def _missing(requires_python: str, failure: Failure) -> Failure:
     message = (
-        f"requires-python {requires_python} excludes Python {own_interpreter().version}, which envops runs on, and uv "
+        f"requires-python {requires_python} excludes Python {own_interpreter().version}, on which the tool runs, and uv "
         f"neither found nor installed another one: run `uv python install '{requires_python}'`\n"
         f"{failure.message[failure.message.rfind('error:') :]}"
     )

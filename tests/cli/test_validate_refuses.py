@@ -96,7 +96,7 @@ def test_registry_entry_without_folder_fails_alone(repository: Path, failed: Cal
 def test_distribution_name_used_twice_fails_the_other_folder(repository: Path, failed: Callable[..., str]) -> None:
     shutil.copytree(repository / "environments/reverse_text", repository / "environments/text_reverse")
     (repository / "registry.yaml").open("a").write("  text-reverse: {}\n")
-    assert "is the name of environments/reverse_text too" in failed("text-reverse", "text-reverse")
+    assert "is also the name of environments/reverse_text" in failed("text-reverse", "text-reverse")
 
 
 def test_two_packages_with_one_module_name_each_other(repository: Path, failed: Callable[..., str]) -> None:

@@ -156,10 +156,10 @@ def test_lock_that_is_missing_is_a_problem(tmp_path: Path) -> None:
         ("--index-url example", "is an option"),
         ("-e .", "is an option"),
         ("-r other.txt", "is an option"),
-        ("--extra-index-url https://example.org/simple", "holds an address"),
-        (f"a @ git+https://example.org/a {HASH}", "holds an address"),
-        ("# from https://example.org/simple", "holds an address"),
-        (f"openai==2.1.0 {HASH}", "is here twice, first on line 5"),
+        ("--extra-index-url https://example.org/simple", "contains an address"),
+        (f"a @ git+https://example.org/a {HASH}", "contains an address"),
+        ("# from https://example.org/simple", "contains an address"),
+        (f"openai==2.1.0 {HASH}", "is a duplicate of line 5"),
         ("=====", "is not an exact version"),
     ],
 )
@@ -236,7 +236,7 @@ def test_lock_holds_a_requirement_at_a_commit(tmp_path: Path, address: str) -> N
 )
 def test_lock_refuses_an_address_that_is_no_commit_or_holds_a_password(tmp_path: Path, address: str) -> None:
     problem = only(read(tmp_path, f"{locked('b')}b @ {address}\n", ("b",))[1][:1])
-    assert (problem.line, problem.message) == (8, "holds an address")
+    assert (problem.line, problem.message) == (8, "contains an address")
     assert "token" not in problem.found
 
 

@@ -1,4 +1,4 @@
-"""What the environment's code must not do to the machine; attempts are recorded.
+"""Restrictions on the environment's code; attempts to break them are recorded.
 
 Python's audit hooks see every connection that this process opens. They do not see into programs that it starts, so the
 variables of those hold no key.
@@ -15,16 +15,17 @@ from collections.abc import Callable
 from typing import Any
 
 from envops_worker.failures import Sources
+from envops_worker.wanted_data import wanted_by_call
 
 MAXIMUM_ATTEMPTS = 20
 
 
 class NetworkBlocked(ConnectionError):
-    """The environment tried to reach beyond this machine while the gates run offline."""
+    """The environment tried to use the network while the gates run offline."""
 
 
 def prefer_to_be_killed() -> None:
-    """When the machine runs out of memory, the worker goes before anything else."""
+    """Make the kernel end the worker first if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
             file.write("1000")
@@ -33,21 +34,23 @@ def prefer_to_be_killed() -> None:
 
 
 class NetworkGuard:
-    """Refuses connections beyond loopback and records who tried, at most 20 times."""
+    """Refuses connections beyond loopback and records the first 20 attempts."""
 
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []
+        self.wanted: list[dict[str, Any]] = []
+        """What the attempts were for, as far as a library is known that made them."""
         self.stage = "load"
         self._sources = sources
         self._allowed = allowed
         self._seen: set[tuple[str, str, str | None, int | None]] = set()
 
     def attribute_to(self, sources: Sources) -> None:
-        """From now on these files are the author's."""
+        """Attribute accesses of these files to the author."""
         self._sources = sources
 
     def watch(self) -> None:
-        """Watch the process from now on; an audit hook cannot be taken away again."""
+        """Watch the process; an audit hook cannot be removed."""
         watched: dict[str, Callable[[tuple[Any, ...]], str | None]] = {
             "socket.connect": _address_of_connect,
             "socket.sendto": _address_of_connect,
@@ -87,6 +90,8 @@ class NetworkGuard:
         if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
             self._seen.add(key)
             self.attempts.append({"address": address, "stage": self.stage, "place": place})
+            host = {"kind": "host", "name": address, "place": place}
+            self.wanted.append(wanted_by_call(sys._getframe(), self._sources) or host)
         if not self._allowed:
             raise NetworkBlocked(f"the gates run offline, and {address} is not on this machine")
 

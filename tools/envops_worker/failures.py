@@ -15,8 +15,15 @@ from typing import Any
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
 
-_NETWORK_TYPES = {"NetworkBlocked", "OfflineModeIsEnabled", "ConnectTimeout", "MaxRetryError", "gaierror"}
-_NETWORK_TEXT = re.compile(r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|network is unreachable", re.I)
+_NETWORK_TYPES = {
+    *("NetworkBlocked", "OfflineModeIsEnabled", "LocalEntryNotFoundError"),
+    *("ConnectTimeout", "MaxRetryError", "gaierror"),
+}
+_NETWORK_TEXT = re.compile(
+    r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|network is unreachable|couldn't find cache for"
+    r"|NLTK Downloader",
+    re.I,
+)
 _SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
 _SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
 
@@ -33,7 +40,7 @@ class HarnessUnusable(Exception):
 
 
 class Accusation(Exception):
-    """Of a function that had returned when it was accused, so that no traceback leads to it."""
+    """A failure of a function that had already returned, so no traceback leads to it."""
 
     def __init__(self, message: str, code: CodeType | None = None) -> None:
         super().__init__(message)
@@ -41,11 +48,11 @@ class Accusation(Exception):
 
 
 class NotANumber(TypeError):
-    """A reward function answered with something that is not a number."""
+    """A reward function returned something that is not a number."""
 
 
 class NotFinite(ValueError):
-    """A reward function answered with NaN or infinity."""
+    """A reward function returned NaN or infinity."""
 
 
 class Sources:
@@ -118,7 +125,7 @@ class Sources:
 
 
 def said_as_exception(error: BaseException) -> BaseException:
-    """An exception in place of `SystemExit` and its like."""
+    """A `SystemExit` or similar as an ordinary exception."""
     if isinstance(error, (Exception, OutOfTime)):
         return error
     if isinstance(error, SystemExit):

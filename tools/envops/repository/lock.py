@@ -73,7 +73,7 @@ class Pin:
 
     @property
     def entry(self) -> str:
-        """What stands in the lock, without hashes."""
+        """The entry of the lock, without hashes."""
         between = " @ " if self.is_commit else "=="
         return f"{self.name}{between}{self.version}" + (f" ; {self.marker}" if self.marker else "")
 
@@ -105,7 +105,7 @@ class _Parsed:
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
-        """What stands in the lock, without hashes, in order."""
+        """The entries of the lock in order, without hashes."""
         return tuple(sorted(pin.entry for pin in self.pins))
 
     @cached_property
@@ -272,7 +272,7 @@ def _parse(text: str) -> _Parsed:
         if header := _RESOLVED_FROM.fullmatch(row.strip()):
             stated[header[1]].append(header[2])
         elif "://" in row and not _COMMIT.fullmatch(row.strip()):
-            mistakes.append((line, "holds an address", _without_password(row.strip())[:120]))
+            mistakes.append((line, "contains an address", _without_password(row.strip())[:120]))
         if not inputs and (header := _INPUTS.fullmatch(row.strip())):
             inputs = header[1]
     for line, entry in _logical_lines(text):
@@ -308,7 +308,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | str:
     """The pin, or what is wrong with the entry."""
     if entry.startswith("-"):
-        return "is an option, where only exact versions belong"
+        return "is an option; only exact versions are allowed"
     if commit:
         marker = commit["marker"] or ""
         if marker and not _is_marker(marker):
@@ -346,7 +346,7 @@ def _repeated(pins: Iterable[Pin]) -> Iterator[tuple[int, str, str]]:
     for pin in pins:
         known = first.setdefault((pin.name, pin.marker), pin)
         if known is not pin:
-            yield pin.line, f"is here twice, first on line {known.line}", pin.entry
+            yield pin.line, f"is a duplicate of line {known.line}", pin.entry
 
 
 def _line_of_inputs(text: str) -> int:

@@ -100,7 +100,7 @@ def _read(
 
 
 def _declared(folder: Path, pyproject: Pyproject, module: ModulePlace) -> tuple[Package, list[Problem]]:
-    """What pyproject.toml alone declares; the rest is still empty."""
+    """The declarations of pyproject.toml alone; everything else is empty."""
     project, build = pyproject.table("project"), pyproject.table("build-system")
     reward, answer, problems = read_settings(pyproject)
     mutation, found = read_mutation_settings(pyproject)
@@ -170,7 +170,7 @@ def _requirement_problems(pyproject: Pyproject, place: str, requires: tuple[str,
             parse_requirement(text)
         except InvalidRequirement as error:
             reason = str(error).splitlines()[0]
-            yield pyproject.problem(f"{place}[{index}]", f"is not a requirement: {reason}", text)
+            yield pyproject.problem(f"{place}[{index}]", f"is not a valid requirement: {reason}", text)
 
 
 def _folder_problems(folder: Path, root: Path, expected: str) -> Iterator[Problem]:
@@ -192,7 +192,7 @@ def _module_problems(
         return
     elif len({place.name for place in modules}) == 1:
         single = next(place for place in modules if not place.is_folder)
-        message = f"stands beside the package {single.root}{single.name}/"
+        message = f"exists beside the package {single.root}{single.name}/"
         yield Problem(f"{file}/{single.file}", None, message, fix="remove one of them")
     else:
         found = ", ".join(place.file for place in modules)

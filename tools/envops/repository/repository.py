@@ -1,4 +1,4 @@
-"""The whole declaration: registry.yaml and every environment that lies in the repository."""
+"""The whole declaration: registry.yaml and every environment in the repository."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENVIRONMENTS_FOLDER = "environments"
 
 @dataclass(frozen=True)
 class Repository:
-    """What this repository declares, read and checked."""
+    """The declarations of this repository, read and checked."""
 
     root: Path
     registry: Registry
@@ -88,7 +88,7 @@ def _chosen(registry: Registry, names: Iterable[str], others: Iterable[str] = ()
         if known in order:
             chosen.append(known)
         elif known in registry.external:
-            message = "is on the Hub already: nothing of it is in this repository"
+            message = "is on the Hub only: its code is not in this repository"
             problems.append(Problem(REGISTRY_FILE, registry.external[known].line, message, found=name))
         else:
             allowed = ", ".join(registry.environments)
@@ -114,7 +114,11 @@ def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list
     """
     parent = root / ENVIRONMENTS_FOLDER
     if parent.is_symlink():
-        return {}, [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="put the folder itself here")], {}
+        return (
+            {},
+            [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="replace it with the folder itself")],
+            {},
+        )
     if not parent.is_dir():
         return {}, [], {}
     folders: dict[str, Path] = {}
@@ -124,7 +128,7 @@ def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list
             continue
         if entry.is_symlink():
             file = f"{ENVIRONMENTS_FOLDER}/{entry.name}"
-            _add(broken, entry.name, Problem(file, None, "is a symbolic link", fix="put the folder itself here"))
+            _add(broken, entry.name, Problem(file, None, "is a symbolic link", fix="replace it with the folder itself"))
         elif entry.is_dir() and ((entry / "pyproject.toml").exists() or list_content(entry, root).files):
             folders[entry.name] = entry
     return folders, [], broken
@@ -161,7 +165,7 @@ def _read_packages(
 
 def _taken(package: Package, root: Path) -> Problem:
     file = (package.folder / "pyproject.toml").relative_to(root).as_posix()
-    message = f"is the name of {ENVIRONMENTS_FOLDER}/{folder_of(package.name)} too"
+    message = f"is also the name of {ENVIRONMENTS_FOLDER}/{folder_of(package.name)}"
     line = package.lines.get("project.name")
     return Problem(file, line, message, "project.name", package.name, fix="give one of them another name")
 
@@ -207,7 +211,7 @@ def _add_mismatches(
     for name in folders if chosen is None else folders.keys() & chosen:
         file = f"{ENVIRONMENTS_FOLDER}/{name}"
         if name in external:
-            message = "lies here, but registry.yaml says that it is on the Hub only"
+            message = "exists here, but registry.yaml declares it as on the Hub only"
             hub = external[name]
             path, fix = f"environments.{hub.name}", "remove one of the two"
             _add(broken, name, Problem(REGISTRY_FILE, hub.line, message, path, file, fix=fix))

@@ -1,4 +1,4 @@
-"""The cache of facts: what an observation is kept under, and how it is written and read."""
+"""The cache of facts: its keys, and how facts are written and read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import OBSERVING, TOOLS, Workspace, code_digest, mark_used
-from envops.system.subprocesses import ProgramFailed
-from envops.validation.interpreter import interpreter_for
+from envops.validation.interpreter import interpreter_if_any
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
 
@@ -31,7 +30,7 @@ ROOM_BYTES = 64 * 2**20
 def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
     """Digest of everything that can change an observation: the requests, the package, the lock, the tool."""
     seen = {
-        "requests": requests_for(entry, request.of_package(package)).digest(),
+        "requests": requests_for(entry, request.of_package(package), package).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
@@ -41,10 +40,8 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
 
 
 def _interpreter(package: Package) -> str:
-    try:
-        return interpreter_for(package.requires_python).build
-    except ProgramFailed:  # which making the virtual environment reports
-        return ""
+    interpreter = interpreter_if_any(package.requires_python)
+    return interpreter.build if interpreter else ""
 
 
 def remembered(
@@ -68,7 +65,7 @@ def remembered(
 def facts_files(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest
 ) -> Iterator[Path]:
-    """Where facts that hold for a request would be, the widest observation first; none without the cache."""
+    """The possible files of facts for a request, the widest observation first; none without the cache."""
     if not request.use_cache:
         return
     widest = replace(request, evaluate=True, score=True, only_replies=False, stages=None)
@@ -77,7 +74,7 @@ def facts_files(
 
 
 def facts_file(workspace: Workspace, environment: str, key: str) -> Path:
-    """Where facts of this key are kept."""
+    """The file of facts with this key."""
     return workspace.facts / environment / f"{key}.json"
 
 
@@ -89,7 +86,7 @@ def replace_facts(facts: Facts, workspace: Workspace) -> None:
 
 
 def forget_verdicts(facts: Path) -> None:
-    """Remove what was judged from the facts in a file."""
+    """Remove the verdicts based on the facts in a file."""
     for path in facts.parent.glob(f"{facts.stem}.*{VERDICT}"):
         path.unlink(missing_ok=True)
 
@@ -107,7 +104,7 @@ def remember(facts: Facts, workspace: Workspace) -> str:
             path.unlink(missing_ok=True)
             forget_verdicts(path)
     except OSError as error:  # a full disk or a read-only cache only costs time
-        return f"{facts.environment}: its facts could not be kept, the next run observes again ({error})"
+        return f"{facts.environment}: its facts could not be cached, so the next run observes again ({error})"
     return ""
 
 

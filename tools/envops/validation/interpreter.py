@@ -68,6 +68,14 @@ def interpreter_for(requires_python: str) -> Interpreter:
     return found
 
 
+def interpreter_if_any(requires_python: str) -> Interpreter | None:
+    """The same, or `None` where it cannot be had: making a virtual environment reports why."""
+    try:
+        return interpreter_for(requires_python)
+    except ProgramFailed:
+        return None
+
+
 def admits(requires_python: str, version: str) -> bool:
     """Whether a version is among those; one that cannot be read admits all, and is reported elsewhere."""
     try:
@@ -114,8 +122,8 @@ def _run(command: list[str | Path], seconds: float, *, downloads: bool = False) 
 
 def _missing(requires_python: str, failure: Failure) -> Failure:
     message = (
-        f"requires-python {requires_python} excludes Python {own_interpreter().version}, on which the tool runs, and uv "
-        f"neither found nor installed another one: run `uv python install '{requires_python}'`\n"
+        f"requires-python {requires_python} excludes Python {own_interpreter().version}, on which the tool runs, and "
+        f"uv neither found nor installed another one: run `uv python install '{requires_python}'`\n"
         f"{failure.message[failure.message.rfind('error:') :]}"
     )
     return Failure("infrastructure", "NoPython", message)

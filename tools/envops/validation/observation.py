@@ -17,6 +17,7 @@ from envops.facts.observed import Facts
 from envops.facts.stages import Stage, in_start_order
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
+from envops.repository.source import named_datasets
 from envops.repository.workspace import Workspace
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import ProgramFailed
@@ -25,7 +26,7 @@ from envops.validation.facts_cache import facts_key, remember
 from envops.validation.job import StageFailed
 from envops.validation.journal import PASSING_FAULTS, Journal
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
+from envops.validation.requests import requests_for, require_prepared
 from envops.validation.stage import Observation, job_of
 from envops.validation.templates import LockTemplates, reason_against_forks
 from envops.validation.venv import VirtualEnvironment, environment_venv
@@ -45,14 +46,14 @@ def observe(
     stop: threading.Event,
     templates: LockTemplates | None = None,
 ) -> Facts:
-    """Observe an environment afresh and keep the facts for the next run.
+    """Observe an environment and cache the facts.
 
     What the environment does wrong is in the facts' failures. Without the `templates` of a run it has some of its
     own. Raises `Interrupted` when `stop` is set.
     """
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
-    requests, collected = requests_for(entry, request.of_package(package)), CollectedFacts(listener)
+    requests, collected = requests_for(entry, request.of_package(package), package), CollectedFacts(listener)
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
@@ -60,6 +61,9 @@ def observe(
         observation = Observation(entry, package, workspace, requests, journal, own, stop, collected)
         _prepare(observation)
         _load_and_run(observation)
+    if any(failure.kind == "network" for failure in collected.failures.values()):
+        for named in named_datasets(package.folder, package.files):  # loading ended with the first one
+            collected.add("load", "wanted", named)
     if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
         journal.forget()
@@ -85,7 +89,7 @@ def observe_unpacked(
 ) -> Facts:
     """Observe a package that lies unpacked in a folder. Nothing is kept for the next run."""
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
-    requests = requests_for(entry, request.of_package(package))
+    requests = requests_for(entry, request.of_package(package), package)
     collected = CollectedFacts(listener or ProgressListener())
     observation = Observation(entry, package, workspace, requests, journal, templates, stop, collected)
     observation.venv, observation.overlay = venv, overlay
@@ -121,6 +125,7 @@ def _load_and_run(observation: Observation) -> None:
     collected = observation.collected
     with ExitStack() as stack:
         with collected.observing("load", ends=False):
+            require_prepared(observation.entry.name, observation.requests)
             processes = observation.processes = stack.enter_context(observation.new_processes())
         try:
             for stage, parts in processes.load():
@@ -135,7 +140,7 @@ def _load_and_run(observation: Observation) -> None:
 def _run_stages(observation: Observation) -> None:
     """Run all stages that have a request, one for each core at a time, each after those that it needs.
 
-    What one of them raises is raised when all that had begun are over; no other one begins after it.
+    The first exception is raised after all running stages have ended; no further stage starts.
     """
     waiting = in_start_order(observation.requests.stages)
     running: dict[Future[None], str] = {}

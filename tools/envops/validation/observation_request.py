@@ -16,7 +16,7 @@ from envops.validation.job import Confinement
 
 @dataclass(frozen=True)
 class ObservationRequest:
-    """What to observe, and how."""
+    """The request for an observation."""
 
     allow_network: bool = False
     use_cache: bool = True
@@ -72,16 +72,18 @@ class Requests:
     day: str = ""
     """With an open network: what lies beyond loopback changes from day to day."""
     names_of_secrets: tuple[str, ...] = ()
+    prepared: str = ""
+    """Digest of the files that its home begins with, where it declares some."""
 
     def digest(self) -> str:
         """A digest of all of it, in which values of secrets cannot be read."""
         secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
-        data = replace(self, confinement=replace(self.confinement, secrets=hidden))
+        data = replace(self, confinement=replace(self.confinement, secrets=hidden, home=None))
         return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
-        """What a job must know of the package before it can load the environment."""
+        """The settings that a job needs to load the environment."""
         return {
             "module": package.module,
             "generation": package.generation or "v1",
@@ -93,6 +95,7 @@ class Requests:
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
             "is_harness": package.is_harness,
+            "prepared": self.confinement.home is not None,
         }
 
 

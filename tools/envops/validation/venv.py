@@ -88,9 +88,9 @@ def venv_for(
 
     python = interpreter or own_interpreter()
 
-    def make(aside: Path) -> None:
-        _install(lock, aside, python, stop)
-        (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": python.build}))
+    def make(unfinished: Path) -> None:
+        _install(lock, unfinished, python, stop)
+        (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": python.build}))
 
     folder = made_once(workspace.venvs / venv_key(lock, python), make, is_sound, stop)
     mark_used(folder)
@@ -167,6 +167,6 @@ def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Even
 def _explained(failure: Failure, lock: Path) -> Failure:
     message = (
         f"no virtual environment could be made from {lock.parent.name}/{lock.name}\n"
-        f"That needs the package index once; afterwards no network is needed.\n{failure.message}"
+        f"The first installation needs the package index; later runs need no network.\n{failure.message}"
     )
     return Failure("infrastructure", "VirtualEnvironmentFailed", message)

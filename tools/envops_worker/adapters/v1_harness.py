@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import verifiers.v1 as vf
 
-from envops_worker.adapters.adapter import RolloutOptions, RolloutRequest, Settings, TaskView
+from envops_worker.adapters.adapter import RolloutOptions, RolloutRequest, RolloutTurn, Settings, TaskView
 from envops_worker.messages import Message
 
 
@@ -54,6 +54,9 @@ class HarnessAdapter:
         options: RolloutOptions = RolloutOptions(),  # noqa: ARG002, B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         _no_tasks()
+
+    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002
+        return None
 
     async def validate(self, task: TaskView, /) -> bool | None:  # noqa: ARG002
         _no_tasks()

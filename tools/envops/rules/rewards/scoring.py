@@ -11,7 +11,7 @@ from envops.facts.reward_numbers import number
 from envops.facts.stages import needed_by
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import described, of_conversation, of_failure
-from envops.rules.failures import is_nobodys_fault, own_failure
+from envops.rules.failures import is_outside_the_environment, own_failure
 from envops.rules.gold import best_paid, is_of_the_oracle
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
             + (described(score.failure) if score.failure else _silent(score)),
             of_conversation(subject.facts, score, failure=score.failure),
             score.failure.place if score.failure else None,
-            inconclusive=is_nobodys_fault(score.failure),
+            inconclusive=is_outside_the_environment(score.failure),
         )
         for score in unscored
     ]

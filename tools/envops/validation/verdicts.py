@@ -104,7 +104,8 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     package = repository.packages[name]
     recorded = [one.baseline for one in facts.recordings if not one.problems]
     subject = Subject(repository.registry.environments[name], package, facts, baseline=baseline_for(recorded, facts))
-    judgement = judge(subject, request.gates, brief=request.brief)
+    gates: tuple[Gate, ...] = ("schema",) if package.is_harness else request.gates
+    judgement = judge(subject, gates, brief=request.brief)
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
     return in_brief(result) if request.brief else result

@@ -61,10 +61,10 @@ PASSED_ON = (
 _UNREACHABLE = re.compile(
     r"name resolution|Name or service not known|nodename nor servname|Connection refused|Network is unreachable"
     r"|No route to host|ConnectError|ConnectTimeout|ReadTimeout|Max retries exceeded|URLError|gaierror|timed out"
-    r"|Connection reset|ProxyError|ConnectionError",
+    r"|Connection reset|ProxyError|ConnectionError|urlopen error",
     re.IGNORECASE,
 )
-_ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host='([^']+)'")
+_ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host[= ]'([^']+)'")
 
 
 @dataclass(frozen=True)

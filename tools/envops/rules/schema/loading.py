@@ -169,13 +169,20 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     """
     attempts = [attempt for attempt in subject.facts.network if attempt.stage in _DOING]
     failed = any(own_failure(subject, stage, "network") for stage in ("load", "tasks"))
-    if attempts and not failed:
+    if attempts and not failed and not _is_prepared(subject):
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
             f"{_DOING[attempts[0].stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
             Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )
+
+
+def _is_prepared(subject: Subject) -> bool:
+    """Whether everything that was tried is declared: then it was found, and only asked for whether it is new."""
+    wanted, declared = subject.facts.wanted, subject.entry.prepare
+    names = {one.name for one in declared.datasets}
+    return bool(wanted) and all(one.name in names or one.name in declared.command for one in wanted)
 
 
 @rule("SCH045", gate="schema")

@@ -47,7 +47,7 @@ from envops.validation.wheel import built_wheel
 
 SECONDS = 3_600.0
 """For all datasets together, and for the command."""
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 10.0
 """Between two reports of how much has arrived."""
 SCRIPT = Path(envops_worker.__file__).with_name("preparing.py")
 ENDPOINT = "HF_ENDPOINT"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.failures import shortened
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation, shortened
+from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
 from envops.rules.oracle_skeleton import (
     agents_without_oracle,

@@ -13,6 +13,7 @@ from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
 from packages_with_agents import (
     BROKEN_ORACLE,
+    CALLS_V0,
     CUSTOMER_V0,
     DUEL_V1,
     DUELLING,
@@ -94,6 +95,7 @@ SOUND = {
     "proposer_and_solver": ("v1", PROPOSE_V1, PROPOSING),
     "simulated_customer": ("v0", CUSTOMER_V0, SERVING),
     "tools_without_oracle": ("v0", TOOLS_V0, ""),
+    "calls_without_oracle": ("v0", CALLS_V0, ""),
     "tools_that_end": ("v0", SUBMITTED_V0, SUBMITTING),
 }
 

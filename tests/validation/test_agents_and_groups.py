@@ -107,6 +107,7 @@ def test_sound_environment_has_no_finding_that_counts(name: str, tmp_path: Path,
     seen = observed(tmp_path / "environments" / name, workspace, generation, module, oracle)
     assert not seen.facts.failures, seen.described()
     assert not seen.rules, seen.described()
+    assert not {"RWD067", "RWD068"} & {one.rule for one in seen.found}, "right replies earn as much in equal company"
     rewards = [rollout.reward for rollout in seen.facts.rollouts]
     assert len(rewards) == 9
     assert all(reward is not None for reward in rewards), seen.described()

@@ -19,7 +19,7 @@ from envops.repository.problem import DeclarationError
 from envops.repository.registry import EnvironmentEntry, Registry, load_registry
 from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
-from envops.rules.engine import Finding, Subject, findings
+from envops.rules.engine import Finding, Subject, findings, publishing_findings
 from envops.training.due import Situation
 
 
@@ -155,7 +155,7 @@ def _version_findings(
             continue
         history = replace(history, published=published.get(name) or None)
         subject = Subject(entry, package, Facts(name, "", package.digest), history=history)
-        if judged := tuple(findings(subject, ("release",))):
+        if judged := (*findings(subject, ("release",)), *publishing_findings(subject)):
             found[name] = judged
         if not history.whole:
             notes.append(f"the clone is shallow: versions of {name} before its oldest commit were not checked")

@@ -213,7 +213,7 @@ def finding_kind(finding: Finding) -> FindingKind:
         return "ignored"
     if finding.bug:
         return "bug"
-    if finding.severity == "error" and finding.inconclusive:
+    if finding.inconclusive:
         return "inconclusive"
     return finding.severity
 

@@ -18,7 +18,7 @@ from envops.rules.result import (
 from envops.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from envops.facts.observed import Failure
     from envops.reports.page import Page
@@ -31,8 +31,9 @@ MOST_NAMED = 8
 INDENT = 4
 MESSAGE_LINES, FIX_LINES = 2, 2
 EVIDENCE_ROWS = 3
-"""With the place, the message, the fix and what waits, a cause has at most eight lines and one blank."""
-TRACEBACK_ROWS = 2
+"""With the place, the message, the fix and what waits, a cause has at most eight lines."""
+NOT_SHOWN = ("error", "kind", "traceback", "task", "policy", "waiting", "more")
+"""Evidence that the message has, or that is too long for a line."""
 _TOLD: dict[FindingKind, str] = {
     "error": "error",
     "bug": "bug of envops",
@@ -62,7 +63,7 @@ def causes(page: Page, environment: EnvironmentResult, *, alone: int, quiet: boo
     rest = [finding for finding in environment.findings if not any(finding is each for each in shown)]
     if not quiet and (line := _rest(rest, len(environment.failures) - len(failures))):
         page.paragraph((f"also: {line}; -v shows all", "dim"), indent=2, hanging=4)
-    page.blank()
+        page.blank()
 
 
 def _most_causes(alone: int) -> int:
@@ -95,31 +96,22 @@ def _fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def _evidence(finding: Finding) -> Iterator[tuple[str, str]]:
+def _evidence(finding: Finding) -> list[tuple[str, str]]:
     """The rows that say most: what was replied and what it earned, or the author's line that raised."""
-    shown = {entry.label: entry.text for entry in reversed(shown_evidence(finding))}
-    rows: list[tuple[str, str]] = []
+    shown = {entry.label: entry.text for entry in reversed(shown_evidence(finding)) if entry.label not in NOT_SHOWN}
     failure = finding.evidence.failure
-    trace = _last_frame(failure.traceback) if failure is not None else ()
-    labels = ("reply", "answer", "reward") if finding.evidence.reply is not None else tuple(shown)
-    if trace:
-        labels = labels[:1] if finding.evidence.reply is not None else ()
-    rows += [
-        (label, shown[label]) for label in labels if label in shown and label not in ("traceback", "error", "kind")
-    ]
-    yield from rows[:EVIDENCE_ROWS]
-    for number, line in enumerate(trace):
-        yield ("" if number else "raised", line)
+    raised = _own_line(failure.traceback) if failure is not None else ""
+    labels = ("reply",) if raised else ("reply", "reward", "answer") if "reply" in shown else tuple(shown)
+    rows = [*((label, shown[label]) for label in labels if label in shown), *([("raised", raised)] if raised else [])]
+    return rows[: EVIDENCE_ROWS - bool(finding.waiting)]
 
 
-def _last_frame(traceback: str) -> Sequence[str]:
-    """The line of code where a traceback ends, and the exception; a traceback begins in the author's code."""
-    lines = [line.strip() for line in traceback.rstrip().splitlines() if line.strip(" ^~|")]
-    if len(lines) < 3:
-        return ()
-    frames = [number for number, line in enumerate(lines) if line.startswith("File ")]
-    own = lines[frames[0] + 1] if frames and frames[0] + 1 < len(lines) else lines[-2]
-    return (own, lines[-1])[:TRACEBACK_ROWS]
+def _own_line(traceback: str) -> str:
+    """The line of code that a traceback begins with, which is the author's."""
+    lines = [line.strip() for line in traceback.splitlines()]
+    frame = next((number for number, line in enumerate(lines) if line.startswith("File ")), len(lines))
+    code = lines[frame + 1] if frame + 1 < len(lines) else ""
+    return "" if code.startswith("File ") else code
 
 
 def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
@@ -139,6 +131,7 @@ def _reasons(page: Page, environment: EnvironmentResult) -> None:
         gates.setdefault(reason, []).append(gate)
     for reason, named in gates.items():
         page.paragraph((f"{', '.join(named)}:", "yellow"), _fitted(reason, page.width - 9, 3, 30), indent=2, hanging=4)
+    page.blank()
 
 
 def _rest(findings: Sequence[Finding], failures: int) -> str:

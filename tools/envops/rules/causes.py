@@ -83,7 +83,7 @@ CAUSES = (
     Cause(("RWD003",), ("SMK001",), _is_the_oracles),
     Cause(FUNCTIONS_FAIL, ("RWD032", "RWD033", "RWD043", "SMK001", "SMK008"), _breaks_alike),
     Cause(FUNCTIONS_FAIL, (*MUTANTS, "RWD078", "RWD089", *LOST_ROLLOUTS, *DISTRIBUTION)),
-    Cause(("RWD032",), ("SMK001", "SMK008"), _breaks_alike),
+    Cause(("RWD032",), ("SMK001", "SMK008", "SMK011"), _breaks_alike),
     Cause(("RWD010",), (*COMPARISONS_WITH_GOLD, "RWD004", "RWD006", "RWD061", "RWD079", *MUTANTS, *DISTRIBUTION)),
     Cause(ROLLOUTS_FAIL, LOST_ROLLOUTS),
     Cause(ROLLOUTS_FAIL, DISTRIBUTION, _touches_many),

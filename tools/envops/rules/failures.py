@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,19 @@ OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
 """Failures of a rollout outside the environment."""
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
+
+OFFLINE_FIX = (
+    "The gates are offline, and something that rollouts need is not. Validate with `--allow-network`, or let an "
+    "argument replace it by something that the package ships."
+)
+_UNREACHABLE = re.compile(
+    r"cannot connect to host|getaddrinfo|name resolution|name or service not known", re.IGNORECASE
+)
+
+
+def is_offline(failure: Failure | None) -> bool:
+    """Whether a rollout was lost because something on the network could not be reached."""
+    return is_nobodys_fault(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
 
 
 def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:

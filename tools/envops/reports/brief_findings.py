@@ -102,7 +102,7 @@ def _evidence(finding: Finding) -> list[tuple[str, str]]:
     failure = finding.evidence.failure
     raised = _own_line(failure.traceback) if failure is not None else ""
     labels = ("reply",) if raised else ("reply", "reward", "answer") if "reply" in shown else tuple(shown)
-    rows = [*((label, shown[label]) for label in labels if label in shown), *([("raised", raised)] if raised else [])]
+    rows = [*((label, shown[label]) for label in labels if shown.get(label)), *([("raised", raised)] if raised else [])]
     return rows[: EVIDENCE_ROWS - bool(finding.waiting)]
 
 

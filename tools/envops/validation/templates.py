@@ -163,7 +163,7 @@ def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
             return f"the wheel brings {name}, which Python imports first of all"
         if name.endswith(".dist-info") and (overlay / name / "entry_points.txt").is_file():
             return "the wheel has entry points, which imports may look for"
-    hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names)
+    hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names) - {"__pycache__"}
     return f"the wheel hides the module {min(hidden)}" if hidden else ""
 
 

@@ -151,14 +151,14 @@ def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
     """requires-python is missing or excludes every Python that verifiers supports.
 
     What: `project.requires-python` exists, parses, and has a version in common with what the locked verifiers release
-        supports.
+        supports. Without it the finding is a warning.
     Why: The Hub shows it and installers obey it. Without a common version the environment cannot be installed.
     Fix: Write `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
     place = in_pyproject(subject.package, "project.requires-python")
     if not declared.strip():
-        yield Found("project.requires-python is missing", Evidence(), place)
+        yield Found("project.requires-python is missing", Evidence(), place, severity="warning")
         return
     admitted = pythons_admitted(declared)
     if admitted is None:

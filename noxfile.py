@@ -193,7 +193,7 @@ def bump(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
-    """Write what is generated: CODEOWNERS and the reference pages in docs. `-- --check` in CI."""
+    """Write what is generated: CODEOWNERS, pages and tables in docs, the registry's schema. `-- --check` in CI."""
     envops(session, "docs")
 
 

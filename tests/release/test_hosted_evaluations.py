@@ -18,7 +18,7 @@ from envops.emulator.server import EmulatedHub
 from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
 from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
-from envops.release.steps import Desired
+from envops.release.plan import Desired
 from envops.repository.repository import Repository
 from small_repository import small_repository
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from envops.hub.state import HubEnvironment, HubReading
-from envops.release.publishing import HubSide, Published, publish
-from envops.release.pushing import Push, SourceDiffers
-from envops.release.steps import Desired, ReleaseStep
+from envops.release.plan import Desired, ReleaseStep
+from envops.release.publishing import HubSide, Published, Push, SourceDiffers, publish
 from envops.system.retry_policy import HUB_PUSH
 from envops.system.subprocesses import Interrupted
 

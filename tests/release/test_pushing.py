@@ -12,8 +12,8 @@ import pytest
 from envops.emulator.server import EmulatedHub
 from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, ask_hub
-from envops.release.pushing import SourceDiffers, push_environment
-from envops.release.steps import Desired
+from envops.release.plan import Desired
+from envops.release.publishing import SourceDiffers, push_environment
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from sample_repository import PYPROJECT, write, write_environment

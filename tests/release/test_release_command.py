@@ -200,7 +200,7 @@ def test_release_reports_bad_access_before_any_write(
 def test_release_reports_a_missing_prime(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("envops.release.planning.find_prime", lambda: None)
+    monkeypatch.setattr("envops.release.plan.find_prime", lambda: None)
     assert place.run("plan") == 2
     assert "the prime CLI is not installed" in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_release_reports_an_old_prime(
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
     old = Prime(python, python)
-    monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
+    monkeypatch.setattr("envops.release.plan.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envops.hub.state import HubEnvironment, HubIdentity, HubReading, HubState
-from envops.release.steps import (
+from envops.release.plan import (
     Desired,
     ExternalStep,
     PlannedRun,

@@ -46,7 +46,7 @@ def created(hub: EmulatedHub) -> list[dict[str, Any]]:
 
 def test_submission_is_created_once_and_found_again(hub: EmulatedHub, platform: Platform) -> None:
     first = submit(RUN, identity(), platform)
-    assert (first.outcome, first.name) == ("submitted", identity().name)
+    assert (first.outcome, first.name) == ("submitted", identity().run)
     again = submit(RUN, identity(commit="another commit"), platform)
     assert (again.outcome, again.id) == ("already-submitted", first.id)
     [run] = created(hub)

@@ -35,7 +35,6 @@ from envops.models.model_run import (
     described,
     refused_by,
     relay_for,
-    say,
     spent,
 )
 from envops.models.spending import estimate
@@ -52,7 +51,7 @@ from envops.reports.before_after import (
     render_text,
 )
 from envops.reports.html.written import refresh_page
-from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
+from envops.reports.printing import print_message, print_report, write_report
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -152,7 +151,7 @@ def run(options: argparse.Namespace) -> int:
         with terminated_like_interrupted():
             report, journals = _compared(comparison)
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     _write(report, comparison)
     for journal in journals:
@@ -281,14 +280,14 @@ def _evaluated(
                     keep=True,
                 )
         finally:
-            say(f"{side.name}: {spent(relay.spending, endpoint)}")
+            print_message(f"{side.name}: {spent(relay.spending, endpoint)}")
         if relay.refusal is not None:
             raise refused_by(relay.refusal)
         if relay.ceiling_reached:
             again = "what was paid for is kept: the same command continues with a higher --max-cost"
             raise RunRefused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
         cost = relay.spending.cost
-    say(f"{side.name}: every rollout is in {path}")
+    print_message(f"{side.name}: every rollout is in {path}")
     return EvaluatedSide(SideRollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
 
 
@@ -406,12 +405,8 @@ def _write(report: ComparisonReport, comparison: Comparison) -> None:
     write_report(folder / f"{report.file}.json", written["json"])
     write_report(folder / f"{report.file}.md", written["markdown"])
     refresh_page(comparison.reports)
-    append_to_summary(written["markdown"])
-    form = options.format if options.format in written else None
-    print_text(
-        for_terminal(
-            lambda width, colour: (
-                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
-            )
-        )
+    print_report(
+        options.format,
+        written,
+        lambda width, colour: render_text(report, width=width, colour=colour, quiet=options.quiet),
     )

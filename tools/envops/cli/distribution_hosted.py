@@ -24,11 +24,11 @@ from envops.models.hosted_evaluation import (
     write_samples,
 )
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
-from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, say
+from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of
 from envops.models.provider import PRIME_KEY
 from envops.models.relay import hide_memory
-from envops.release.planning import desired_of
-from envops.release.steps import Desired
+from envops.release.plan import Desired, desired_of
+from envops.reports.printing import print_message
 from envops.repository.endpoints import Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -72,18 +72,18 @@ def run(options: argparse.Namespace) -> int:
         with terminated_like_interrupted():
             folder = _evaluated(root, options, stop)
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     except (NotEvaluated, EvaluationsUnreadable, HubUnavailable) as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return exit_codes.ERROR
     except (StageFailed, ProgramFailed) as error:
-        say(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
+        print_message(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
         return exit_codes.ERROR
     except KeyboardInterrupt:
-        say("the evaluation goes on at the platform; the same command follows it again at no further cost")
+        print_message("the evaluation goes on at the platform; the same command follows it again at no further cost")
         raise
-    say(f"every rollout is in {folder}")
+    print_message(f"every rollout is in {folder}")
     return judge_results(options.name, folder, options)
 
 
@@ -130,12 +130,12 @@ def _fetch(
     """Have it evaluated, and write down what came of it."""
     try:
         evaluation, new = submitted(request, side, again=again)
-        say(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
-        evaluation = followed(evaluation, request, side, say)
+        print_message(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
+        evaluation = followed(evaluation, request, side, print_message)
         samples = read_samples(side.prime, side.access, evaluation.id, side.stop)
     except Interrupted:
         raise KeyboardInterrupt from None
-    say(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
+    print_message(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
     about = {
         "env_id": request.desired.address,
         "model": request.model,
@@ -187,5 +187,5 @@ def _approved(
     splits = [checked(Dataset, value) for kind, value in parts if kind == "dataset"]
     asked = EvaluationSize(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
     approve_bound(entry, OpenedTasks(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
-    say("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
+    print_message("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
     return {task.index: task for task in tasks} if len(splits) == 1 else {}, asked

@@ -1,4 +1,4 @@
-"""`envops docs`: the files generated from the registry, the rules, the command line, the schema and the policies."""
+"""`envops docs`: what is generated from registry, rules, command line, schema, policies, stages and trainers."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ COMMANDS: Mapping[str, Command] = {
     "lock": Command("resolve every environment's requirements.lock anew"),
     "together": Command("install all environments into one place and import them"),
     "explain": Command("what a rule checks, why, and how to fix what it finds"),
-    "docs": Command("write what is generated: CODEOWNERS, docs/{rules,cli,registry,policies,architecture}.md"),
+    "docs": Command("write what is generated: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
 }
 """In the order of `--help`."""
 

@@ -25,10 +25,10 @@ from envops.models.model_run import (
     chosen,
     refused_by,
     relay_to,
-    say,
     spent,
 )
 from envops.models.relay import Relay
+from envops.reports.printing import print_message
 from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.recordings import read_recordings
@@ -70,13 +70,13 @@ def run_with_model(options: argparse.Namespace) -> int:
             reports = options.reports or root / "reports"
             shared = ModelRun(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
             results = [_evaluated(shared, name) for name in names]
-            say(spent(relay.spending, relay.endpoint))
+            print_message(spent(relay.spending, relay.endpoint))
             refusal = relay.refusal
     except HarnessUnsupported as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return exit_codes.USAGE
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     result = ValidationResult(
         verdict=worst(one.verdict for one in results),
@@ -89,7 +89,7 @@ def run_with_model(options: argparse.Namespace) -> int:
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
         said = refused_by(refusal)
-        say(f"{said}")
+        print_message(f"{said}")
         return said.code
     return exit_codes.OF_VERDICT[result.verdict]
 
@@ -123,7 +123,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
                 seen=meter.seen,
                 allow_network=shared.options.allow_network,
             )
-        say(f"{meter.line(meter.rows)}; every rollout is in {path}")
+        print_message(f"{meter.line(meter.rows)}; every rollout is in {path}")
         judgement = _judged(shared, entry, package, evaluated)
         facts = evaluated.facts
     except KeyboardInterrupt:

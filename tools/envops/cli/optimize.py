@@ -12,7 +12,7 @@ from envops.cli import arguments
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
-from envops.models.model_run import RunRefused, breaking_off, refused_by, relay_to, say, spent
+from envops.models.model_run import RunRefused, breaking_off, refused_by, relay_to, spent
 from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envops.models.prompt_placing import NotPlaceable, Placement, placement
 from envops.models.relay import Relay
@@ -26,7 +26,7 @@ from envops.reports.optimized import (
     render_markdown,
     render_text,
 )
-from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
+from envops.reports.printing import print_message, print_report, write_report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
@@ -107,14 +107,14 @@ def run(options: argparse.Namespace) -> int:
                 with breaking_off(name, search.stop):
                     found = _searched(search, relay, budget, bound)
             finally:
-                say(spent(relay.spending, relay.endpoint))
+                print_message(spent(relay.spending, relay.endpoint))
             report = _report(search, relay, found)
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     _show(report, search)
     if options.write and report.placed == "not-placeable":
-        say(f"nothing was written: {report.place}")
+        print_message(f"nothing was written: {report.place}")
         return exit_codes.USAGE
     return exit_codes.OF_VERDICT[report.verdict]
 
@@ -136,7 +136,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
             f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
             "Ask for fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
-    say(said)
+    print_message(said)
     return budget, bound
 
 
@@ -187,7 +187,7 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
 
     def seen(rollouts: int) -> None:
         if not options.quiet:
-            say(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
+            print_message(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
 
     try:
         return optimize_prompt(
@@ -280,12 +280,8 @@ def _show(report: OptimizationReport, search: PromptSearch) -> None:
     written = {"json": render_json(report), "markdown": render_markdown(report)}
     write_report(told, written["json"])
     write_report(prompt, report.after)
-    append_to_summary(written["markdown"])
-    form = options.format if options.format in written else None
-    print_text(
-        for_terminal(
-            lambda width, colour: (
-                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
-            )
-        )
+    print_report(
+        options.format,
+        written,
+        lambda width, colour: render_text(report, width=width, colour=colour, quiet=options.quiet),
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 from envops import exit_codes
 from envops.cli import arguments
 from envops.hub.access import HubUnavailable
+from envops.release.plan import make_plan
 from envops.release.plan_report import print_plan, write_plan
-from envops.release.planning import make_plan
 from envops.system.subprocesses import Interrupted
 
 EXAMPLES = """examples:

@@ -24,10 +24,10 @@ from envops.models.model_run import (
     default_tasks,
     refused_by,
     relay_to,
-    say,
     spent,
 )
 from envops.models.relay import Relay
+from envops.reports.printing import print_message
 from envops.repository.content import reward_digest
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
@@ -96,9 +96,9 @@ def run(options: argparse.Namespace) -> int:
             try:
                 _record_all(RecordingRun(repository, Workspace(root), relay, options, stop), names)
             finally:
-                say(spent(relay.spending, relay.endpoint))
+                print_message(spent(relay.spending, relay.endpoint))
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     return exit_codes.PASS
 
@@ -107,7 +107,7 @@ def _record_all(shared: RecordingRun, names: tuple[str, ...]) -> None:
     for name in names:
         entry, package = shared.repository.registry.environments[name], shared.repository.packages[name]
         if keep_from_hub(package.folder):
-            say(f"{name}: .gitignore now keeps recordings from the Hub; commit it with the recording")
+            print_message(f"{name}: .gitignore now keeps recordings from the Hub; commit it with the recording")
             package = _read_again(package, shared.repository.root)
         _record(shared, entry, package)
 
@@ -132,9 +132,9 @@ def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> 
     written = write_recording(package.folder, name, rows, baseline)
     size = sum(path.stat().st_size for path in written)
     left = f"; {rows.left_out} more were left out to stay below {MAX_BYTES:,} bytes" if rows.left_out else ""
-    say(f"{package.name}: {len(rows.rows)} rollouts, mean reward {baseline['mean']}, {size:,} bytes{left}")
+    print_message(f"{package.name}: {len(rows.rows)} rollouts, mean reward {baseline['mean']}, {size:,} bytes{left}")
     for path in written:
-        say(f"  {path.relative_to(root)}")
+        print_message(f"  {path.relative_to(root)}")
 
 
 def _evaluated(

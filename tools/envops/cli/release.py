@@ -17,13 +17,11 @@ from envops.cli import plan
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubUnavailable
 from envops.models.relay import hide_memory
-from envops.release.due_runs import submit_runs
 from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence
 from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown, render_release_text
+from envops.release.plan import Planned, PlannedRun, make_plan
 from envops.release.plan_report import print_plan, render_plan_text, write_plan
-from envops.release.planning import Planned, make_plan
 from envops.release.release import Release
-from envops.release.steps import PlannedRun
 from envops.reports.printing import append_to_summary, print_text
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
@@ -33,7 +31,8 @@ from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.system.termination import terminated_like_interrupted
 from envops.text.scrubbing import SECRET_NAME
-from envops.training.due import Situation, SubmittedRun
+from envops.training.due import Situation, carry_out, decided_runs
+from envops.training.submit import Submission
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
@@ -179,16 +178,16 @@ def _applied(
 
 def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
     """What came of the runs; whatever goes wrong with them, what was published is still written down."""
+    due = [run.name for run in planned if run.action == "submit"]
     try:
-        return [asdict(each) for each in submit_runs(situation, planned)]
+        return [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
     except Interrupted:
         raise
     except Exception as error:
         expected = isinstance(error, DeclarationError | HubUnavailable)
         named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
         said = situation.access.scrubber.text(named)
-        due = [run.name for run in planned if run.action == "submit"]
-        return [asdict(SubmittedRun(name, "unknown", said, "nox -s train: it looks first")) for name in due]
+        return [asdict(Submission(name, "unknown", said, "nox -s train: it looks first")) for name in due]
 
 
 def _repository(root: Path, planned: Planned) -> Repository:

@@ -14,7 +14,7 @@ from envops.cli import arguments
 from envops.cli.selection import chosen_environments, facts_of
 from envops.facts.observed import Facts, Failure
 from envops.reports.html.written import refresh_page
-from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
+from envops.reports.printing import print_report, write_report
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.repository.base_revision import Base, NoBase, find_base
 from envops.repository.package import Package
@@ -88,15 +88,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> None:
-    written = {"reward-diff.json": render_json(result), "reward-diff.md": render_markdown(result)}
-    for name, text in written.items():
-        write_report(folder / name, text)
+    written = {"json": render_json(result), "markdown": render_markdown(result)}
+    write_report(folder / "reward-diff.json", written["json"])
+    write_report(folder / "reward-diff.md", written["markdown"])
     refresh_page(folder)
-    append_to_summary(written["reward-diff.md"])
-    form = {"json": "reward-diff.json", "markdown": "reward-diff.md"}.get(options.format)
-    print_text(
-        for_terminal(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
-    )
+    print_report(options.format, written, lambda width, colour: render_text(result, width=width, colour=colour))
 
 
 def _note(shared: DiffRun, text: str) -> None:

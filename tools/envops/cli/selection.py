@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops.facts.observed import Facts
-from envops.reports.open_progress import open_progress
+from envops.reports.live_progress import open_progress
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.rules.result import Share
+from envops.rules.result import ShardOfRun
 from envops.validation.collected_facts import ProgressListener
 from envops.validation.facts_cache import remembered
 from envops.validation.observation import observe
@@ -30,7 +30,7 @@ class Choice:
     names: tuple[str, ...]
     note: str = ""
     """A note on the choice."""
-    share: Share | None = None
+    share: ShardOfRun | None = None
 
 
 def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
@@ -47,7 +47,7 @@ def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
     note = f"shard {index} of {of}: {len(part)} of {len(choice.names)} environments"
     names = tuple(name for name in choice.names if name in set(part))
     said = "; ".join(filter(None, (choice.note, note)))
-    return Choice(choice.repository, names, said, Share(index, of, tuple(sorted(choice.names))))
+    return Choice(choice.repository, names, said, ShardOfRun(index, of, tuple(sorted(choice.names))))
 
 
 def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:

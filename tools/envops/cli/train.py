@@ -13,15 +13,13 @@ from envops.cli import arguments
 from envops.cli.train_file import train_here
 from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
-from envops.release.planning import desired_of
-from envops.release.steps import step_of
+from envops.release.plan import desired_of, step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
-from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
-from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envops.training.trainers import trainer_named
 
@@ -104,16 +102,13 @@ def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
         return Situation(root, registry, access, None, frozenset(), stop)
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", INSTALL)
-    specs = [registry.specs[name] for name in names]
-    used = {source.id for spec in specs for source in (*spec.environments, *spec.evaluated)}
-    local = sorted(used & set(registry.environments))
-    packages = Repository.load(root, local).packages if local else {}
+    packages = packages_of_runs(root, registry, [registry.specs[name] for name in names])
     desired = [desired_of(registry.environments[name], package) for name, package in packages.items()]
     hub = read_hub(prime, access, [each.address for each in desired], stop)
     ready = frozenset(
         each.name for each in desired if step_of(each, hub.readings.get(each.address)).action == "unchanged"
     )
-    return Situation(root, registry, access, prime, ready, stop)
+    return Situation(root, registry, access, prime, ready, stop, packages)
 
 
 def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
@@ -130,10 +125,7 @@ def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
     """
     registry = load_registry(root)
     specs = [registry.specs[name] for name in checked_names(registry, names)]
-    used = {source.id for spec in specs for source in (*spec.environments, *spec.evaluated)}
-    local = sorted(used & set(registry.environments))
-    packages = Repository.load(root, local).packages if local else {}
-    return declared_runs(registry, packages, specs)
+    return declared_runs(registry, packages_of_runs(root, registry, specs), specs)
 
 
 def checked_names(registry: Registry, names: list[str]) -> list[str]:

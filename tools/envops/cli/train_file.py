@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from envops import exit_codes
 from envops.cli import arguments
 from envops.facts.observed import Failure
+from envops.reports.printing import print_message
 from envops.repository.content import reward_digest
 from envops.repository.problem import nearest
 from envops.repository.repository import Repository
@@ -112,7 +113,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     entry = repository.registry.environments[name]
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
-    _say(f"{settings.name}: {settings.model} on {name}")
+    print_message(f"{settings.name}: {settings.model} on {name}")
     from envops.training.learner.environment import NothingPlayed, RolloutLimits, opened_for_training
     from envops.training.learner.rendering import UnfitTemplate
     from envops.training.learner.training import Learner
@@ -120,7 +121,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     rollouts = settings.rollouts
     limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
-        learner = Learner(settings, root, stop, _say, reward_digest(entry, package))
+        learner = Learner(settings, root, stop, print_message, reward_digest(entry, package))
         try:
             if finished := learner.prepare():
                 return finished
@@ -144,7 +145,9 @@ def stopped_once() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        _say("stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending")
+        print_message(
+            "stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending"
+        )
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -171,7 +174,3 @@ def _as_json(trained: Trained) -> dict[str, Any]:
 def _tell(name: str, findings: Sequence[Finding]) -> None:
     for finding in findings:
         print(f"{name}: {finding.rule}: {finding.message}", file=sys.stderr)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

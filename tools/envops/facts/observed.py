@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from envops_worker.messages import Message
+
 from envops.facts.mutation import Mutation
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
@@ -19,9 +21,6 @@ from envops.facts.stages import StageName
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-Message = dict[str, Any]
-"""One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
 
 FailureKind = Literal[
     "raised",  # the environment's own code raised

@@ -17,7 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
-from envops.facts.observed import Failure, FunctionScore, Message, Rollout
+from envops_worker.messages import Message
+
+from envops.facts.observed import Failure, FunctionScore, Rollout
 from envops.facts.spending import Tokens
 
 VERSION = 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from envops.text.plain_data import parsed_json
 
 MOST_BYTES = 200 << 20
 LOG_TAIL = 200_000
@@ -125,7 +126,7 @@ def _read(path: Path) -> Rows:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        row = _parsed(line)
+        row = parsed_json(line)
         if isinstance(row, dict):
             rows.append(row)
         else:
@@ -134,7 +135,7 @@ def _read(path: Path) -> Rows:
 
 
 def _document(path: Path, text: str) -> Rows:
-    data = _parsed(text)
+    data = parsed_json(text)
     if isinstance(data, dict):
         data = next(
             (data[key] for key in ("log_history", "metrics", "history") if isinstance(data.get(key), list)), data
@@ -142,13 +143,6 @@ def _document(path: Path, text: str) -> Rows:
     if isinstance(data, list):
         return [row for row in data if isinstance(row, dict)], []
     return [], [f"{path.name} holds no list of metrics"]
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)  # NaN and Infinity, which trainers write, are read as such
-    except (ValueError, RecursionError):
-        return None
 
 
 def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

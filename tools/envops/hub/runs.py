@@ -104,7 +104,7 @@ COUNT = ("count", "frequency", "value", "y", "n")
 
 
 @dataclass(frozen=True)
-class Bin:
+class RewardBin:
     """The number of rollouts with a reward from `low` to `high`."""
 
     low: float
@@ -117,7 +117,7 @@ class Histogram:
     """The rewards of one step; `step` is `None` where the platform does not name it."""
 
     step: int | None
-    bins: tuple[Bin, ...]
+    bins: tuple[RewardBin, ...]
 
 
 @dataclass(frozen=True)
@@ -203,13 +203,13 @@ def histogram_of(answer: Any) -> Histogram | None:
     return Histogram(step if type(step) is int else None, known) if len(known) == len(raw) else None
 
 
-def _bin(raw: Any) -> Bin | None:
+def _bin(raw: Any) -> RewardBin | None:
     if not isinstance(raw, Mapping):
         return None
     low, high, count = (_number(raw, names) for names in (LOW, HIGH, COUNT))
     if low is None or high is None or count is None or high < low or count < 0:
         return None
-    return Bin(low, high, int(count))
+    return RewardBin(low, high, int(count))
 
 
 def _number(raw: Mapping[str, Any], names: tuple[str, ...]) -> float | None:

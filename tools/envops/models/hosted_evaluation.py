@@ -23,7 +23,7 @@ from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
-from envops.release.steps import Desired
+from envops.release.plan import Desired
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0

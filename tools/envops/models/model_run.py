@@ -19,12 +19,13 @@ from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, NoKey, Op
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
 from envops.models.spending import CostEstimate, estimate
+from envops.reports.printing import print_message
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.system.subprocesses import Interrupted, ProgramFailed
-from envops.text.visible_text import fitting, on_one_line
+from envops.text.visible_text import on_one_line
 from envops.validation.job import StageFailed
 
 DEFAULT_CEILING = 1.0
@@ -41,11 +42,6 @@ class RunRefused(Exception):
     def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:
         self.code = code
         super().__init__(message)
-
-
-def say(text: str, *, end: str = "\n") -> None:
-    """Print for the user on standard error, which is not parsed."""
-    print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
 
 
 def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
@@ -153,7 +149,7 @@ def approve_bound(
     """The same for an endpoint without a relay."""
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
-    say(f"{entry.name}: {described(bound, endpoint)}")
+    print_message(f"{entry.name}: {described(bound, endpoint)}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} already spent" if spent else ""
         raise RunRefused(
@@ -199,7 +195,7 @@ class EvaluationProgress:
         now = time.monotonic()
         if not self.quiet and sys.stderr.isatty() and (now - self.shown > 0.2 or self.rows == total):
             self.shown = now
-            say(f"\r\x1b[K{self.line(total)}", end="\n" if self.rows == total else "")
+            print_message(f"\r\x1b[K{self.line(total)}", end="\n" if self.rows == total else "")
 
     def line(self, total: int) -> str:
         """The progress in one line."""

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from envops.release.evidence import ValidationEvidence
+from envops.release.plan import ReleaseStep
 from envops.release.publishing import Published
 from envops.release.pushed_evaluations import PushedEvaluation
-from envops.release.steps import ReleaseStep
 from envops.release.verifying import Verified
 from envops.text.markdown import code_span, prose, table_cell
 from envops.text.scrubbing import Scrubber

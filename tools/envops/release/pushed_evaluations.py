@@ -17,8 +17,8 @@ from typing import Any, Literal
 from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, ask_hub
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
-from envops.release.pushing import Push
-from envops.release.steps import Desired
+from envops.release.plan import Desired
+from envops.release.publishing import Push
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy

@@ -15,10 +15,9 @@ from envops.hub.client import HubCall, ask_hub
 from envops.hub.state import HubIdentity, HubReading, reading_of
 from envops.release.evidence import ValidationEvidence
 from envops.release.ledger import LedgerEntry
-from envops.release.publishing import HubSide, publish
+from envops.release.plan import REFUSED, WRITES, ReleasePlan, ReleaseStep
+from envops.release.publishing import HubSide, Push, publish, push_environment
 from envops.release.pushed_evaluations import EvaluationPusher
-from envops.release.pushing import Push, push_environment
-from envops.release.steps import REFUSED, WRITES, ReleasePlan, ReleaseStep
 from envops.release.verifying import Fetched, Verified, Verifier
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace

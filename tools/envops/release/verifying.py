@@ -12,8 +12,8 @@ from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Wheel
 from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.release.plan import Desired
 from envops.release.publishing import READS
-from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace

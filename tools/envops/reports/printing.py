@@ -26,6 +26,20 @@ def print_text(
     stream.flush()
 
 
+def print_message(text: str, *, end: str = "\n") -> None:
+    """Print for the user on standard error, which is not parsed."""
+    print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
+
+
+def print_report(form: str, written: Mapping[str, str], render: Callable[[int, bool], str]) -> None:
+    """Print a report as it is written in this form, or else as `render` makes it for the terminal.
+
+    Inside a GitHub job the Markdown is appended to its summary.
+    """
+    append_to_summary(written["markdown"])
+    print_text(written[form] if form in written else for_terminal(render))
+
+
 def for_terminal(
     render: Callable[[int, bool], str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
 ) -> str:

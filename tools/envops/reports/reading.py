@@ -12,7 +12,7 @@ from envops.facts.observed import Failure, Place, StartMode
 from envops.repository.problem import DeclarationError, Problem
 from envops.rules.engine import Finding
 from envops.rules.evidence import Evidence
-from envops.rules.result import EnvironmentResult, Share, ValidationResult
+from envops.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -60,10 +60,10 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
     )
 
 
-def share_of(data: dict[str, Any]) -> Share | None:
+def share_of(data: dict[str, Any]) -> ShardOfRun | None:
     """Which part of a divided run a report is."""
     said = data.get("shard")
-    return said and Share(said["index"], said["of"], tuple(said["environments"]))
+    return said and ShardOfRun(said["index"], said["of"], tuple(said["environments"]))
 
 
 def _environment(data: dict[str, Any]) -> EnvironmentResult:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envops.facts.observed import adapter
+from envops.hub.runs import RewardBin
 from envops.text.markdown import fenced, prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import on_one_line, shortened
@@ -69,15 +70,6 @@ class RunFinding:
     """First and last step that it speaks of."""
     curve: str = ""
     """The metric of the curve on which it is to be seen, where there is one."""
-
-
-@dataclass(frozen=True)
-class RewardBin:
-    """So many rollouts earned from `low` to `high`."""
-
-    low: float
-    high: float
-    count: int
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,11 @@ class RunSpec(RunKeys):
             return ()
         return self.eval.environments or self.environments
 
+    @property
+    def environment_names(self) -> tuple[str, ...]:
+        """What it trains and evaluates on, each once."""
+        return tuple(dict.fromkeys(source.id for source in (*self.environments, *self.evaluated)))
+
     def group_size(self, source: Source) -> int:
         """Rollouts of each task of an environment of the mix."""
         return source.rollouts_per_example or self.rollouts_per_example

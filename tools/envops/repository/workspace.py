@@ -200,26 +200,16 @@ def mark_used(path: Path) -> None:
 
 
 @cache
-def tool_digest() -> str:
-    """Digest of the code that reads and observes: facts made by another version of it are not reused."""
+def code_digest(*folders: Path, suffixes: tuple[str, ...] = CODE) -> str:
+    """Digest of the code in some folders: what another version of it computed is computed again."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in OBSERVING for path in (TOOLS / folder).rglob("*")):
-        if path.suffix in (".py", ".lock"):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(TOOLS)}\0{len(content)}\0".encode())
-            digest.update(content)
-    return digest.hexdigest()
-
-
-@cache
-def code_digest(folder: Path) -> str:
-    """Digest of a folder's code: what another version of it computed is computed again."""
-    digest = hashlib.sha256()
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            if name.endswith(CODE):
-                content = Path(parent, name).read_bytes()
-                digest.update(f"{os.path.relpath(parent, folder)}/{name}\0{len(content)}\0".encode())
-                digest.update(content)
+    for number, folder in enumerate(folders):
+        for parent, inner, names in os.walk(folder):
+            inner[:] = sorted(name for name in inner if name != "__pycache__")
+            for name in sorted(names):
+                if name.endswith(suffixes):
+                    content = Path(parent, name).read_bytes()
+                    path = f"{number}/{os.path.relpath(parent, folder)}/{name}"
+                    digest.update(f"{path}\0{len(content)}\0".encode())
+                    digest.update(content)
     return digest.hexdigest()

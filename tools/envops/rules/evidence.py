@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envops_worker.messages import text_of
+from envops_worker.failures import shortened
+from envops_worker.messages import Message, text_of
 from envops_worker.policies.answers import answer_of, find_payload
 
-from envops.facts.observed import Case, Facts, Failure, FunctionScore, Message, Rollout, Score
+from envops.facts.observed import Case, Facts, Failure, FunctionScore, Rollout, Score
 
 REPLY_LIMIT = 500
 _NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
@@ -185,7 +186,7 @@ def of_conversation(
 def shown_reply(task: int, completion: Sequence[Message], policy: str | None = None) -> ShownReply:
     """A reply with its text shortened."""
     text = reply_text(completion)
-    return ShownReply(task, shortened(text), policy, len(text) if len(text) > REPLY_LIMIT else None)
+    return ShownReply(task, shortened(text, REPLY_LIMIT), policy, len(text) if len(text) > REPLY_LIMIT else None)
 
 
 def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None) -> Evidence:
@@ -225,11 +226,6 @@ def described(failure: Failure) -> str:
     """A failure in one line."""
     first_line = (failure.message.strip().splitlines() or [""])[0]
     return f"{failure.type}: {shortened(first_line, 200)}" if first_line else failure.type
-
-
-def shortened(text: str, limit: int = REPLY_LIMIT) -> str:
-    """The text, or its beginning and how long it is."""
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
 def reply_text(completion: Sequence[Message]) -> str:

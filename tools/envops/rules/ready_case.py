@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from envops.facts.observed import Message
+    from envops_worker.messages import Message
 
 READY_CASE = "ready case"
 """The label of a case in a finding's evidence."""

@@ -88,7 +88,7 @@ class EnvironmentResult:
 
 
 @dataclass(frozen=True)
-class Share:
+class ShardOfRun:
     """Which part of a run's environments one machine had."""
 
     index: int
@@ -133,7 +133,7 @@ class ValidationResult:
     """The requested gates."""
     endpoint: str | None = None
     """The endpoint of a real model; `None` if all policies are scripted."""
-    shard: Share | None = None
+    shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
     next_command: str = ""
     """What follows a pass, such as `git push`; empty where nothing does."""

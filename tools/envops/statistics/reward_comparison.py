@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.reward_equality import same_reward
 from packaging.version import InvalidVersion, Version
 
 from envops.statistics.task_matching import Matching, spoken
 from envops.statistics.two_sides import TwoSides
 
 if TYPE_CHECKING:
-    from envops.facts.observed import FunctionScore, Message, RewardFunction
+    from envops_worker.messages import Message
 
-TOLERANCE = 1e-9
-"""Difference up to which two scores are the same number, summed in another order perhaps."""
+    from envops.facts.observed import FunctionScore, RewardFunction
+
 
 NONE_UNMATCHED: TwoSides[tuple[int, ...]] = TwoSides((), ())
 
@@ -62,13 +63,15 @@ class ScoredReply:
     @property
     def reward_changed(self) -> bool:
         """Whether the total is another."""
-        return not same(self.scores.before.reward, self.scores.after.reward)
+        return not same_reward(self.scores.before.reward, self.scores.after.reward)
 
     @cached_property
     def changed_functions(self) -> tuple[str, ...]:
         """Functions of both versions whose score changed."""
         before, after = self.scores.before.functions, self.scores.after.functions
-        return tuple(name for name in before if name in after and not same(before[name].score, after[name].score))
+        return tuple(
+            name for name in before if name in after and not same_reward(before[name].score, after[name].score)
+        )
 
     @property
     def changed(self) -> bool:
@@ -153,7 +156,7 @@ class RewardComparison:
         return {
             name: (before[name], after[name])
             for name in before
-            if name in after and not same(before[name], after[name])
+            if name in after and not same_reward(before[name], after[name])
         }
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
@@ -181,15 +184,6 @@ def compare(
     return RewardComparison(
         versions, tuple(replies), len(matching.matches), matching.unmatched, prompts, unmatched, left_out
     )
-
-
-def same(one: float | None, other: float | None) -> bool:
-    """Whether two scores are the same; a missing one equals only a missing one."""
-    if one is None or other is None:
-        return one is other
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
-    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
 def _mean(rewards: Sequence[float | None]) -> float | None:

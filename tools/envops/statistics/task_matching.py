@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from envops.statistics.two_sides import TwoSides
 
 if TYPE_CHECKING:
-    from envops.facts.observed import Message, Task
+    from envops_worker.messages import Message
+
+    from envops.facts.observed import Task
 
 NUMBERING = frozenset({"idx", "index", "id", "example_id", "prompt", "system_prompt", "task", "split"})
 """Fields about a task's position or prompt, not its content."""

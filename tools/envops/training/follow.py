@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from envops.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
 from envops.hub.access import the_platform
 from envops.hub.runs import Histogram, PlatformRun, list_runs, read_run
-from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
+from envops.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
 from envops.repository.problem import nearest
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.repository import Repository
@@ -138,9 +138,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
             for each in found
             if each.ignored is None
         ),
-        rewards=tuple(RewardBin(each.low, each.high, each.count) for each in run.histogram.bins)
-        if run.histogram
-        else (),
+        rewards=run.histogram.bins if run.histogram else (),
         rewards_step=run.histogram.step if run.histogram else None,
         config=config,
         notes=run.notes,

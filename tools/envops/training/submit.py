@@ -34,7 +34,7 @@ SUBMIT_SECONDS = 900.0
 """The CLI itself gives up after 120 s on the call, and may build the schema's environment before."""
 NOTES = "runs"
 
-SubmissionOutcome = Literal["submitted", "already-submitted", "failed", "unknown"]
+SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed", "unknown"]
 NOT_IDENTITY = ("submit", "budget", "ignore")
 """Keys that change when and whether a run is submitted, and nothing about the run itself."""
 DIGEST_LENGTH = 12
@@ -81,10 +81,9 @@ def identity_of(
 ) -> RunIdentity:
     """The identity of a run as it is declared and as its environments lie here."""
     spec = request.spec
-    used = {source.id for source in (*spec.environments, *spec.evaluated)}
     environments = {
         name: [request.environments[name].hub, request.environments[name].version, _content(packages.get(name))]
-        for name in sorted(used)
+        for name in sorted(spec.environment_names)
     }
     kept = {key: value for key, value in declared.items() if key not in NOT_IDENTITY}
     text = json.dumps([spec.name, kept, environments], sort_keys=True, ensure_ascii=False)
@@ -99,8 +98,8 @@ def _content(package: Package | None) -> str:
 class Submission:
     """The outcome of one run."""
 
-    run: str
     name: str
+    """The run's name in the registry."""
     outcome: SubmissionOutcome
     message: str
     next: str = ""
@@ -132,7 +131,7 @@ def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submi
             message = str(error).splitlines()[0]
             again = "run it again: nothing is created before the list has been read"
             then = _when(pending) if pending.holds else again
-            return Submission(identity.run, identity.name, "unknown", message, then)
+            return Submission(identity.run, "unknown", message, then)
 
 
 def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending: PendingSubmission) -> Submission:
@@ -142,7 +141,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
         return _is_there(identity, there, "already-submitted")
     if pending.holds:
         message = "an earlier submission has no result yet, and may still come to be"
-        return Submission(identity.run, identity.name, "unknown", message, _when(pending))
+        return Submission(identity.run, "unknown", message, _when(pending))
     there, printed = pending.submit(
         identity.name,
         lambda: _create(run, identity, platform),
@@ -153,8 +152,8 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
     if there is not None:
         return _is_there(identity, there, "submitted")
     if is_refusal(printed):
-        return Submission(identity.run, identity.name, "failed", printed, "fix what it says, then run it again")
-    return Submission(identity.run, identity.name, "unknown", printed, _when(pending))
+        return Submission(identity.run, "failed", printed, "fix what it says, then run it again")
+    return Submission(identity.run, "unknown", printed, _when(pending))
 
 
 def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
@@ -163,7 +162,7 @@ def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
 
 
 def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome) -> Submission:
-    return Submission(identity.run, run.name, outcome, f"{run.name} is {run.status.lower()}", "", run.id)
+    return Submission(identity.run, outcome, f"{run.name} is {run.status.lower()}", "", run.id)
 
 
 def _when(pending: PendingSubmission) -> str:

@@ -15,7 +15,7 @@ from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import Workspace, mark_used, tool_digest
+from envops.repository.workspace import OBSERVING, TOOLS, Workspace, code_digest, mark_used
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
 
@@ -32,7 +32,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
         "requests": requests_for(entry, request).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
-        "tool": tool_digest(),
+        "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
         "python": [sys.version, sys.platform, platform.machine()],
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from envops_worker.messages import Message
+
 from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
-from envops.facts.observed import Failure, FunctionFailure, FunctionScore, Message
+from envops.facts.observed import Failure, FunctionFailure, FunctionScore
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import checked
 

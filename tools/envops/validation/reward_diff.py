@@ -15,10 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from envops_worker.messages import Message
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
-from envops.facts.observed import Description, Facts, Failure, Message, Task
+from envops.facts.observed import Description, Facts, Failure, Task
 from envops.facts.results import task_key
 from envops.repository.package import CaseDeclaration, Package
 from envops.repository.recordings import read_recordings

@@ -58,11 +58,6 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
 
 
-def overlay_of(package: Package, workspace: Workspace) -> Path:
-    """The folder that the package's wheel is unpacked into, whether it is there yet or not."""
-    return _folder(package, workspace) / "site"
-
-
 def _folder(package: Package, workspace: Workspace) -> Path:
     key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes()).hexdigest()[:20]
     return workspace.wheels / package.name / key

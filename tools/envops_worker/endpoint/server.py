@@ -69,7 +69,7 @@ DIALECTS = {
 }
 
 
-class UnknownTask(LookupError):
+class UnknownPrompt(LookupError):
     """No task of this endpoint opens with the prompt of the request."""
 
 
@@ -95,7 +95,7 @@ class TaskIndex:
     def find(self, messages: Sequence[Message]) -> TaskView:
         """The task whose prompt opens the conversation.
 
-        Raises `UnknownTask` when there is none.
+        Raises `UnknownPrompt` when there is none.
         """
         candidates = self._by_opening.get(_first_from_user(messages), [])
         if len(candidates) == 1:
@@ -104,7 +104,7 @@ class TaskIndex:
         fitting = [task for task in candidates if all(text_of(message) in said for message in task.prompt)]
         if not fitting:
             opening = _first_from_user(messages)[:120]
-            raise UnknownTask(f"no task opens with {opening!r}")
+            raise UnknownPrompt(f"no task opens with {opening!r}")
         return max(fitting, key=lambda task: len(task.prompt))
 
 
@@ -211,7 +211,7 @@ class ScriptedEndpoint:
             return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
         except (InvalidRequest, ValueError, AttributeError) as error:
             raise RequestRefused(400, "invalid_request", str(error)) from error
-        except UnknownTask as error:
+        except UnknownPrompt as error:
             raise RequestRefused(404, "task_not_found", str(error)) from error
         except UnknownPolicy as error:
             raise RequestRefused(404, "model_not_found", f"unknown policy: {error}") from error

@@ -9,7 +9,7 @@ from envops_worker.adapters.adapter import RolloutRequest, TaskView
 from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
-from envops_worker.messages import Message, says
+from envops_worker.messages import script_of
 from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session, played_score
 
@@ -27,7 +27,7 @@ def _with_task(session: Session, case: Mapping[str, Any]) -> dict[str, Any]:
     """The case as facts, with its task and script if there is such a task."""
     facts: dict[str, Any] = {key: case[key] for key in ("name", "line", "expect")} | {"score": None}
     try:
-        return {"facts": facts, "task": _task_of_case(session, case["task"]), "script": _script(case["reply"])}
+        return {"facts": facts, "task": _task_of_case(session, case["task"]), "script": script_of(case["reply"])}
     except (Exception, OutOfTime) as error:
         return {"facts": facts | {"failure": session.sources.failure(error)}}
 
@@ -43,11 +43,6 @@ def _task_of_case(session: Session, wanted: Any) -> TaskView:
             session.kept.setdefault(task.index, task)
             return task
     raise LookupError(f"no task is {wanted!r} among the first {searched}")
-
-
-def _script(reply: Any) -> list[Message]:
-    turns = [reply] if isinstance(reply, str) else reply
-    return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
 
 
 def _scored(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -29,6 +29,7 @@ from envops.authoring.dataset.values import (
     text_of,
 )
 
+TOOLS_HEADING = "Tools:"
 _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
 
 
@@ -126,7 +127,7 @@ def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     else:
         question = "" if is_missing(asked) else text_of(asked)
     if roles.tools and not is_missing(row.get(roles.tools)):
-        document = f"Tools:\n{text_of(row[roles.tools])}\n\n{document}".strip()
+        document = f"{TOOLS_HEADING}\n{text_of(row[roles.tools])}\n\n{document}".strip()
     answer = value_at(row, roles.answer)
     marked = flagged(answer) if roles.answer in roles.choices else None
     return RawExample(question, marked[1] if marked else unwrapped(answer), document)
@@ -139,7 +140,7 @@ def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Raw
     if last is None:
         return RawExample("", None)
     question, system = _asked(spoken[:last])
-    document = f"Tools:\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
+    document = f"{TOOLS_HEADING}\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
     _, content, calls = spoken[last]
     return RawExample(question, calls or content, document)
 

@@ -72,7 +72,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
     "json": AnswerStyle(
         "JSON",
         "JSON",
-        f"Give the answer as JSON{{keys}} {IN_TAG}",
+        f"{{tools}}Give the answer as {{json}}{{keys}} {IN_TAG}",
         "as_json",
         "str",
         ("import json", "from typing import Any"),
@@ -130,7 +130,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "choice": "the letter of the right option",
     "boolean": "{yes} or {no}",
     "label": "the label that fits. The labels are: {labels}",
-    "json": "the answer as JSON{keys}",
+    "json": "the answer as {json}{keys}",
     "list": "the list, one element per line",
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
@@ -174,7 +174,11 @@ def instruction_of(plan: EnvironmentPlan) -> str:
     if plan.unordered:
         labels = f"The labels are: {labels}.\n" if labels else ""
     unit = f" of {plan.unit}, without the unit," if plan.unit else ""
-    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{keys}": keys, "{unit}": unit}
+    json_text = "a JSON list of objects" if plan.json_is_list else "JSON"
+    tools = "".join(f"\n- {name}({', '.join(arguments)})" for name, arguments in plan.called_tools.items())
+    tools = f"The tools are:{tools}\n\n" if tools else ""
+    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{json}": json_text, "{keys}": keys, "{unit}": unit}
+    filled["{tools}"] = tools
     if plan.prints:
         text = f"Write a Python program that prints {PRINTED[plan.answer]}. Put it in one fenced block: ```python … ```"
     elif plan.answer == "code" and not is_python(plan):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.failures import shortened
+
 from envops.facts.observed import Case, Place
 from envops.facts.reward_numbers import number
 from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_case, of_failure, shortened
+from envops.rules.evidence import Evidence, described, of_case, of_failure
 from envops.rules.failures import is_nobodys_fault
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
+from envops_worker.failures import shortened
 from envops_worker.policies.distorted_answers import long_junk
 
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation, reply_text, shortened
+from envops.rules.evidence import Evidence, described, of_conversation, reply_text
 from envops.rules.failures import is_nobodys_fault
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.failures import shortened
 from envops_worker.policies.grader_attacks import canary_colon, canary_thought
 
 from envops.facts.observed import Place
@@ -19,7 +20,6 @@ from envops.rules.evidence import (
     of_failure,
     of_reply,
     reply_text,
-    shortened,
     shown_reply,
 )
 from envops.rules.gold import best_paid, worst_paid

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
+
+from envops_worker.reward_equality import same_reward
 
 from envops.facts.reward_numbers import number
 from envops.facts.stages import needed_by
@@ -64,14 +65,7 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
 
 
 def _all_same(score: Score) -> bool:
-    return all(_same(score.reward, again) for again in score.again)
-
-
-def _same(first: float | None, second: float | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    both_nan = math.isnan(first) and math.isnan(second)
-    return both_nan or math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
+    return all(same_reward(score.reward, again) for again in score.again)
 
 
 @rule("RWD032", gate="rewards")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envops_worker.messages import text_of
-
-Message = Mapping[str, Any]
+from envops_worker.messages import Message, text_of
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from envops_worker.messages import text_of
+from envops_worker.messages import Message, text_of
 
-from envops.training.learner.conversations import Message
+from envops.text.plain_data import parsed_json
 
 SILENCE = " "
 """An empty reply, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
@@ -172,7 +172,7 @@ class CallFormat(NamedTuple):
 def _hermes(text: str) -> Read:
     """`<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and 3, SmolLM 3."""
     blocks = re.findall(r"<tool_call>\s*(.*?)\s*</tool_call>", text, re.DOTALL)
-    return _all_or_nothing(text, text.partition("<tool_call>")[0], [_named(_parsed(block)) for block in blocks])
+    return _all_or_nothing(text, text.partition("<tool_call>")[0], [_named(parsed_json(block)) for block in blocks])
 
 
 def _qwen_coder(text: str) -> Read:
@@ -187,13 +187,13 @@ def _qwen_coder(text: str) -> Read:
 def _mistral(text: str) -> Read:
     """`[TOOL_CALLS] [{"name": …, "arguments": …}]`."""
     before, found, rest = text.partition("[TOOL_CALLS]")
-    listed = _parsed(rest.strip()) if found else None
+    listed = parsed_json(rest.strip()) if found else None
     return _all_or_nothing(text, before, [_named(one) for one in listed] if isinstance(listed, list) else [])
 
 
 def _llama(text: str) -> Read:
     """`{"name": …, "parameters": …}` and nothing else: Llama 3.1 to 3.3."""
-    whole = _parsed(text.strip().removeprefix("<|python_tag|>"))
+    whole = parsed_json(text.strip().removeprefix("<|python_tag|>"))
     return _all_or_nothing(text, "", [_named(whole, "parameters")] if isinstance(whole, dict) else [])
 
 
@@ -249,14 +249,7 @@ def _named(value: Any, key: str = "arguments") -> tuple[str, Any] | None:
     return (value["name"], arguments) if isinstance(arguments, dict) else None
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _value(text: str) -> Any:
     """A parameter as Qwen Coder writes it: JSON where it is some, else text."""
-    value = _parsed(text)
+    value = parsed_json(text)
     return text if value is None and text.strip() != "null" else value

@@ -25,7 +25,6 @@ from envops.repository.problem import nearest
 from envops.system.subprocesses import Interrupted
 from envops.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
 from envops.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
-from envops.training.learner.learning_rate import ask_for
 from envops.training.learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
 from envops.training.learner.rendering import TemplateRenderer
 from envops.training.learner.run_folder import Beginning, MetricsFile, finished_model, is_whole, step_of
@@ -240,7 +239,7 @@ class _StepCallback(TrainerCallback):  # type: ignore[misc]
         return (time.monotonic() - self._started) / 3600
 
     def on_train_begin(self, args: Any, _state: Any, control: Any, **parts: Any) -> Any:
-        ask_for(args.learning_rate, parts["optimizer"], parts["lr_scheduler"])
+        set_learning_rate(args.learning_rate, parts["optimizer"], parts["lr_scheduler"])
         return control
 
     def on_log(self, _args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> Any:
@@ -280,3 +279,17 @@ def _wandb(given: Any) -> None:
     names = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
     for key, value in given.items():
         os.environ[names[key]] = ",".join(value) if isinstance(value, list) else str(value)
+
+
+def set_learning_rate(rate: float, optimizer: Any, scheduler: Any) -> None:
+    """Let optimizer and scheduler go on with a peak of `rate`, at the place of the schedule where they are.
+
+    A checkpoint has the rate that it was trained with, which may not be the one declared now.
+    """
+    scheduler = getattr(scheduler, "scheduler", scheduler)  # accelerate wraps it
+    former = list(getattr(scheduler, "base_lrs", ())) or [group["lr"] for group in optimizer.param_groups]
+    for group, base in zip(optimizer.param_groups, former, strict=True):
+        group["lr"] = group["lr"] * rate / base if base else rate
+        group["initial_lr"] = rate
+    scheduler.base_lrs = [rate for _ in former]
+    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]  # what is logged

@@ -1,8 +1,8 @@
 """What a trainer is: everything that the tool knows about one `backend` of registry.yaml.
 
-A trainer is one module of this folder with a `TRAINER`, and its name among the values of `backend` in the registry's
-schema. Commands, rules, metrics and the matrix in docs/training.md read the table (`envops.training.trainers`);
-no other module knows a trainer's name.
+A trainer is one module of this folder with a `TRAINER`, and its name in `Backend` of `repository/run.py`. Commands,
+rules, metrics and the matrix in docs/training.md read the table (`envops.training.trainers`); no other module knows a
+trainer's name.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ that have scored nothing score a sample of the same conversations.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
+
+from envops_worker.reward_equality import same_reward
 
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
 from envops.facts.observed import Difference, Repetition
@@ -91,7 +92,7 @@ def _repeated(
     differences = [
         Difference(task, policy, tuple(completion), reward, again[number])
         for number, (task, policy, completion, reward, steady) in enumerate(numbered)
-        if steady and number in again and not _same(reward, again[number])
+        if steady and number in again and not same_reward(reward, again[number])
     ]
     return Repetition(circumstance, len(again), tuple(differences[:DIFFERENCES_KEPT]), len(differences))
 
@@ -123,12 +124,6 @@ def _played(job: Job, sample: _Sample) -> dict[int, float | None]:
             if number is not None and value["completion"] == sample[number]["completions"][0]:
                 again[number] = value["reward"]
     return again
-
-
-def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(one) and math.isnan(other))
 
 
 JOBS = {"invariants": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.messages import Message
 from envops_worker.policies import POLICIES, policy_named
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.mutation import Mutant, Mutation, StaleMark
-from envops.facts.observed import Case, Description, Failure, Message, Score, adapter
+from envops.facts.observed import Case, Description, Failure, Score, adapter
 from envops.facts.stages import stage_named
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
 from envops.repository.registry import EnvironmentEntry

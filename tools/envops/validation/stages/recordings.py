@@ -17,8 +17,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from envops_worker.messages import Message
+
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
-from envops.facts.observed import Description, Facts, FunctionScore, Message, Task
+from envops.facts.observed import Description, Facts, FunctionScore, Task
 from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.results import EvaluationRow, task_key
 from envops.repository.content import RECORDINGS, reward_digest

@@ -18,7 +18,7 @@ from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.job import Job
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
-from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
+from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for
 
 SEARCH_LOCK = TOOL_LOCKS / "search.lock"
 """The lock of hypothesis, which the search adds to the environment's packages."""
@@ -45,12 +45,6 @@ class Toolbox:
     site_packages: Path
     unicode: Path
     """The folder of its tables, which take long to make; `os.devnull` where they could not be made."""
-
-
-def search_toolbox_of(workspace: Workspace) -> Toolbox:
-    """The folders of a toolbox that has been made."""
-    venv = VirtualEnvironment(workspace.venvs / venv_key(SEARCH_LOCK))
-    return Toolbox(venv.site_packages, venv.folder / UNICODE_TABLES)
 
 
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:

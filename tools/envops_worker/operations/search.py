@@ -34,7 +34,7 @@ def answer(session: Session, request: JobRequest) -> None:
     candidates = _candidates(session, request)
     settings = session.policies.answer
     probe_tasks = probe_tasks_of(candidates, settings.type, settings.tolerance, PROBE_TASKS + 3)
-    skipped = _why_not(candidates, probe_tasks, settings.type)
+    skipped = _why_not(session, candidates, probe_tasks, settings.type)
     if skipped:
         session.channel.item("search", {"seed": request["seed"], "ended": "skipped", "skipped": skipped})
         return
@@ -78,9 +78,13 @@ def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) ->
     ]
 
 
-def _why_not(candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask], type: str | None) -> str:
+def _why_not(
+    session: Session, candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask], type: str | None
+) -> str:
     if type == "none":
         return "the environment declares that its tasks have no answer, so a search has nothing to compare with"
+    if not candidates and any(reply is not None for reply in session.asked.values()):
+        return "no reference conversation ends with a reply in words, which candidates could replace"
     if not candidates:
         return "there is no reference reply"
     if len(probe_tasks) < 2:

@@ -269,7 +269,8 @@ def is_harmless(growth: Growth, longest: int) -> bool:
     if growth.lengths[-1] >= longest:
         return min(seconds for length, seconds in measured if length >= longest) < HARMFUL_SECONDS
     power = _power(growth) if len(measured) > 1 else 2.0
-    return growth.seconds[-1] * (longest / growth.lengths[-1]) ** power < HARMFUL_SECONDS
+    predicted: float = growth.seconds[-1] * (longest / growth.lengths[-1]) ** power
+    return predicted < HARMFUL_SECONDS
 
 
 def _power(growth: Growth) -> float:

@@ -14,6 +14,8 @@ from envops.repository.release_history import release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Subject, findings
 
+BESIDE = (REGISTRY_FILE, "CODEOWNERS")
+"""Files that change with an environment."""
 MOST_COMPARED = 20
 """Environments whose versions are compared with the base; reading a version at a commit takes some calls of git."""
 
@@ -47,13 +49,13 @@ def _of_git(repository: Repository, names: Sequence[str]) -> str:
     """`git add`, `git commit` or `git push`, whichever is due for these environments."""
     root = repository.root
     folders = [f"{ENVIRONMENTS_FOLDER}/{repository.registry.environments[name].folder_name}" for name in names]
-    status = git(root, "status", "--porcelain", "--", *folders[:MOST_COMPARED], REGISTRY_FILE)
+    status = git(root, "status", "--porcelain", "--", *folders[:MOST_COMPARED], *BESIDE)
     if status.returncode != 0:
         return ""
     lines = status.stdout.decode(errors="replace").splitlines()
     if any(line[1:2] != " " for line in lines):
-        touched = [path for path in (*folders, REGISTRY_FILE) if any(path in line for line in lines)]
-        return f"git add {' '.join(touched)}" if 0 < len(touched) <= 3 else "git add --all"
+        touched = [path for path in (*folders, *BESIDE) if any(path in line for line in lines)]
+        return f"git add {' '.join(touched)}" if 0 < len(touched) <= 5 else "git add --all"
     if lines:
         return "git commit"
     ahead = git(root, "rev-list", "--count", "@{upstream}..HEAD")

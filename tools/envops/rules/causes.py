@@ -21,7 +21,7 @@ COMPARISONS_WITH_GOLD = (
     *("RWD005", "RWD007", "RWD008", "RWD009", "RWD060", "RWD062", "RWD063", "RWD064", "RWD065", "RWD066"),
     *("RWD067", "RWD068", "RWD069", "RWD085", "RWD086", "RWD087", "RWD088"),
 )
-MUTANTS = ("RWD080", "RWD081", "RWD082", "RWD084")
+MUTANTS = ("RWD080", "RWD081", "RWD082", "RWD083", "RWD084")
 DISTRIBUTION = ("DST001", "DST002", "DST003", "DST004", "DST005", "DST010", "DST014", "DST016", "DST017")
 LOST_ROLLOUTS = ("DST006", "DST007", "DST011", "DST012", "DST013", "SMK004")
 ROLLOUTS_FAIL = ("SMK001", "SMK002", "SMK003", "SMK008", "SMK009", "SMK011")
@@ -62,6 +62,11 @@ def _breaks_alike(cause: Finding, consequence: Finding) -> bool:
     return same_line or (one is not None and other is not None and _kind(one.error) in other.error)
 
 
+def _has_no_reward(_: Finding, consequence: Finding) -> bool:
+    earned = consequence.evidence.earned
+    return earned is not None and earned.reward is None
+
+
 def _kind(error: str) -> str:
     return error.partition(":")[0]
 
@@ -84,7 +89,9 @@ CAUSES = (
     Cause(("RWD003",), ("SMK001",), _is_the_oracles),
     Cause(FUNCTIONS_FAIL, ("RWD032", "RWD033", "RWD043", "SMK001", "SMK008"), _breaks_alike),
     Cause(FUNCTIONS_FAIL, (*MUTANTS, "RWD078", "RWD089", *LOST_ROLLOUTS, *DISTRIBUTION)),
-    Cause(("RWD032",), ("SMK001", "SMK008", "SMK011"), _breaks_alike),
+    Cause(FUNCTIONS_FAIL, ("RWD060", "REC001", "REC006"), _has_no_reward),
+    Cause(("RWD032",), ("RWD041", "SMK001", "SMK008", "SMK011"), _breaks_alike),
+    Cause(("RWD032",), (*MUTANTS, "REC005"), _touches_all),
     Cause(("RWD010",), (*COMPARISONS_WITH_GOLD, "RWD004", "RWD006", "RWD061", "RWD079", *MUTANTS, *DISTRIBUTION)),
     Cause(ROLLOUTS_FAIL, LOST_ROLLOUTS),
     Cause(ROLLOUTS_FAIL, DISTRIBUTION, _touches_many),

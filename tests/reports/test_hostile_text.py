@@ -200,7 +200,8 @@ def test_shortened_text_keeps_both_ends_and_states_its_length() -> None:
 def test_shortened_text_with_many_lines_drops_whole_lines() -> None:
     short = shortened("\n".join(str(number) for number in range(1_000)), 10_000, lines=9)
     assert short.split("\n") == [
-        "0", "1", "2", "3", "4", "5", "[… 991 of 1,000 lines left out, 3,889 characters in all …]", "997", "998", "999",
+        "0", "1", "2", "3", "4", "5",
+        "[… 991 of 1,000 lines left out, 3,889 characters in total …]", "997", "998", "999",
     ]  # fmt: skip
 
 

@@ -109,7 +109,7 @@ def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
     many = replace(FAILING, findings=(MISSED_GOLD,) * 30)
     text = cases(ValidationResult("fail", (many,)))["reverse-text/rewards: RWD001"][0].text or ""
     assert text.count(MISSED_GOLD.message) == 20
-    assert text.endswith("and 10 more, all in validate.json")
+    assert text.endswith("and 10 more; all are in validate.json")
 
 
 def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:

@@ -79,7 +79,7 @@ def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
     )
     assert merge(tmp_path / "shards") == exit_codes.PASS
     (folder / "README.md").write_text("of a later commit\n")
-    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: is of another commit: reverse-text"):
+    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: belongs to another commit: reverse-text"):
         merge(tmp_path / "shards")
 
 
@@ -111,7 +111,7 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
         (replace(passing(), tool_version="9"), "is from another run"),
         (replace(passing(), gates=("schema",)), "is from another run"),
         (passing(), "in two"),
-        (replace(passing(), environments=(), shard=ShardOfRun(1, 2, ("gsm8k",))), "another division"),
+        (replace(passing(), environments=(), shard=ShardOfRun(1, 2, ("gsm8k",))), "a different split"),
     ],
     ids=["another version", "other gates", "one environment twice", "another division"],
 )

@@ -30,8 +30,8 @@ reverse-text  fail  0.1.0
   also: 1 advice (SCH010), 1 ignored or known (RWD007); -v shows all
 
 word-sort  error  1.0
-  rewards, timeout: Timeout: the worker gave no answer for 30 s and was
-         stopped
+  rewards, timeout: Timeout: the worker returned no result for 30 s and
+         was stopped
     at         environments/word_sort/word_sort.py:88
 
 ✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache
@@ -74,10 +74,10 @@ word-sort  error  1.0  sha256:222222222222
 
   rewards error: rewards: timeout, Timeout
 
-Infrastructure failures (not about the rewards):
+Infrastructure failures (unrelated to the rewards):
 
-  word-sort rewards, timeout: Timeout: the worker gave no answer for 30 s and
-    was stopped
+  word-sort rewards, timeout: Timeout: the worker returned no result for 30 s
+    and was stopped
     at         environments/word_sort/word_sort.py:88
     traceback  │ Traceback (most recent call last):
                │   time.sleep(1000)
@@ -182,7 +182,7 @@ def test_many_findings_of_one_rule_are_shown_once() -> None:
     text = render_text(result)
     assert text.count("RWD001 error:") == 1
     assert "also: 11 errors (RWD001)" in text
-    assert "RWD001: 7 more, all in validate.json" in render_text(result, verbose=True)
+    assert "RWD001: 7 more; all are in validate.json" in render_text(result, verbose=True)
 
 
 def overloaded() -> ValidationResult:

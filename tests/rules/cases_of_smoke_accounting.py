@@ -16,7 +16,7 @@ CASES = {
     "SMK010": RuleCases(
         fires={
             "one came twice": subject(rollouts=(*SOUND_ROLLOUTS[:-1], SOUND_ROLLOUTS[0])),
-            "one nobody asked for": subject(rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 77))),
+            "one that was not requested": subject(rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 77))),
         },
         silent={
             "each came once": subject(),
@@ -29,5 +29,9 @@ CASES = {
     "SMK011": RuleCases(
         fires={"provider": lost("provider"), "harness": lost("harness", retries=2), "disk": lost("infrastructure")},
         silent={"none": subject(), "the environment's own": lost("raised"), "time": lost("timeout", timed_out=True)},
+    ),
+    "SMK012": RuleCases(
+        fires={"no reply of a simulated user": lost("no-reference")},
+        silent={"none": subject(), "the endpoint": lost("provider"), "the environment's own": lost("raised")},
     ),
 }

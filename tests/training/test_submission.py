@@ -120,7 +120,7 @@ def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, a
 
 def test_run_list_of_invalid_form_is_refused(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs garbage what=list times=always")
-    with pytest.raises(RunsUnreadable, match="could not be read whole"):
+    with pytest.raises(RunsUnreadable, match="could not be read completely"):
         list_runs(platform.prime, platform.access, platform.stop)
 
 

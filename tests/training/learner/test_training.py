@@ -226,7 +226,7 @@ def test_full_weights_run_ends_with_its_budget(tiny_model: Path, tmp_path: Path)
     [
         (("learning_rate", "learning_rat"), "there is no grpo.learning_rat; did you mean grpo.learning_rate"),
         (("num_generations = 4", "num_generations = 3"), "grpo: .*must be divisible by num_generations"),
-        (('model = "', 'model = "./nowhere'), "holds no config.json"),
+        (('model = "', 'model = "./nowhere'), "contains no config.json"),
         (("environment = ", 'environment = "revers-text" #'), "did you mean reverse-text"),
     ],
 )

@@ -24,7 +24,7 @@ from envops.models.hosted_evaluation import (
     write_samples,
 )
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
-from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of
+from envops.models.model_run import RunRefused, approve_bound, ceiling_of, requested_of
 from envops.models.provider import PRIME_KEY
 from envops.models.relay import hide_memory
 from envops.release.plan import Desired, desired_of
@@ -51,8 +51,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment, as it is published")
     arguments.root(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="evaluate again even where nothing changed")
+    command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="evaluate again even if nothing changed")
     arguments.network(command, "the environment", "it loads here")
     arguments.reports(command)
     command.add_argument(
@@ -64,7 +64,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Have it evaluated, import what came of it, judge it, and return the exit code."""
+    """Start the evaluation, import and judge its results, and return the exit code."""
     root = options.root.absolute()
     stop = threading.Event()
     hide_memory()  # it holds the key, and the environment is loaded beside it
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         print_message(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
         return exit_codes.ERROR
     except KeyboardInterrupt:
-        print_message("the evaluation goes on at the platform; the same command follows it again at no further cost")
+        print_message("the evaluation continues on the platform; the same command follows it again at no further cost")
         raise
     print_message(f"every rollout is in {folder}")
     return judge_results(options.name, folder, options)
@@ -127,7 +127,7 @@ def _fetch(
     *,
     again: bool,
 ) -> None:
-    """Have it evaluated, and write down what came of it."""
+    """Start the evaluation, and record its outcome."""
     try:
         evaluation, new = submitted(request, side, again=again)
         print_message(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
@@ -180,7 +180,7 @@ def _approved(
 ) -> tuple[dict[int, Task], EvaluationSize]:
     """The tasks that are known by number, and how much there is to ask; the bound was shown and fits."""
     gate = entry.gates.distribution
-    asked = asked_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
+    asked = requested_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
     with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=asked.tasks))
     tasks = [checked(Task, value) for kind, value in parts if kind == "task"]

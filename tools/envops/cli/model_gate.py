@@ -1,4 +1,4 @@
-"""`envops smoke` and `envops distribution` with `--endpoint`: the gate, with a real model that answers."""
+"""`envops smoke` and `envops distribution` with `--endpoint`: the gate with a real model."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     chosen,
     refused_by,
     relay_to,
+    requested_of,
     spent,
 )
 from envops.models.relay import Relay
@@ -48,7 +48,7 @@ PLAYED: Mapping[Gate, StageName] = {"smoke": "smoke", "distribution": "distribut
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What is the same for all environments of a run with a model."""
+    """The settings that all environments of a model run share."""
 
     repository: Repository
     workspace: Workspace
@@ -99,7 +99,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     entry = shared.repository.registry.environments[name]
     package = shared.repository.packages[name]
     tasks, rollouts = _wanted(entry, shared.gate)
-    asked = asked_of(shared.options, shared.relay.endpoint, tasks, rollouts)
+    asked = requested_of(shared.options, shared.relay.endpoint, tasks, rollouts)
     path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
 
     meter = EvaluationProgress(name, None, shared.relay, shared.options.quiet)
@@ -148,7 +148,7 @@ def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
 
 
 def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
-    """The gate's judgement; a run that its ceiling or the endpoint cut short proves nothing."""
+    """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
     recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
     baseline = baseline_for(recorded, facts)

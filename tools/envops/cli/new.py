@@ -1,4 +1,4 @@
-"""`envops new`: write an environment that passes all gates, to build on."""
+"""`envops new`: create an environment that passes all gates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = """examples:
   envops new capital-cities --data questions.jsonl     kind and answer as inspect finds them
   envops new capital-cities --kind tool --answer number
   envops new grade-school --dataset openai/gsm8k --config main
-  envops new                                           asks, on a terminal
+  envops new                                           prompts for the choices, on a terminal
 """
 
 KINDS, ANSWERS = get_args(EnvironmentKind), get_args(AnswerFormat)
@@ -59,8 +59,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--dataset", metavar="DATASET", help="a Hub dataset; its rows at one commit go into the package"
     )
     add_hub_arguments(command)
-    command.add_argument("--kind", choices=KINDS, help="how the model is asked (default: what fits the data)")
-    command.add_argument("--answer", choices=ANSWERS, help="what an answer is (default: what fits the data)")
+    command.add_argument("--kind", choices=KINDS, help="kind of environment (default: detected from the data)")
+    command.add_argument("--answer", choices=ANSWERS, help="type of answer (default: detected from the data)")
     command.add_argument(
         "--question", metavar="COLUMN", action=Once, help="the column with the question (default: as detected)"
     )
@@ -68,7 +68,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--solution", metavar="COLUMN", action=Once, help="the column with the answer (default: as detected)"
     )
     command.add_argument("--v0", action="store_true", help="for verifiers 0.3: load_environment() instead of a Taskset")
-    command.add_argument("--owner", action="append", metavar="@OWNER", help="who reviews it (default: as its siblings)")
+    command.add_argument(
+        "--owner", action="append", metavar="@OWNER", help="reviewers (default: those of its siblings)"
+    )
     arguments.root(command)
 
 
@@ -78,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         registry = load_registry(root)
         if options.name is None:
-            _ask(options)
+            _prompt(options)
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
         written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan))
@@ -89,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
-        print(f"uv found no lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
+        print(f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
     print(f"{plan.name}: {plan.kind}, {plan.answer}, {plan.generation}")
     for path in written:
@@ -141,11 +143,11 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
             f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
             f" An environment needs {FEWEST_ROWS}. `envops inspect {source.name}` shows the columns; --question and"
-            " --solution name them, --answer says what an answer is."
+            " --solution name them, --answer names the kind of answer."
         )
     kind: EnvironmentKind = options.kind or recommended_kind(found)
     splits = with_held_out(gathered.splits)
-    _tell(source, found, gathered, columns, splits)
+    _print_choices(source, found, gathered, columns, splits)
     if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
         raise NotWritten(
             f"{source.name} has programs but no tests, so there is nothing to hold a program against. Add a column"
@@ -168,7 +170,7 @@ def _refuse_unknown(columns: Columns, options: argparse.Namespace) -> None:
             raise NotWritten(f"{option}: there is no column {name!r}.{meant} The columns are {', '.join(known)}.")
 
 
-def _tell(
+def _print_choices(
     source: DatasetSource,
     found: Recognised,
     gathered: Gathered,
@@ -192,7 +194,7 @@ def _tell(
         print(f"left out {gathered.repeated} row(s) with a repeated question", file=sys.stderr)
 
 
-def _ask(options: argparse.Namespace) -> None:
+def _prompt(options: argparse.Namespace) -> None:
     """Prompt for missing choices, on a terminal.
 
     Raises `NotWritten` in CI and where there is no terminal.

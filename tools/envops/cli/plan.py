@@ -20,7 +20,7 @@ EXAMPLES = """examples:
   envops plan --changed HEAD~1         what the last commit changed
   envops plan --format markdown        for a job's summary
 
-without a key nothing is asked of the Hub, and the plan says so
+without a key the Hub is not queried, and the plan states this
 """
 
 

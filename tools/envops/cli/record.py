@@ -18,12 +18,12 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     breaking_off,
     chosen,
     default_tasks,
     refused_by,
     relay_to,
+    requested_of,
     spent,
 )
 from envops.models.relay import Relay
@@ -55,7 +55,7 @@ EXAMPLES = """examples:
 
 MIN_COVERAGE = 0.9
 """The least share of rollouts with a reward that is worth keeping."""
-SCRIPTED = "a scripted policy: it proves the plumbing, and says nothing about a model"
+SCRIPTED = "a scripted policy: it tests the pipeline and does not measure a model"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def _date(text: str) -> str:
 
 @dataclass(frozen=True)
 class RecordingRun:
-    """What is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     repository: Repository
     workspace: Workspace
@@ -120,7 +120,7 @@ def _read_again(package: Package, root: Path) -> Package:
 
 def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> None:
     endpoint = shared.relay.endpoint if shared.relay else None
-    asked = asked_of(shared.options, endpoint, *default_tasks(package))
+    asked = requested_of(shared.options, endpoint, *default_tasks(package))
     evaluated = _evaluated(shared, entry, package, asked)
     _check_worth(shared, package, evaluated)
     root = shared.repository.root
@@ -180,10 +180,10 @@ def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluat
 
 def _check_packed(package: Package, rows: Packed) -> None:
     if not rows.rows:
-        message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; ask for fewer (-r)"
+        message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; request fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
-        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing was recorded"
+        message = f"{package.name}: a rollout contains what looks like an API key; nothing was recorded"
         raise RunRefused(message, exit_codes.FAIL)
 
 

@@ -47,14 +47,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="no progress")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
     arguments.reports(command)
 
 
 @dataclass(frozen=True)
 class DiffRun:
-    """What is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     base: Base
     workspace: Workspace
@@ -120,7 +120,7 @@ def _compare_one(shared: DiffRun, repository: Repository, name: str) -> Environm
             return _failed(name, error, shared.base.label)
     found = _findings(Subject(entry, package, facts, comparison=comparison))
     verdict = _verdict(found)
-    reason = _said(comparison)
+    reason = _summary(comparison)
     seconds = time.monotonic() - started
     return EnvironmentDiff(name, verdict, "compared", reason, comparison, found, seconds=seconds)
 
@@ -180,7 +180,7 @@ def _verdict(found: tuple[Finding, ...]) -> Verdict:
     return "inconclusive" if all(finding.inconclusive for finding in counting) else "fail"
 
 
-def _said(comparison: RewardComparison) -> str:
+def _summary(comparison: RewardComparison) -> str:
     changed, count = len(comparison.changed), len(comparison.replies)
     if not count:
         return "nothing could be compared"

@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   envops rewards reply number-guess "<guess>7</guess>" "<guess>9</guess>"    the turns of a conversation
   envops rewards reply gsm8k - < reply.txt                                   from standard input
   envops rewards reply gsm8k --task 3                                        the oracle's reply
-  envops rewards reply ledger '{"tool_calls": [{"name": "search", "arguments": {"text": "rent"}}]}' "120"
+  envops rewards reply ledger - "120" < call.json                            a turn that calls tools, then the answer
 """
 
 
@@ -38,17 +38,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "replies",
         nargs="*",
         metavar="TEXT",
-        help="the reply, or - to read it; several are the turns of a conversation, and JSON with the key tool_calls is"
-        " a turn that calls tools (default: the oracle's reply)",
+        help="the reply, or - to read it; several are the turns of a conversation, and"
+        ' {"tool_calls": [{"name": …, "arguments": {…}}]} is a turn that calls tools (default: the oracle\'s reply)',
     )
-    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="the task it replies to (default: 0)")
+    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="index of the task (default: 0)")
     arguments.root(command)
     arguments.printed(command)
     arguments.network(command, "the environment", "it loads")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Score what was given on the command line and print what came of it."""
+    """Score the reply of the command line and print the result."""
     root = options.root.absolute()
     if options.replies.count("-") > 1:
         print("standard input can be read once: only one TEXT may be -", file=sys.stderr)

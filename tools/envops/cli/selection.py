@@ -1,4 +1,4 @@
-"""Which environments a command is about (all, those named, those changed, one machine's part), and their facts."""
+"""The selection of environments (all, named, changed, one machine's part), and their facts."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ class Choice:
 
 
 def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
-    """What the options choose.
-
-    Raises `DeclarationError` for a name that is none, a declaration that is wrong, or a base that git does not know.
+    """The environments that the options select. Raises `DeclarationError` for an unknown name, an invalid declaration,
+    or an unknown base.
     """
     choice = _selected(root, options)
     shard: tuple[int, int] | None = getattr(options, "shard", None)
@@ -79,7 +78,7 @@ def facts_of(
     *,
     quiet: bool,
 ) -> Facts:
-    """The remembered facts of an environment, or those of an observation now, with its progress unless `quiet`."""
+    """The cached facts of an environment, or those of a new observation, with progress unless `quiet`."""
     known = remembered(entry, package, workspace, request)
     if known is not None:
         return known
@@ -96,7 +95,7 @@ class HarnessUnsupported(Exception):
 
 
 def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:
-    """Raise `HarnessUnsupported` where a harness is wanted and an environment is of v0."""
+    """Raise `HarnessUnsupported` if a harness is requested and an environment is v0."""
     without = [name for name in names if repository.packages[name].generation == "v0"]
     if harness is not None and without:
         raise HarnessUnsupported(f"--harness requires a v1 environment; {', '.join(without)} is v0")

@@ -26,18 +26,18 @@ from envops.training.trainers import trainer_named
 EXAMPLES = """examples:
   envops train                                 submit what is due: submit: on-release, and not there yet
   envops train --dry-run                       what would be submitted, and why
-  envops train reverse-text-4b                 this run, also where it says submit: manual
+  envops train reverse-text-4b                 this run, even if declared submit: manual
   envops train reverse-text-here               backend: trl: train it on this machine, now
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_runs(command)
-    command.add_argument("--dry-run", action="store_true", help="show what would be submitted, and submit nothing")
+    command.add_argument("--dry-run", action="store_true", help="show what would be submitted without submitting it")
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:
-    """Which declared runs, and how they are shown."""
+    """Arguments for the selection and display of declared runs."""
     command.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
     arguments.root(command)
     arguments.printed(command, "markdown")
@@ -45,7 +45,7 @@ def add_runs(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train the named runs of this machine, submit what is due of the others; the exit code."""
+    """Train the named runs of this machine and submit the others that are due; returns the exit code."""
     root = options.root.absolute()
     here = runs_of_this_machine(root, options.names)
     if here and not options.dry_run:
@@ -95,7 +95,7 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
 
 
 def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
-    """What the Hub has of the environments that these runs use."""
+    """The state of these runs' environments on the Hub."""
     access, prime = hub_access(), find_prime()
     stop = threading.Event()
     if not access.key:
@@ -129,9 +129,8 @@ def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
 
 
 def checked_names(registry: Registry, names: list[str]) -> list[str]:
-    """The runs of these names, in the order of the registry; all for none.
-
-    Raises `DeclarationError` for a name that is no run.
+    """The runs of these names, in the order of the registry; all if none is named. Raises `DeclarationError` for an
+    unknown name.
     """
     unknown = [name for name in names if name not in registry.specs]
     if unknown:

@@ -1,4 +1,4 @@
-"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here, now."""
+"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
     root = options.root.absolute()
     for declared in runs:
         if failing := [finding for finding in declared.findings if finding.counts]:
-            _tell(declared.spec.name, failing)
+            _print_findings(declared.spec.name, failing)
             return exit_codes.FAIL
         if declared.compiled is None:
             return exit_codes.FAIL
@@ -95,7 +95,7 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
         return exit_codes.ERROR
     except Interrupted:
         return exit_codes.INTERRUPTED
-    print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _told(trained))
+    print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained))
     return CODES[trained.end]
 
 
@@ -157,7 +157,7 @@ def stopped_once() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _told(trained: Trained) -> str:
+def _summary(trained: Trained) -> str:
     lines = [f"{trained.end} after {trained.steps} steps; checkpoints and metrics are in {trained.folder}"]
     if trained.model is not None:
         lines.append(f"the trained model: {trained.model}")
@@ -171,6 +171,6 @@ def _as_json(trained: Trained) -> dict[str, Any]:
     return {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
 
 
-def _tell(name: str, findings: Sequence[Finding]) -> None:
+def _print_findings(name: str, findings: Sequence[Finding]) -> None:
     for finding in findings:
         print(f"{name}: {finding.rule}: {finding.message}", file=sys.stderr)

@@ -45,7 +45,9 @@ CODE = (TOOLS / "envops/training/probe", TOOLS / "envops/training/learner")
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
-    command.add_argument("--seconds", type=float, default=120.0, metavar="S", help="how long it trains (default: 120)")
+    command.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="training time in seconds (default: 120)"
+    )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, tasks and samples (default: 0)")
     command.add_argument(
         "--args",

@@ -1,4 +1,4 @@
-"""What was observed of one environment: plain data, no judgement.
+"""Observations of one environment as plain data, without judgement.
 
 `validation/` writes facts, `rules/` reads them, and a cache may stand between the two. Every number is as measured: a
 reward that is missing is `None`, never 0.0.
@@ -33,6 +33,7 @@ FailureKind = Literal[
     "infrastructure",  # neither the author's nor the model's fault: disk, index, uv
     "provider",  # the model's side of an evaluation: refused, unreachable, cut off, malformed
     "harness",  # what stands between model and environment in an evaluation
+    "no-reference",  # a scripted policy had no reference reply for an agent that asked
 ]
 
 
@@ -46,18 +47,20 @@ class Place:
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that broke, as it was observed."""
+    """An observed failure."""
 
     kind: FailureKind
     type: str
     message: str
     place: Place | None = None
     traceback: str = ""
+    replying_to: str = ""
+    """The message that the author's oracle failed on, where it is the oracle that failed."""
 
 
 @dataclass(frozen=True)
 class FunctionFailure:
-    """A reward function or metric that gave no usable number for one conversation."""
+    """A reward function or metric that returned no usable number for one conversation."""
 
     function: str
     failure: Failure
@@ -76,7 +79,7 @@ class RewardFunction:
 
 @dataclass(frozen=True)
 class FunctionScore:
-    """What one function returned: `score` before weighting, `None` where it gave no number."""
+    """The result of one function: `score` before weighting, `None` without a number."""
 
     score: float | None
     weight: float
@@ -125,10 +128,28 @@ class Description:
     overlap: tuple[tuple[int, int], ...] = ()
     overlap_count: int = 0
     tools: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    """The agents that a v1 environment declares."""
+    compares_siblings: bool = False
+    """Whether conversations of one episode (v1) are given rewards together, when all have ended."""
     drafts_read_by: str | None = None
     """The parser of verifiers itself, where it takes an answer inside the reasoning for the answer."""
     import_seconds: float = 0.0
     load_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent that asked for replies in rollouts, as it first did."""
+
+    name: str
+    """Empty in an environment that has only one."""
+    is_trained: bool
+    """Whether it is the model that is trained; a simulated user is part of the environment."""
+    opening: tuple[Message, ...]
+    tools: tuple[str, ...] = ()
+    has_oracle: bool = True
+    """Whether there was a reference reply each time that one was needed."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +235,7 @@ class Rollout:
     truncated: bool = False
     """A reply was cut off at the limit of tokens."""
     retries: int = 0
-    """Retries after failures of the provider."""
+    """Retries after provider failures."""
     tokens: tuple[int, int] | None = None
     """Of prompts and of replies, over all turns, as the provider counts them."""
 
@@ -250,7 +271,7 @@ Circumstance = Literal["order", "fresh process", "hash seed", "parallel"]
 
 @dataclass(frozen=True)
 class Difference:
-    """A conversation that earned something else under other circumstances."""
+    """A conversation whose reward differed under other circumstances."""
 
     task: int
     policy: str
@@ -261,7 +282,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Repetition:
-    """The same conversations scored once more, under other circumstances."""
+    """The same conversations, scored again under other circumstances."""
 
     circumstance: Circumstance
     count: int
@@ -274,7 +295,7 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Growth:
-    """How long scoring takes while a reply of one shape grows."""
+    """The scoring time of growing replies of one shape."""
 
     task: int
     shape: str
@@ -292,7 +313,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Act:
-    """Something that the environment's own code read or did, beside reading the reply, while it scored."""
+    """An access of the environment's own code during scoring, other than to the reply."""
 
     what: Literal["clock", "randomness", "file", "environment variable", "program", "execution"]
     detail: str
@@ -317,7 +338,7 @@ JobOrigin = Literal["environment", "lock", "process"]
 
 @dataclass(frozen=True)
 class StartMode:
-    """How the processes were started. What they observe is the same in each case."""
+    """How the processes were started. Observations do not depend on it."""
 
     how: Literal["fresh", "forked"] = "fresh"
     """Whether they imported verifiers themselves, or were forked from a process that had."""
@@ -329,7 +350,7 @@ class StartMode:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that was observed of one environment at one digest."""
+    """All observations of one environment at one digest."""
 
     environment: str
     key: str
@@ -337,6 +358,8 @@ class Facts:
     wheel: Wheel | None = None
     description: Description | None = None
     tasks: tuple[Task, ...] = ()
+    agents: tuple[Agent, ...] = ()
+    """Who asked in the rollouts of the rewards gate."""
     scores: tuple[Score, ...] = ()
     cases: tuple[Case, ...] = ()
     validations: tuple[Validation, ...] = ()
@@ -379,7 +402,7 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def as_json(value: object) -> bytes:
-    """Facts, or a part of them, as JSON: what dataclasses consist of, and nothing that is worked out from it."""
+    """Facts, or a part of them, as JSON: the fields of dataclasses, without computed properties."""
     try:
         return _writer()(value, inf_nan_mode="constants", fallback=str)
     except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for

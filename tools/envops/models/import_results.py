@@ -36,7 +36,7 @@ from envops.facts.results import (
 from envops.facts.spending import Tokens
 from envops.text.visible_text import on_one_line
 
-MOST_LINES_SAID = 20
+MOST_LINES_PRINTED = 20
 
 Format = Literal["envops", "v0", "v1"]
 FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")
@@ -87,7 +87,7 @@ def import_results(path: Path, expected: Expected) -> Imported:
     for number, raw, problem in objects_of(path):
         reader.take(number, raw, problem)
     if not imported.rows and not imported.refusals:
-        raise NoResults(f"{path} holds no results")
+        raise NoResults(f"{path} contains no results")
     reader.compare_with_metadata()
     return imported
 
@@ -116,7 +116,7 @@ class _Reader:
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._seen: dict[tuple[str, str, int], int] = {}
         if metadata.get("env_id") and not self._is_ours(str(metadata["env_id"])):
-            said = f"metadata.json is of environment {metadata['env_id']!r}, not {expected.environment!r}"
+            said = f"metadata.json belongs to environment {metadata['env_id']!r}, not {expected.environment!r}"
             imported.refusals.append(LineProblem(0, said))
 
     def take(self, number: int, raw: Any, problem: str | None) -> None:
@@ -128,7 +128,7 @@ class _Reader:
             return
         self._imported.format = self._imported.format or found
         if found != self._imported.format:
-            said = f"is of format {found}, the lines before are of format {self._imported.format}"
+            said = f"has format {found}, the lines before have format {self._imported.format}"
             self._imported.refusals.append(LineProblem(number, said))
             return
         try:
@@ -149,10 +149,10 @@ class _Reader:
     def _check(self, number: int, raw: Mapping[str, Any], row: EvaluationRow) -> None:
         expected, refuse = self._expected, self._imported.refusals.append
         if not self._is_ours(row.environment):
-            refuse(LineProblem(number, f"is of environment {row.environment!r}, not {expected.environment!r}"))
+            refuse(LineProblem(number, f"belongs to environment {row.environment!r}, not {expected.environment!r}"))
             return
         if row.digest is not None and row.digest != expected.digest:
-            refuse(LineProblem(number, f"is of digest {row.digest}, the package here has {expected.digest}"))
+            refuse(LineProblem(number, f"has digest {row.digest}, the package has {expected.digest}"))
             return
         if self._known.is_complete and row.task_key not in self._known.tasks:
             refuse(LineProblem(number, f"is about a task that this environment does not have (task {row.task})"))
@@ -160,7 +160,7 @@ class _Reader:
         first = self._seen.setdefault(row.identity, number)
         if first != number:
             who = f"rollout {row.rollout} of {row.speaker} on task {row.task}"
-            said = f"{who} again, first on line {first}; it counts once"
+            said = f"{who} is a duplicate of line {first} and counts once"
             self._imported.problems.append(LineProblem(number, said))
             return
         if row.reward is None and row.error is None:
@@ -223,15 +223,15 @@ def _why_no_reward(raw: Mapping[str, Any]) -> str:
     return "has neither a reward nor an error: it counts as missing"
 
 
-def say_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+def print_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
     """Report the problems of a file on standard error."""
     if not problems:
         return
     print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)
-    for problem in problems[:MOST_LINES_SAID]:
+    for problem in problems[:MOST_LINES_PRINTED]:
         print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
-    if len(problems) > MOST_LINES_SAID:
-        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_SAID:])
+    if len(problems) > MOST_LINES_PRINTED:
+        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_PRINTED:])
         print(f"  and lines {lines}", file=sys.stderr)
 
 
@@ -363,7 +363,7 @@ def _messages(value: Any) -> list[Message]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise UnreadableRow("its messages are no list of objects")
+        raise UnreadableRow("its messages are not a list of objects")
     return value
 
 

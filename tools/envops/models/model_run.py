@@ -54,7 +54,8 @@ def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
 
 
 def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
-    """What the run may cost. Raises `RunRefused` where the endpoint has no prices and no --max-cost none is given."""
+    """The limit on the run's cost. Raises `RunRefused` where the endpoint has no prices and no --max-cost none is
+    given."""
     wanted = options.max_cost
     if wanted == "none":
         return None
@@ -83,7 +84,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
     try:
         key = key_of(endpoint)
     except NoKey as error:
-        raise RunRefused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
+        raise RunRefused(f"{error}\nSet it for this command only, and never write it to a file.") from None
     with Relay(endpoint, key, ceiling, seed=seed) as relay:
         try:
             relay.check()
@@ -94,7 +95,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
 
 @contextmanager
 def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
-    """Turn what ends an evaluation as a whole into `RunRefused`, with the exit code of its cause."""
+    """Turn errors that end an evaluation into `RunRefused`, with their exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -111,7 +112,7 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
 def refused_by(error: EndpointRefuses) -> RunRefused:
     """An unreachable endpoint is an error of the run; a wrong key or model is a usage error."""
     fixes = {
-        "unreachable": "Is it up, and is this machine allowed to reach it?",
+        "unreachable": "Check that it is running and that this machine can reach it.",
         "unauthorised": f"Check the key in the variable that {ENDPOINTS_FILE} names.",
         "unknown-model": f"Check the key model in {ENDPOINTS_FILE}.",
         "refused": "See the endpoint's message.",
@@ -120,10 +121,10 @@ def refused_by(error: EndpointRefuses) -> RunRefused:
     return RunRefused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
 
 
-def asked_of(
+def requested_of(
     options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
 ) -> EvaluationSize:
-    """How much to evaluate: from the flags, or else these numbers of tasks and rollouts."""
+    """The size of the evaluation: from the flags, or these defaults."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
         more = "envops distribution hosted NAME --endpoint NAME"
@@ -154,7 +155,7 @@ def approve_bound(
         before = f", after ${spent:.4f} already spent" if spent else ""
         raise RunRefused(
             f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
-            "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
+            "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
     return bound
 
@@ -211,7 +212,7 @@ class EvaluationProgress:
 
 
 def spent(spending: Spending, endpoint: Endpoint) -> str:
-    """What a run used and cost, in one sentence."""
+    """The usage and cost of a run, in one sentence."""
     cost = f"${spending.cost:.4f}" if endpoint.has_prices else "no price configured"
     parts = [
         f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",

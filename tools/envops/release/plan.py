@@ -48,7 +48,7 @@ class Desired:
 
 @dataclass(frozen=True)
 class ReleaseStep:
-    """What a release would do to one environment, and why."""
+    """The planned action for one environment, with its reason."""
 
     desired: Desired
     action: ReleaseAction
@@ -77,7 +77,7 @@ def step_of(desired: Desired, reading: HubReading | None) -> ReleaseStep:
         then = "try again; an environment whose state is unknown is not changed"
         return ReleaseStep(desired, "unreadable", reading.why, then)
     if reading.standing == "no-access":
-        then = f"use a key that may write for {desired.owner}, or name another owner in registry.yaml"
+        then = f"use a key that can write for {desired.owner}, or name another owner in registry.yaml"
         return ReleaseStep(desired, "no-access", reading.why, then)
     if reading.standing == "missing" or reading.environment is None:
         return ReleaseStep(desired, "create", f"{desired.visibility} at version {desired.version}")
@@ -93,19 +93,20 @@ def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
         return _same_content(desired, found)
     order = compared(desired.version, found.version)
     if order is None:
-        then = f"delete that version by hand, or choose one above it (nox -s bump -- {desired.name})"
+        then = f"delete that version manually, or choose one above it (nox -s bump -- {desired.name})"
         return ReleaseStep(desired, "drift", f"the Hub's version {found.version!r} is not a valid version", then, found)
     if order > 0:
         return ReleaseStep(
             desired, "publish", f"{found.version} → {desired.version}{_also_visibility(desired, found)}", found=found
         )
     if order == 0:
-        reason = f"version {desired.version} is taken by other content ({found.content_hash[:12] or 'without a hash'})"
+        published = found.content_hash[:12] or "without a hash"
+        reason = f"version {desired.version} is already published with other content ({published})"
         then = f"nox -s bump -- {desired.name}; a published version is never replaced"
         return ReleaseStep(desired, "conflict", reason, then, found)
     reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
     bump = f"nox -s bump -- {desired.name} --above {found.version}"
-    then = f"copy here what was published by hand, or choose a higher version: {bump}"
+    then = f"copy the published code here, or choose a higher version: {bump}"
     return ReleaseStep(desired, "drift", reason, then, found)
 
 
@@ -158,7 +159,7 @@ def orphans(hub: HubState, declared: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """What a release would do about one training run after its environments are published."""
+    """The planned action for a training run after its environments are published."""
 
     name: str
     backend: str
@@ -169,7 +170,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """Everything that a release would do."""
+    """The actions of a release."""
 
     steps: tuple[ReleaseStep, ...] = ()
     external: tuple[ExternalStep, ...] = ()
@@ -288,12 +289,12 @@ def _planned_run(each: DecidedRun) -> PlannedRun:
 
 
 def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
-    """What the Hub should have of one environment."""
+    """The desired state of one environment on the Hub."""
     return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
 
 
 def _desired(root: Path, entry: EnvironmentEntry) -> Desired:
-    """What the Hub should have of an environment of the working tree. Raises `DeclarationError` with every problem."""
+    """The desired state of an environment of the working tree. Raises `DeclarationError` with every problem."""
     content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
     return desired_of(entry, content or Repository.load(root, [entry.name]).packages[entry.name])
 
@@ -318,7 +319,7 @@ def _asked(
 ) -> tuple[HubState | None, str]:
     """The Hub's state, or why it was not read."""
     if not desired and not choice.whole:
-        return None, "nothing was chosen"
+        return None, "no environments were selected"
     if not access.key:
         return None, "no API key (set PRIME_API_KEY, or run: prime login)"
     if prime is None:
@@ -389,6 +390,6 @@ def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterato
         for name in sorted(change.removed):
             yield f"{name} was removed here; {registry.owner}/{name} stays on the Hub until you delete it there"
     if hub is not None and not hub.identity.may_write:
-        yield "the key may read environments but not write them: the Hub would refuse a release"
+        yield "the key can read environments but not write them: the Hub would refuse a release"
     for owner, why in (hub.unlisted if hub else {}).items():
         yield f"the environments of {owner} could not be listed: {why}"

@@ -84,7 +84,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
             else f"? {each.address}  external  {each.standing}"
         )
     for address in plan.orphans:
-        yield f"? {address}  orphan  on the Hub and not in registry.yaml; releases do not change it"
+        yield f"? {address}  orphan  on the Hub but not in registry.yaml; releases do not change it"
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"

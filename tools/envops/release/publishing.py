@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.pending_submission import telling_line
+from envops.hub.pending_submission import decisive_line
 from envops.hub.state import HubEnvironment, HubReading
 from envops.release.plan import Desired, ReleaseStep
 from envops.repository.content import hub_content_hash, hub_files
@@ -80,7 +80,7 @@ def publish(step: ReleaseStep, hub: HubSide) -> Published:
         if result is not None:
             return result
         hub.retry.wait(turn, hub.stop)
-    message = f"nothing was published in {len(said)} tries: {said[-1]}"
+    message = f"nothing was published in {len(said)} attempts: {said[-1]}"
     return Published("failed", message, "run the release again when the Hub answers", len(said), tuple(said))
 
 
@@ -113,20 +113,20 @@ def _result(
     wanted, found = step.desired, reading.environment
     if reading.standing not in ("found", "missing"):
         then = "run the release again: it pushes only what is missing"
-        return published("unknown", f"the Hub could not be read back: {reading.why}", then)
+        return published("unknown", f"the Hub could not be read after the push: {reading.why}", then)
     if _is_there(wanted, found) and found is not None:
         if _is_whole(wanted, found):
             return published("published", f"{wanted.version}, {wanted.visibility}")
         if pushed.blame == "passing":
             return None
-        then = f"change it on the environment's page of the Hub, or publish a version: nox -s bump -- {wanted.name}"
+        then = f"change it on the environment's page on the Hub, or publish a version: nox -s bump -- {wanted.name}"
         return published("failed", f"the Hub keeps {wanted.address} {found.visibility}", then)
-    bump = f"nox -s bump -- {wanted.name}; only a new version helps"
+    bump = f"nox -s bump -- {wanted.name}; a new version is required"
     if wanted.content_hash in contents:
         return published("wedged", f"version {wanted.version} is published but is not the newest", bump)
     if _shown(found) != _shown(step.found):
         there = found.version if found else "nothing"
-        return published("failed", f"it was changed by someone else meanwhile: the Hub has {there}", "plan again")
+        return published("failed", f"it was changed by someone else in the meantime: the Hub has {there}", "plan again")
     return _without_effect(pushed, wanted, bump, published)
 
 
@@ -135,16 +135,16 @@ def _without_effect(pushed: Push, wanted: Desired, bump: str, published: Callabl
     if pushed.blame == "passing":
         return None
     if pushed.blame == "none":
-        then = "look at the environment's page of the Hub, then run the release again"
+        then = "check the environment's page on the Hub, then run the release again"
         return published("unknown", "the push succeeded, but the Hub does not show it", then)
     if pushed.blame == "taken":
         if "different content" in pushed.said:
-            return published("failed", f"version {wanted.version} is taken by other content", bump)
-        message = "the Hub has a wheel of this content without its source, from an interrupted push"
+            return published("failed", f"version {wanted.version} is already published with other content", bump)
+        message = "an interrupted push left a wheel of this content without its source on the Hub"
         return published("wedged", f"{message} ({pushed.short})", bump)
     if pushed.blame == "rights":
-        then = f"use a key that may write environments of {wanted.owner}"
-        return published("failed", f"the key may not write here: {pushed.short}", then)
+        then = f"use a key that can write environments of {wanted.owner}"
+        return published("failed", f"the key cannot write here: {pushed.short}", then)
     return published("failed", pushed.short, "fix what it reports, then run the release again")
 
 
@@ -214,8 +214,8 @@ class Push:
 
     @property
     def short(self) -> str:
-        """The line that matters most."""
-        return telling_line(self.said)
+        """The most important line."""
+        return decisive_line(self.said)
 
 
 class SourceDiffers(Exception):

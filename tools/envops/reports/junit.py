@@ -138,7 +138,7 @@ def _rule(suite: Element, environment: EnvironmentResult, rule: str, findings: l
     prefix = {"inconclusive": "inconclusive: ", "ignored": f"ignored ({first.ignored}): "}.get(finding_kind(first), "")
     texts = [_finding_text(environment, finding) for finding in findings[:MOST_FINDINGS_OF_A_RULE]]
     if len(findings) > MOST_FINDINGS_OF_A_RULE:
-        texts.append(f"and {len(findings) - MOST_FINDINGS_OF_A_RULE} more, all in validate.json")
+        texts.append(f"and {len(findings) - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json")
     _outcome(case, _OUTCOMES[finding_kind(first)], rule, prefix + first.message, "\n\n".join(texts))
 
 

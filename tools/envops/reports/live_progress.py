@@ -48,14 +48,14 @@ def open_progress(
 
 
 class _Console(Console):
-    """A console that leaves it to its caller what a closed stream means; rich would exit."""
+    """A console that does not exit on a closed stream, unlike rich's."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 class LiveProgress(RunProgress):
-    """Redrawn in place while the run goes on, gone when the closing table comes."""
+    """Redrawn in place during the run, and removed before the final table."""
 
     def __init__(
         self,

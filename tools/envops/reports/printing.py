@@ -43,7 +43,7 @@ def print_report(form: str, written: Mapping[str, str], render: Callable[[int, b
 def for_terminal(
     render: Callable[[int, bool], str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """What `render` returns for the terminal's width, and for whether it shows colours."""
+    """The result of `render` for the terminal's width and colours."""
     terminal = (stream or sys.stdout).isatty()
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
     return render(width, terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")

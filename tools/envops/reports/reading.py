@@ -26,7 +26,7 @@ def read_report(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        message = "is not a report that can be read"
+        message = "is not a readable report"
         raise DeclarationError([Problem(str(path), None, message, found=str(error)[:200])]) from None
     mistake = next(iter(_validator().iter_errors(data)), None)
     if mistake is not None:
@@ -61,7 +61,7 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
 
 
 def share_of(data: dict[str, Any]) -> ShardOfRun | None:
-    """Which part of a divided run a report is."""
+    """The part of a divided run that a report covers."""
     said = data.get("shard")
     return said and ShardOfRun(said["index"], said["of"], tuple(said["environments"]))
 

@@ -13,6 +13,7 @@ from envops.reports.page import Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
 from envops.reports.summary import headline, mutation_sentence, next_command, score_text, search_sentence
 from envops.rules.engine import GATES, Finding, Verdict
+from envops.rules.gold import ORACLE_FILE
 from envops.rules.ready_case import READY_CASE
 from envops.rules.result import (
     EnvironmentResult,
@@ -22,6 +23,7 @@ from envops.rules.result import (
     weightiest_first,
     where,
 )
+from envops.rules.rewards.gold import TO_COMPLETE
 from envops.rules.verdict import VERDICTS
 from envops.text.plain_data import seconds_text
 
@@ -35,6 +37,8 @@ MOST_FINDINGS_OF_A_RULE = 5
 """Per environment; the others are only counted here, and are in validate.json."""
 MOST_SENTENCES = 3
 """Environments whose mutants and searches get a sentence; with more, each gets a table row."""
+PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE: ORACLE_FILE}
+"""Evidence that is printed as it can be pasted."""
 MOST_PROBLEMS = 100
 MOST_PASSED_ROWS = 20
 """Environments that passed; with more, the others are counted."""
@@ -155,7 +159,7 @@ def _findings(page: Page, environment: EnvironmentResult) -> None:
             _finding(page, environment, finding)
     for rule, count in shown.items():
         if count > MOST_FINDINGS_OF_A_RULE:
-            page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more, all in validate.json", "dim"), indent=2)
+            page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json", "dim"), indent=2)
             page.blank()
 
 
@@ -212,8 +216,8 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
     if place := where(environment, finding.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
     for entry in shown_evidence(finding):
-        if entry.label == READY_CASE:
-            page.line(f"{entry.label}, for tests/cases.yaml:", indent=4)
+        if entry.label in PASTED:
+            page.line(f"{entry.label}, for {PASTED[entry.label]}:", indent=4)
             page.block(entry.text, diff=False)
         elif entry.quoted:
             page.quote(entry.label, entry.text, indent=4)
@@ -228,7 +232,7 @@ def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> No
     for environment in environments:
         for stage, failure in environment.failures.items():
             if not said:
-                page.line(("Infrastructure failures (not about the rewards):", "bold magenta"))
+                page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
                 page.blank()
                 said = True
             _failure(page, environment, stage, failure)
@@ -260,7 +264,7 @@ def _problems(page: Page, problems: Sequence[Problem]) -> None:
                 page.field(label, text, indent=4, style="green" if label in ("nearest", "fix") else "")
         page.blank()
     if len(problems) > MOST_PROBLEMS:
-        page.line(f"{len(problems) - MOST_PROBLEMS} more problems, all in validate.json")
+        page.line(f"{len(problems) - MOST_PROBLEMS} more problems; all are in validate.json")
         page.blank()
 
 

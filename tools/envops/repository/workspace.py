@@ -1,4 +1,4 @@
-"""Where the tool keeps what it can make again: `.envops/` in each checkout, and one folder for all of a user's."""
+"""The cache of the tool: `.envops/` in each checkout, and one folder for all of a user's."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def users_folder() -> Path | None:
 
 @cache
 def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder; where not, that is reported once on standard error."""
+    """Whether files can be created in a folder; if not, it is reported once on standard error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -170,7 +170,7 @@ def made_once(
 ) -> Path:
     """The folder `target`, made by `make` where it is missing or not sound.
 
-    Safe with several processes: one makes it, aside and renamed into place when complete,
+    Safe with several processes: one makes it in a temporary folder and renames it when complete,
     and the others wait. An interrupted make leaves nothing behind that is taken for whole.
     Raises `Interrupted` when `stop` is set while another one makes it.
     """
@@ -182,14 +182,14 @@ def made_once(
             return target
         for leftover in target.parent.glob(f".{target.name}.*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        aside = target.with_name(f".{target.name}.{os.getpid()}")
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            make(aside)
+            make(unfinished)
             if target.exists():
                 shutil.rmtree(target)
-            aside.rename(target)
+            unfinished.rename(target)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
     return target
 
 

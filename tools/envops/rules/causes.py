@@ -84,7 +84,7 @@ CAUSES = (
     Cause(("SCH041",), ("SCH009", "SCH010", "SCH011"), _is_locked_wrongly),
     Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045"), ("SCH044", "SCH057")),
     Cause(("SCH050",), ("DST001", "RWD010")),
-    Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006"), _touches_all),
+    Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),
     Cause(("RWD003",), ("SMK001",), _is_the_oracles),
     Cause(FUNCTIONS_FAIL, ("RWD032", "RWD033", "RWD043", "SMK001", "SMK008"), _breaks_alike),

@@ -1,4 +1,4 @@
-"""Evidence: what a rule saw, in the parts that reports show.
+"""The evidence of findings, in the parts that reports show.
 
 `Evidence.named` is its form in `validate.json`, and `Evidence.read` reads that form. Rules build it with
 the functions below, verdicts pass it on, and reports render it.
@@ -23,7 +23,7 @@ _NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True)
 class ShownReply:
-    """Who replied what on which task."""
+    """A reply, its policy and its task."""
 
     task: int
     text: str
@@ -39,7 +39,7 @@ class ShownReply:
 
 @dataclass(frozen=True)
 class EarnedReward:
-    """What a reply earned, in all and by function."""
+    """The reward of a reply, in total and by function."""
 
     reward: float | None
     functions: Mapping[str, FunctionScore | float | None] | None = None
@@ -48,7 +48,7 @@ class EarnedReward:
 
 @dataclass(frozen=True)
 class ShownFailure:
-    """What broke."""
+    """A failure, as part of the evidence."""
 
     error: str = ""
     kind: str | None = None
@@ -57,7 +57,7 @@ class ShownFailure:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule saw. Reports show the parts in this order."""
+    """The evidence of a finding. Reports show the parts in this order."""
 
     case: str | None = None
     reply: ShownReply | None = None
@@ -206,7 +206,7 @@ def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None
 
 
 def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidence:
-    """A case of tests/cases.yaml, the conversation if it got as far, and what broke."""
+    """A case of tests/cases.yaml, with its conversation and its failure, if any."""
     seen = of_conversation(facts, case.score) if case.score is not None else Evidence()
     broken = of_failure(failure).failure if failure else None
     return replace(seen, case=case.name, expected=dict(case.expect), failure=broken)
@@ -218,7 +218,7 @@ def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[
 
 
 def of_failure(failure: Failure, **details: Any) -> Evidence:
-    """What broke, with the traceback where there is one."""
+    """A failure, with its traceback if there is one."""
     return Evidence(failure=ShownFailure(described(failure), failure.kind, failure.traceback), details=details)
 
 

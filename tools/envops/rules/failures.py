@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
 """Failures of a rollout outside the environment."""
+NO_REFERENCE: FailureKind = "no-reference"
+"""The failure of a rollout whose policy had no reference reply."""
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
 OFFLINE_FIX = (
@@ -26,7 +28,7 @@ _UNREACHABLE = re.compile(
 
 def is_offline(failure: Failure | None) -> bool:
     """Whether a rollout was lost because something on the network could not be reached."""
-    return is_nobodys_fault(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
+    return is_outside_the_environment(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
 
 
 def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:
@@ -35,6 +37,6 @@ def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Fail
     return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None
 
 
-def is_nobodys_fault(failure: Failure | None) -> bool:
+def is_outside_the_environment(failure: Failure | None) -> bool:
     """Whether a conversation failed for reasons outside the environment, which proves nothing about it."""
     return failure is not None and failure.kind in NOBODYS_FAULT

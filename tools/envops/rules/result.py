@@ -89,7 +89,7 @@ class EnvironmentResult:
 
 @dataclass(frozen=True)
 class ShardOfRun:
-    """Which part of a run's environments one machine had."""
+    """The part of a run's environments that one machine validated."""
 
     index: int
     of: int
@@ -99,7 +99,7 @@ class ShardOfRun:
 
 @dataclass(frozen=True)
 class Outline:
-    """What the sentences of a report need, computed once."""
+    """Numbers for the sentences of a report, computed once."""
 
     verdicts: tuple[Verdict, ...]
     """Of the environments, in their order."""

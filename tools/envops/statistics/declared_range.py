@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.observed import Facts, FunctionScore, RewardFunction, Rollout, Score
 from envops.repository.package import RewardDeclaration
 
@@ -42,7 +44,7 @@ class DeclaredRange:
 
     @property
     def floor(self) -> float:
-        """What doing nothing may earn: the minimum, but 0 where penalties go below 0.
+        """The maximum reward for doing nothing: the minimum, or 0 if penalties go below 0.
 
         A reply that earns nothing need not be penalised; a range that ends at 0 or below
         has no such middle.
@@ -80,7 +82,7 @@ class DeclaredRange:
         return self.minimum - self.tolerance <= reward <= self.maximum + self.tolerance
 
     def share(self, reward: float) -> float:
-        """Where a reward lies in the range: 0 at the minimum, 1 at the maximum."""
+        """The position of a reward in the range: 0 at the minimum, 1 at the maximum."""
         return (reward - self.minimum) / self.span
 
 
@@ -147,7 +149,7 @@ def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
 
 
 def speakers(functions: Mapping[str, FunctionScore]) -> set[str]:
-    """Those of a conversation's functions that gave a number."""
+    """The functions of a conversation that returned a number."""
     return {name for name, said in functions.items() if said.score is not None}
 
 
@@ -156,10 +158,17 @@ def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> b
 
 
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
-    """The functions that scored anything, each with the weight that counts most."""
-    seen: dict[str, RewardFunction] = {}
+    """The functions that scored anything, each with the weight that counts most.
+
+    Those of reference replies come first: where an episode of several agents ends early, its functions weigh more.
+    """
     scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
     conversations: list[Score | Rollout] = [*scores, *facts.rollouts]
+    return _heaviest(conversations) | _heaviest(each for each in conversations if each.policy == oracle.name)
+
+
+def _heaviest(conversations: Iterable[Score | Rollout]) -> dict[str, RewardFunction]:
+    seen: dict[str, RewardFunction] = {}
     for each in conversations:
         for name, said in each.functions.items():
             if said.score is None:

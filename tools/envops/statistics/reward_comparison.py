@@ -1,4 +1,4 @@
-"""Two versions of an environment on one corpus of replies: what changed.
+"""The differences between two versions of an environment on one corpus of replies.
 
 Pure data and arithmetic. A reward that is missing is missing: it equals another missing one
 and differs from every number.
@@ -43,7 +43,7 @@ class ComparedVersion:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How one version scored one reply."""
+    """One version's score of one reply."""
 
     reward: float | None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class ScoredReply:
 
     @property
     def reward_changed(self) -> bool:
-        """Whether the total is another."""
+        """Whether the total changed."""
         return not same_reward(self.scores.before.reward, self.scores.after.reward)
 
     @cached_property
@@ -87,7 +87,7 @@ class ScoredReply:
 
     @property
     def difference(self) -> float:
-        """How much the total changed; infinite where it came or went."""
+        """The change of the total; infinite if it appeared or disappeared."""
         before, after = self.scores.each(lambda scoring: scoring.reward)
         if before is None or after is None:
             return 0.0 if before is after else math.inf
@@ -104,7 +104,7 @@ class PromptDifference:
 
 @dataclass(frozen=True)
 class RewardComparison:
-    """Everything that a reward diff reports."""
+    """The data of a reward diff."""
 
     versions: TwoSides[ComparedVersion]
     replies: tuple[ScoredReply, ...]
@@ -151,7 +151,7 @@ class RewardComparison:
 
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
-        """Functions of the same name whose weight is another."""
+        """Functions of the same name whose weight changed."""
         before, after = self.versions.each(lambda version: {one.name: one.weight for one in version.functions})
         return {
             name: (before[name], after[name])
@@ -160,7 +160,7 @@ class RewardComparison:
         }
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
-        """Who spoke, how many replies, how many changed, and the mean reward before and after."""
+        """By policy: the number of replies, how many changed, and the mean reward before and after."""
         for speaker in dict.fromkeys(one.said_by for one in self.replies):
             said = [one for one in self.replies if one.said_by == speaker]
             before, after = (_mean([getattr(one.scores, side).reward for one in said]) for side in ("before", "after"))
@@ -175,7 +175,7 @@ def compare(
     unmatched: int = 0,
     left_out: int = 0,
 ) -> RewardComparison:
-    """Put together how two versions scored the same replies."""
+    """Combine two versions' scores of the same replies."""
     prompts = tuple(
         PromptDifference(match.tasks.each(lambda task: task.index), match.tasks.each(lambda task: spoken(task.prompt)))
         for match in matching.matches

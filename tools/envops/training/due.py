@@ -1,4 +1,4 @@
-"""What to do about each declared run, from the declaration, the Hub and the platform; and doing it."""
+"""Decisions on declared runs from the declaration, the Hub and the platform, and their execution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
-from envops.hub.client import HubCall, ask_hub
+from envops.hub.client import HubCall, call_hub
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.git import git
 from envops.repository.package import Package
@@ -26,7 +26,7 @@ NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manua
 
 @dataclass(frozen=True)
 class RunState:
-    """What is known about one run."""
+    """The known state of one run."""
 
     spec: RunSpec
     identity: RunIdentity
@@ -47,7 +47,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """What to do about one run, and why."""
+    """The decision on one run, with its reason."""
 
     action: RunAction
     reason: str
@@ -56,16 +56,16 @@ class RunDecision:
 
 
 def decision_on(run: RunState) -> RunDecision:
-    """What to do about a run; nothing is submitted after a failed read."""
+    """The decision on a run; nothing is submitted after a failed read."""
     if run.retired:
         return RunDecision("manual", f"retired: {run.retired}", f"use backend: {SUBMITTED.limits.name}")
     if run.failing:
         return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
     if not run.hosted:
-        return RunDecision("manual", "it runs on your own machine", run.command)
+        return RunDecision("manual", "self-managed; start it yourself", run.command)
     if run.platform is None:
         return RunDecision(
-            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked"
+            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not queried"
         )
     same = [each for each in run.platform if run.identity.is_this(each.name)]
     if same:
@@ -100,13 +100,13 @@ def _there(same: Sequence[PlatformRun]) -> RunDecision:
     twice = f", and {len(same) - 1} more under this name" if len(same) > 1 else ""
     then = ""
     if latest.status.upper() in ("FAILED", "STOPPED"):
-        then = f"prime train restart {latest.id}, or change the run: another declaration is another run"
+        then = f"prime train restart {latest.id}, or change the run: a changed declaration is a new run"
     return RunDecision("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Everything that decides about runs."""
+    """The inputs of decisions on runs."""
 
     root: Path
     registry: Registry
@@ -132,7 +132,7 @@ class DecidedRun:
 def decided_runs(
     situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
 ) -> list[DecidedRun]:
-    """What will happen to each run, or to those in `names`; `asked` are the runs named by the user.
+    """The decision on each run, or on those in `names`; `asked` are the runs named by the user.
 
     Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
     """
@@ -217,7 +217,7 @@ def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozen
         entry = external[name]
         calls.append(HubCall(name, f"/environmentshub/{entry.hub_owner}/{entry.hub_name}/@{entry.version}"))
     try:
-        answers = ask_hub(situation.prime, situation.access, calls, situation.stop)
+        answers = call_hub(situation.prime, situation.access, calls, situation.stop)
     except HubUnavailable:
         return frozenset()
     return frozenset(name for name in wanted if answers[name].outcome == "ok")

@@ -1,4 +1,4 @@
-"""What is known of an environment while it is being observed: parts as the worker sends them, facts in the end."""
+"""The facts of an environment during its observation, collected from the worker's messages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from envops.facts import stages
 from envops.facts.mutation import Mutation
 from envops.facts.observed import (
     Act,
+    Agent,
     Case,
     Dataset,
     Description,
@@ -40,6 +41,7 @@ from envops.validation.job import StageFailed, WorkerLost, checked
 
 KINDS: dict[str, type] = {
     "task": Task,
+    "agent": Agent,
     "dataset": Dataset,
     "score": Score,
     "case": Case,
@@ -61,7 +63,7 @@ KINDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class ProgressListener:
-    """Receives how far an observation is."""
+    """Receives the progress of an observation."""
 
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
@@ -114,7 +116,7 @@ class CollectedFacts:
             self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
 
     def take(self, stage: StageName, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
-        """Keep what a job sends, and report how much of the total is there."""
+        """Keep the items that a job sends, and report the progress."""
         count = 0
         for kind, value in answers:
             if kind == "description":
@@ -133,7 +135,7 @@ class CollectedFacts:
                 raise WorkerLost(failure)
 
     def facts(self, environment: str, key: str, digest: str) -> Facts:
-        """All that has come in, as facts."""
+        """The collected items as facts."""
         return Facts(
             environment=environment,
             key=key,
@@ -141,6 +143,7 @@ class CollectedFacts:
             wheel=self.wheel,
             description=self._described(),
             tasks=self.kept("task"),
+            agents=self.kept("agent"),
             scores=self.kept("score"),
             cases=self.kept("case"),
             validations=self.kept("validation"),

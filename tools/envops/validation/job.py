@@ -18,11 +18,12 @@ from typing import Any, Self
 from envops_worker.forking import Descriptors, ForkedProcess, pipe
 
 from envops.facts.observed import Failure, adapter
+from envops.repository.registry import Gates
 from envops.system.subprocesses import Interrupted
 from envops.validation.memory import MemoryWatch
 from envops.validation.venv import VirtualEnvironment
 
-MEMORY_LIMIT = 4 * 2**30
+MEMORY_LIMIT = Gates.memory_mib * 2**20
 """Bytes that the processes of an environment may hold together."""
 LINE_LIMIT = 64 * 2**20
 """Bytes of one answer; a longer line is no answer."""
@@ -46,12 +47,12 @@ class StageFailed(Exception):
 
 
 class WorkerLost(StageFailed):
-    """The worker is gone."""
+    """The worker ended or was ended."""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a worker may use of the machine."""
+    """The resources that a worker may use."""
 
     secrets: Mapping[str, str]
     """Declared variables and their values."""
@@ -104,7 +105,7 @@ class Job:
         """Request an operation, allow it `within` seconds, and yield its parts, kind and value.
 
         Raises `StageFailed` when the environment's code broke it off, `WorkerLost` when the
-        worker died, hung, filled its memory or spoke nonsense, and `Interrupted` when the
+        worker died, hung, exceeded its memory limit or sent invalid messages, and `Interrupted` when the
         run was cancelled. The process is ended in the latter two cases.
         """
         self._requests += 1
@@ -144,7 +145,7 @@ class Job:
                 self._about = f"\nwhile scoring {json.dumps(message.get('value'))[:500]}"
                 continue
             if event != "item" or not isinstance(message.get("kind"), str):
-                raise self._nonsense(f"an answer that is neither item nor end: {str(message)[:200]}")
+                raise self._nonsense(f"an invalid answer:  {str(message)[:200]}")
             yield message["kind"], message["value"]
 
     def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
@@ -172,7 +173,7 @@ class Job:
             raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:g} s"))
 
     def _read(self, seconds: float) -> bool:
-        """Read on; whether there was anything."""
+        """Read more; returns whether there was any data."""
         ready = self._selector.select(seconds)
         for key, _ in ready:
             data = os.read(key.fd, 1 << 20)
@@ -209,7 +210,7 @@ class Job:
             self._errors += os.read(self._stderr, ERRORS_KEPT)
         code = self._process.returncode
         if code is None:
-            message = "the worker sent nothing more and closed its channel"
+            message = "the worker closed its channel"
             return WorkerLost(self._failure("protocol", "ProtocolError", message))
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))

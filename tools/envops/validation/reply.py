@@ -28,7 +28,7 @@ class UnknownTaskError(LookupError):
 
     def __init__(self, index: int, count: int) -> None:
         self.count = count
-        super().__init__(f"there is no task {index}: there are {count}, from 0 to {count - 1}")
+        super().__init__(f"there is no task {index}: the environment has {count}, numbered 0 to {count - 1}")
 
 
 class OneReplyError(ValueError):
@@ -41,7 +41,7 @@ class NoOracleReplyError(LookupError):
 
 @dataclass(frozen=True)
 class Extracted:
-    """What one reader found in the reply."""
+    """The result of one parser on the reply."""
 
     by: str
     """A parser of the environment's and its method, or `envops` for the tool's own answer finder."""
@@ -179,7 +179,7 @@ def render_text(package: Package, replied: Replied, *, width: int, colour: bool)
     for failure in replied.failures:
         where = f" at {failure.failure.place.file}:{failure.failure.place.line}" if failure.failure.place else ""
         said = f"{failure.failure.type}: {failure.failure.message}{where}"
-        page.paragraph((f"{failure.function} gave no number:", "bold red"), said, indent=2, hanging=4)
+        page.paragraph((f"{failure.function} returned no number:", "bold red"), said, indent=2, hanging=4)
     if replied.failure is not None:
         said = f"{replied.failure.type}: {replied.failure.message}"
         page.paragraph(("scoring failed:", "bold red"), said, indent=2, hanging=4)

@@ -21,7 +21,7 @@ SendRequest = Callable[..., Iterator[tuple[str, Any]]]
 
 @dataclass(frozen=True)
 class Rescored:
-    """What one version of the environment gives one reply."""
+    """One version's score of one reply."""
 
     id: int
     reward: float | None

@@ -1,4 +1,4 @@
-"""Two versions of an environment, each in its own worker: tasks paired, one corpus of replies scored by both."""
+"""Two versions of an environment, each in its own worker, score one corpus of replies on paired tasks."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ class Scorer:
                 self.listing.said.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
-        """What this version gives each reply, in order; `task` is this version's own index."""
+        """This version's score of each reply, in order; `task` is this version's own index."""
         assert self._opened is not None
         numbered = [
             {"id": number, "task": reply.task, "completion": reply.completion} for number, reply in enumerate(replies)
         ]
         scored = rescored(self._opened.worker.request, self._entry, numbered)
-        missing = Failure("protocol", "NotScored", "the worker gave no answer")
+        missing = Failure("protocol", "NotScored", "the worker returned no result")
         return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from envops_worker.failures import NotANumber, NotFinite, Sources
 from envops_worker.messages import Message
+from envops_worker.policies.oracle import AskingAgent
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,29 @@ class RolloutRequest:
         return range(self.first, self.first + self.rollouts)
 
 
+def conversation_of(task: int, rollout: int) -> str:
+    """The id of the only conversation of a rollout, where verifiers gives it none."""
+    return f"{task}-{rollout}"
+
+
+@dataclass(frozen=True)
+class RolloutTurn:
+    """The rollout that a request belongs to, and the agent that makes it."""
+
+    task: TaskView
+    rollout: int
+    agent: AskingAgent
+    data: Mapping[str, Any]
+    """The row, and over it what the environment gave to this agent."""
+
+
+CONVERSATION_HEADER = "X-Session-ID"
+"""The header in which requests of rollouts carry the id of their conversation; v1 sets it itself."""
+
+
 @dataclass(frozen=True)
 class RolloutOptions:
-    """How rollouts call their model."""
+    """The settings of model calls in rollouts."""
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0
@@ -74,6 +95,8 @@ class RolloutOptions:
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None
     """The harness of v1 that plays, made ready before; `None` is the one that runs in the worker."""
+    scripted: bool = True
+    """Whether scripted policies reply, to every agent; a real model does to those that are pinned to no other."""
     margin: float = 5.0
     """How many seconds before the host's limit a rollout's own limit runs out, so that it is reported."""
 
@@ -122,6 +145,12 @@ class Adapter(Protocol):
         """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
 
         Every rollout comes back once: one that failed, or took longer than `seconds`, with its failure.
+        """
+
+    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
+        """The rollout and the agent that a request belongs to, by the id that it carries; `None` if none is known.
+
+        Called from the endpoint's thread.
         """
 
     async def validate(self, task: TaskView, /) -> bool | None:
@@ -179,10 +208,10 @@ def calls_rewards(function: Any) -> Any:
 
 
 class Trap:
-    """Sees what reward functions do before verifiers makes a 0.0 of it.
+    """Records failures of reward functions before verifiers turns them into 0.0.
 
     v0's Rubric catches whatever a reward function raises and scores 0.0; v1 fails the task
-    and leaves the other functions unsaid. Each wrapped function files its failure here first.
+    and drops the scores of the other functions. Each wrapped function files its failure here first.
     """
 
     def __init__(self, sources: Sources) -> None:
@@ -194,7 +223,7 @@ class Trap:
         self.failures.setdefault(name, {"function": name, "failure": self._sources.failure(error)})
 
     def checked(self, name: str, value: Any) -> Any:
-        """The value as it came, filed as a failure when it is no number."""
+        """The value unchanged; recorded as a failure if it is not a number."""
         items = value.items() if isinstance(value, Mapping) else [(name, value)]
         for key, item in items:
             if not is_number(item):

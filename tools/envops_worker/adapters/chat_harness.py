@@ -43,7 +43,7 @@ class HttpAnswer:
 
 
 class SharedClient:
-    """One client for all conversations: a pool that is not looked through at every request, as httpx does."""
+    """One client for all conversations, without httpx's search of the connection pool at every request."""
 
     _open: ClassVar[tuple[asyncio.AbstractEventLoop, aiohttp.ClientSession] | None] = None
 
@@ -66,7 +66,7 @@ class SharedClient:
 
 
 class ChatHarnessConfig(vf.HarnessConfig):
-    """How long one conversation may go on calling tools."""
+    """The limits of one conversation."""
 
     max_tool_rounds: int = 64
 
@@ -87,7 +87,7 @@ class HarnessTools:
                 self.offered.append({"type": "function", "function": {"name": name, **described}})
 
     async def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Make one tool call; its failure is something for the model to read."""
+        """Make one tool call; a failure is returned to the model as text."""
         try:
             url, name = self._homes[call["function"]["name"]]
             arguments = json.loads(call["function"]["arguments"] or "{}")

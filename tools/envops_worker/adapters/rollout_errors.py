@@ -1,4 +1,4 @@
-"""Whose fault a failed rollout is, read off the names that verifiers and its clients give errors.
+"""The kind of a failed rollout, from the error names of verifiers and its clients.
 
 Names: `verifiers.legacy.errors` and `verifiers.v1.errors` of 0.2.1, 0.3.1 and 0.4.0, and the
 exceptions of the openai and anthropic clients (https://github.com/openai/openai-python#handling-errors).
@@ -35,7 +35,7 @@ PROVIDER = {
 HARNESS = {"HarnessError", "InterceptionError"}
 INFRASTRUCTURE = {"InfraError", "TunnelError", "SandboxError", "BrowserSandboxError"}
 TIMEOUT = {"TimeoutError", "CancelledError", "OutOfTime"}
-OUR_REFUSALS = re.compile(r"\b(oracle_raised|task_not_found|model_not_found|invalid_request)\b")
+OUR_REFUSALS = re.compile(r"\b(oracle_raised|no_reference_reply|task_not_found|model_not_found|invalid_request)\b")
 """Error codes of the scripted endpoint: the request or the author's oracle is at fault."""
 
 RAN_OUT = re.compile(r"\bagent timeout: |\btimed out\b")

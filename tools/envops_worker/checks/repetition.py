@@ -1,4 +1,4 @@
-"""The same conversations scored again in the same process under other circumstances, and what differed."""
+"""Repeated scoring of the same conversations under other circumstances, and its differences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 @dataclass(frozen=True)
 class Unit:
-    """What is scored at once: one conversation, or all of a task if rewards compare them."""
+    """A unit of scoring: one conversation, or all of a task if rewards compare them."""
 
     task: int
     policies: tuple[str, ...]

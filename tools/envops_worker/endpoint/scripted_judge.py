@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from envops_worker.adapters.adapter import Settings, TaskView
+from envops_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView
 from envops_worker.endpoint.dialects import chat_completion
 from envops_worker.messages import Message, last_words, says, text_of
 from envops_worker.policies.answers import answer_of, find_payload, frame_of
@@ -60,7 +60,7 @@ JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 
 @contextlib.contextmanager
 def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
-    """The code inside scores this conversation."""
+    """Scores this conversation in the block."""
     token = BEING_SCORED.set(heard)
     try:
         yield
@@ -69,7 +69,7 @@ def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
 
 
 class JudgedSession(Protocol):
-    """What the judge reads of a session to find the right answer to a task."""
+    """The part of a session that the judge reads to find the right answer."""
 
     settings: Settings
     policies: ScriptedPolicies
@@ -81,7 +81,7 @@ class JudgedSession(Protocol):
 
 
 class ScriptedJudge:
-    """Replies in place of a model that judges."""
+    """A scripted replacement for a judge model."""
 
     def __init__(self, session: JudgedSession) -> None:
         self._session = session
@@ -90,7 +90,7 @@ class ScriptedJudge:
         self.last_prompt = ""
 
     def install(self) -> None:
-        """Stand between the HTTP clients on which those of models are built, and the network."""
+        """Intercept the HTTP clients that model clients are built on."""
         for name in LIBRARIES:
             with contextlib.suppress(ImportError):
                 self._stand_in(importlib.import_module(name))
@@ -122,7 +122,8 @@ class ScriptedJudge:
         endpoint = self._session.endpoint_in_use()
         if endpoint is None or not endpoint.is_near or not str(request.url).startswith(endpoint.base_url):
             return None
-        answer: Future[tuple[int, bytes]] | None = endpoint.answer_here(request.url.path, request.content)
+        conversation = request.headers.get(CONVERSATION_HEADER, "")
+        answer: Future[tuple[int, bytes]] | None = endpoint.answer_here(request.url.path, request.content, conversation)
         return answer
 
     def _response(self, library: Any, request: Any) -> Any:

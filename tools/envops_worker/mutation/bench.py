@@ -74,7 +74,7 @@ class MutantTrial:
     apart: dict[str, Any] | None = None
 
     def facts(self, outcome: str = "") -> dict[str, Any]:
-        """What became of it."""
+        """The outcome of the mutant."""
         outcome = outcome or self.outcome
         apart = self.apart if outcome == "survived" else None
         return {"id": self.mutant["id"], "outcome": outcome, "by": self.by, "apart": apart}
@@ -132,9 +132,9 @@ class Bench:
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
-            self.unasked[probe["name"]] = f"it takes {known.processor:.2g} s of the processor to score"
+            self.unasked[probe["name"]] = f"scoring takes {known.processor:.2g} s of processor time"
         elif again is None or differences(values, again):
-            self.left_out[probe["name"]] = "the original code gives another score the second time"
+            self.left_out[probe["name"]] = "the original code's score is not deterministic"
         elif reason := _otherwise_before(probe, values):
             self.left_out[probe["name"]] = reason
         else:
@@ -185,7 +185,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for number in batch:
                     budget.check()
-                    self._ask_about(trial, self.probes[number], self._known[number])
+                    self._score_probe(trial, self.probes[number], self._known[number])
                     if trial.outcome:
                         break
         except BudgetSpent:
@@ -196,7 +196,7 @@ class Bench:
             trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
         return bool(trial.outcome)
 
-    def _ask_about(self, trial: MutantTrial, probe: MutationProbe, known: OriginalScore | None) -> None:
+    def _score_probe(self, trial: MutantTrial, probe: MutationProbe, known: OriginalScore | None) -> None:
         if known is None:
             return
         processor, wall = known.patience
@@ -251,7 +251,7 @@ class Bench:
         return None if values is None else OriginalScore(values, processor_seconds() - used)
 
     def _varied(self, fragments: Sequence[str]) -> list[MutationProbe]:
-        """All variations of reference replies, and as many of the cases as there is room for."""
+        """All variations of reference replies, and as many of cases as fit."""
         usable = [self.probes[number] for number, known in self._known.items() if known is not None]
         seeds = [probe for probe in usable if probe["seed"]]
         gold = [seed for seed in seeds if not seed["case"]]
@@ -280,7 +280,7 @@ class Bench:
 
 
 def _otherwise_before(probe: MutationProbe, values: Values) -> str:
-    """Why a conversation cannot be used for mutants: it earned another score at first.
+    """Why a conversation cannot be used for mutants: its score is not reproducible.
 
     If an episode is rewarded as a whole, a single conversation is compared by the scores of its own functions.
     """
@@ -292,7 +292,7 @@ def _otherwise_before(probe: MutationProbe, values: Values) -> str:
     if probe["played"] and before.keys() - values.keys() and of_functions:
         probe["expect"] = of_functions
     elif not same_reward(before["reward"], values["reward"]):
-        return f"scored again, it earns {values['reward']}; before it earned {before['reward']}"
+        return f"scored again, it earns {values['reward']}; it earned {before['reward']} before"
     changed = [name for name in sorted(common) if not same_reward(before[name], values[name])]
     return f"scored again, {changed[0]} is {values[changed[0]]}; it was {before[changed[0]]}" if changed else ""
 
@@ -316,7 +316,7 @@ def _holds(expected: Mapping[str, Any], value: float) -> bool:
 
 
 def differences(first: Values, second: Values) -> list[str]:
-    """Names of what two scorings of one conversation disagree on, the reward first."""
+    """The names of differing values of two scorings, the reward first."""
     names = sorted({*first, *second}, key=lambda name: (name != "reward", name))
     return [name for name in names if not same_reward(first.get(name), second.get(name))]
 
@@ -337,7 +337,7 @@ def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _saying(probe: MutationProbe, text: str) -> MutationProbe:
-    """The same conversation with other last words."""
+    """The same conversation with another last message."""
     messages = list(probe["completion"])
     last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     messages[last] = {**messages[last], "content": text}

@@ -18,8 +18,8 @@ SEARCHED_FOR_CASES = 5_000
 
 def answer(session: Session, request: JobRequest) -> None:
     found = [_with_task(session, case) for case in request["cases"]]
-    tell = _played if session.adapter.conversational else _scored
-    for facts in tell(session, request, found):
+    results = _played if session.adapter.conversational else _scored
+    for facts in results(session, request, found):
         session.channel.item("case", facts)
 
 
@@ -42,7 +42,7 @@ def _task_of_case(session: Session, wanted: Any) -> TaskView:
         if task.index == wanted or (isinstance(wanted, dict) and wanted.items() <= task.data.items()):
             session.kept.setdefault(task.index, task)
             return task
-    raise LookupError(f"no task is {wanted!r} among the first {searched}")
+    raise LookupError(f"there is no task {wanted!r} among the first {searched}")
 
 
 def _scored(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

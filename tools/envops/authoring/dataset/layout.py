@@ -70,7 +70,7 @@ AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Which columns of a row are used, and the format of answers."""
+    """The columns in use, and the format of answers."""
 
     roles: ColumnRoles
     answer: AnswerFormat
@@ -222,7 +222,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
 
 
 def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:
-    """A raw answer in the layout's format; `None` where it is none."""
+    """A raw answer in the layout's format; `None` if it is invalid."""
     if layout.answer not in ("list", "json"):
         raw = alone(raw)
     match layout.answer:

@@ -1,4 +1,4 @@
-"""The plan of a new environment: everything that the templates need. Without I/O."""
+"""The plan of a new environment: the data for the templates. Without I/O."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DataOrigin:
 
 @dataclass(frozen=True)
 class EnvironmentPlan:
-    """Everything that the templates need to know."""
+    """The data for the templates."""
 
     name: str
     kind: EnvironmentKind
@@ -85,7 +85,7 @@ class EnvironmentPlan:
 
     @property
     def feeds_input(self) -> bool:
-        """Whether some test gives the program an input and looks at what it prints."""
+        """Whether some test gives the program an input and checks its output."""
         return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
 
     @property
@@ -103,7 +103,7 @@ class EnvironmentPlan:
 
     @property
     def turns(self) -> int:
-        """How often the model that is trained speaks."""
+        """The number of turns of the trained model."""
         return 2 if self.kind in ("multi-turn", "multi-agent") else 1
 
     @property
@@ -118,7 +118,7 @@ class EnvironmentPlan:
 
     @property
     def most_choices(self) -> int:
-        """How many options a question has at most; four where the data has none."""
+        """The maximum number of options of a question; four without data."""
         return max((len(example.choices) for example in self.examples), default=0) or 4
 
     @property

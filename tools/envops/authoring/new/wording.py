@@ -139,7 +139,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
-    """How answers of a format are requested and read."""
+    """The wording and parsing of answers of a format."""
     return UNORDERED if unordered and answer == "list" else STYLES[answer]
 
 
@@ -156,7 +156,7 @@ _WAYS = {
 
 
 def headline_of(plan: EnvironmentPlan) -> str:
-    """What the environment is, in few words."""
+    """A short description of the environment."""
     what = "programs that pass tests" if plan.runs_tests else style_of(plan.answer, unordered=plan.unordered).plural
     return f"{plan.title}: questions whose answers are {what}"
 
@@ -167,7 +167,7 @@ def summary_of(plan: EnvironmentPlan) -> str:
 
 
 def instruction_of(plan: EnvironmentPlan) -> str:
-    """What stands below every question."""
+    """The instruction below every question."""
     yes, no = plan.words
     keys = f" with the keys {', '.join(json.dumps(key) for key in plan.json_keys)}" if plan.json_keys else ""
     labels = ", ".join(plan.vocabulary)
@@ -201,7 +201,7 @@ def is_python(plan: EnvironmentPlan) -> bool:
 
 
 def lead_of(plan: EnvironmentPlan) -> str:
-    """How a prompt begins that sends the model to a document."""
+    """The beginning of a prompt that refers the model to a document."""
     what = "The question and all that belongs to it are" if plan.hides_question else "The facts are"
     return f"{what} in document {{number}}. Read it with the tool."
 
@@ -250,7 +250,7 @@ def meaning_of(plan: EnvironmentPlan) -> str:
 
 
 def judge_advice_of(plan: EnvironmentPlan) -> str:
-    """What to prefer to a judge, where something is to be preferred."""
+    """The alternative to a judge, if there is a better one."""
     if plan.answer == "text":
         return "A judge costs money and errs: where answers are short enough to be compared, compare them."
     if plan.answer == "code":

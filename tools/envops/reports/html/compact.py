@@ -32,7 +32,7 @@ LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Beside:
-    """What other commands wrote about an environment."""
+    """Reports of other commands about an environment."""
 
     diff: Mapping[str, Any] | None = None
     compared: Sequence[Mapping[str, Any]] = ()
@@ -73,7 +73,7 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
 
 
 def harmless(value: Any, longest: int) -> Any:
-    """The data with every text made visible and no longer than it may be."""
+    """The data with every text made visible and shortened to its limit."""
     if isinstance(value, str):
         return visible(shortened(value, longest))
     if isinstance(value, dict):

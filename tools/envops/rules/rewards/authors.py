@@ -13,7 +13,7 @@ from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_case, of_failure
-from envops.rules.failures import is_nobodys_fault
+from envops.rules.failures import is_outside_the_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
                 f"case {case.name!r}: {wrong}",
                 of_case(subject.facts, case, failure),
                 Place(_CASES_FILE, case.line),
-                inconclusive=is_nobodys_fault(failure),
+                inconclusive=is_outside_the_environment(failure),
             )
 
 

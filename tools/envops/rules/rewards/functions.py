@@ -13,7 +13,7 @@ from envops_worker.policies.distorted_answers import long_junk
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, reply_text
-from envops.rules.failures import is_nobodys_fault
+from envops.rules.failures import is_outside_the_environment
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers
 
@@ -49,7 +49,7 @@ def _merged_failures(
             f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
             of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
-            inconclusive=is_nobodys_fault(failure.failure),
+            inconclusive=is_outside_the_environment(failure.failure),
             severity="warning" if is_beyond_runs(subject, score) else None,
         )
         for score, failure in failed

@@ -11,14 +11,25 @@ from envops_worker.policies.baselines import oracle
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation
+from envops.rules.evidence import Evidence, described, of_conversation, shortened
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, failed_by_the_oracle, scores_of, worst_paid
+from envops.rules.oracle_skeleton import (
+    agents_without_oracle,
+    functions_to_write,
+    has_several_agents,
+    oracle_skeleton,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PASSED_ON = re.compile(r"the oracle raised (\w+): (.*?) \(tests/oracle\.py", re.DOTALL)
 _LINE = re.compile(r"\(tests/oracle\.py, line (\d+)\)")
+
+
+LONGEST_MESSAGE = 120
+TO_COMPLETE = "to complete"
+"""The label of a skeleton of tests/oracle.py in a finding's evidence."""
 
 
 @rule("RWD001", gate="rewards")
@@ -53,14 +64,14 @@ def _missing(subject: Subject, score: Score) -> Found:
 def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
     """A finding on a reply that only guesses what is right: it proves nothing, and asks for an oracle."""
     reply = evidence.reply and replace(evidence.reply, derived=True)
-    fields = ", ".join(sorted(next((task.data for task in subject.facts.tasks), {}))[:6])
+    fields = ", ".join(sorted(next((task.data for task in subject.facts.tasks), {})))
+    skeleton = f'def reply(task, messages):\n    # The task has: {fields}\n    return "…"'
     return Found(
         f"{message}: nobody knows yet what a right reply looks like",
-        replace(evidence, reply=reply),
+        replace(evidence, reply=reply, details={**evidence.details, TO_COMPLETE: skeleton}),
         Place(ORACLE_FILE),
-        f"Write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would reply, made from the "
-        f"task's fields ({fields or 'none'}). If the derived reply is right, fix the reward, or declare "
-        "`[tool.envops.reward] max`.",
+        f"Write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would reply. If the derived "
+        "reply is right, fix the reward, or declare `[tool.envops.reward] max`.",
         inconclusive=True,
         severity="warning",
     )
@@ -90,10 +101,19 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         return
     data = next((task.data for task in facts.tasks if task.index == lacking[0]), {})
     why = "the oracle returns none" if subject.package.has_oracle else "there is no oracle, and none can be derived"
+    agents = [agent.name for agent in agents_without_oracle(facts) if agent.name]
+    details: dict[str, object] = {"tasks": lacking[:20], "fields": sorted(data)}
+    if skeleton := oracle_skeleton(facts):
+        details[TO_COMPLETE] = skeleton
     yield Found(
-        f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}",
-        Evidence(count=len(lacking), of=len(tried), details={"tasks": lacking[:20], "fields": sorted(data)}),
+        f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}"
+        + (f" for {', '.join(agents)}" if has_several_agents(facts) else ""),
+        Evidence(count=len(lacking), of=len(tried), details=details),
         Place(ORACLE_FILE),
+        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has what to complete. Each gets the "
+        "task's data and the conversation so far."
+        if skeleton
+        else None,
         inconclusive=True,
     )
 
@@ -114,7 +134,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
         if failure is None or failure.type == NO_ORACLE or not failed_by_the_oracle(subject, score):
             continue
         found = Found(
-            f"the oracle failed on task {score.task}: {_of_the_oracle(failure)}",
+            f"the oracle failed on task {score.task}: {_of_the_oracle(failure)}{_replying_to(failure)}",
             of_conversation(subject.facts, score, failure=failure),
             failure.place or _place_in(failure),
         )
@@ -124,7 +144,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
 
 
 def _kind(failure: Failure) -> tuple[object, ...]:
-    """What distinguishes mistakes of the oracle: type and line, because a message may contain the task."""
+    """The key of an oracle's mistake: type and line, because a message may contain the task."""
     return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
 
 
@@ -137,3 +157,8 @@ def _of_the_oracle(failure: Failure) -> str:
 def _place_in(failure: Failure) -> Place:
     line = _LINE.search(failure.message)
     return Place(ORACLE_FILE, int(line[1]) if line else None)
+
+
+def _replying_to(failure: Failure) -> str:
+    """The message that the oracle failed on."""
+    return f", replying to {shortened(failure.replying_to, LONGEST_MESSAGE)!r}" if failure.replying_to else ""

@@ -10,7 +10,7 @@ from envops.facts.reward_numbers import number
 from envops.facts.stages import needed_by
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import described, of_conversation, of_failure
-from envops.rules.failures import OFFLINE_FIX, is_nobodys_fault, is_offline, own_failure
+from envops.rules.failures import OFFLINE_FIX, is_offline, is_outside_the_environment, own_failure
 from envops.rules.gold import best_paid, failed_by_the_oracle, is_of_the_oracle
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
             of_conversation(subject.facts, score, failure=score.failure),
             score.failure.place if score.failure else None,
             fix=OFFLINE_FIX if is_offline(score.failure) else None,
-            inconclusive=is_nobodys_fault(score.failure),
+            inconclusive=is_outside_the_environment(score.failure),
         )
         for score in unscored
     ]

@@ -135,10 +135,10 @@ def _asked(body: Any) -> tuple[list[Message], ToolSchemas, int | None]:
     if body.get("stream"):
         raise InvalidRequest("this endpoint does not stream")
     if body.get("n") not in (None, 1):
-        raise InvalidRequest("this endpoint gives one reply to a request")
+        raise InvalidRequest("this endpoint returns one reply per request")
     most = body.get("max_completion_tokens") or body.get("max_tokens")
     if most is not None and (not isinstance(most, int) or most < 1):
-        raise InvalidRequest("max_tokens must be a number from 1 on")
+        raise InvalidRequest("max_tokens must be a number of at least 1")
     return messages, body.get("tools") or (), most
 
 

@@ -70,7 +70,7 @@ def _named(compiled: Compiled, name: str) -> str:
 
 
 def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
-    """What prime-rl refuses, and what the service refuses besides (prime 0.18.0, its schema worker)."""
+    """The refusals of prime-rl, and those of the service (prime 0.18.0, its schema worker)."""
     yield from prime_rl_refusals(spec, native, settings)
     if native.get("clean") is True:
         yield RefusedSetting("service", "overrides.clean", "the hosted service refuses clean = true")

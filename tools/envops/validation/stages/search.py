@@ -48,11 +48,11 @@ class Toolbox:
 
 
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
-    """What a search needs, made where it is missing. Raises what `venv_for` raises."""
+    """The toolbox of a search, created if missing. Raises what `venv_for` raises."""
     venv = venv_for(SEARCH_LOCK, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES
-        tables = made_once(folder, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+        tables = made_once(folder, lambda unfinished: _write_tables(venv, unfinished, stop), _has_tables, stop)
     except (ProgramFailed, OSError):
         tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
     return Toolbox(venv.site_packages, tables)
@@ -68,7 +68,7 @@ def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event)
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
     if not _has_tables(folder):
-        raise OSError("the tables were not written")
+        raise OSError("the character tables could not be written")
 
 
 def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:

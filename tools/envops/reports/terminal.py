@@ -37,7 +37,7 @@ MOST_FINDINGS_OF_A_RULE = 5
 """Per environment; the others are only counted here, and are in validate.json."""
 MOST_SENTENCES = 3
 """Environments whose mutants and searches get a sentence; with more, each gets a table row."""
-PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE: ORACLE_FILE}
+PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE.replace("_", " "): ORACLE_FILE}
 """Evidence that is printed as it can be pasted."""
 MOST_PROBLEMS = 100
 MOST_PASSED_ROWS = 20

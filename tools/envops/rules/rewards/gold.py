@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.failures import shortened
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation, shortened
+from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, failed_by_the_oracle, scores_of, worst_paid
 from envops.rules.oracle_skeleton import (
     agents_without_oracle,
@@ -28,8 +29,8 @@ _LINE = re.compile(r"\(tests/oracle\.py, line (\d+)\)")
 
 
 LONGEST_MESSAGE = 120
-TO_COMPLETE = "to complete"
-"""The label of a skeleton of tests/oracle.py in a finding's evidence."""
+TO_COMPLETE = "to_complete"
+"""The name of a skeleton of tests/oracle.py in a finding's evidence."""
 
 
 @rule("RWD001", gate="rewards")

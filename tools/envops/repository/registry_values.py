@@ -30,6 +30,8 @@ VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
 OWNER = r"^(@[A-Za-z0-9-]+(/[A-Za-z0-9._-]+)?|[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)$"
 HUB_ADDRESS = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*@[0-9][A-Za-z0-9.+!_-]*$"
 DAY = r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$"
+HUB_DATASET = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
+COMMIT = r"^[0-9a-f]{40}$"
 WORD = r"^\S+$"
 FILLED = r"\S"
 
@@ -42,6 +44,8 @@ WORDS: Mapping[str, str] = {
     OWNER: "@user, @organisation/team or a mail address.",
     HUB_ADDRESS: "owner/name@version, with an exact version.",
     DAY: "A day: YYYY-MM-DD.",
+    HUB_DATASET: "owner/name, as the Hub spells it.",
+    COMMIT: "A commit: 40 hexadecimal digits in quotes.",
     WORD: "Text without spaces.",
     FILLED: "Text that is not empty.",
 }
@@ -66,6 +70,8 @@ Variable = Annotated[Text, Field(pattern=VARIABLE)]
 Owner = Annotated[Text, Field(pattern=OWNER)]
 HubAddress = Annotated[Text, Field(pattern=HUB_ADDRESS)]
 Day = Annotated[Text, Field(pattern=DAY)]
+HubDataset = Annotated[Text, Field(pattern=HUB_DATASET)]
+Commit = Annotated[Text, Field(pattern=COMMIT)]
 Word = Annotated[Text, Field(pattern=WORD)]
 Filled = Annotated[Text, Field(pattern=FILLED)]
 Flag = StrictBool

@@ -65,6 +65,8 @@ class AuthorsOracle:
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         function = self._function(agent)
         said = function(dict(task), [dict(message) for message in messages])
+        if said is None:
+            raise NoOracle("the oracle returns None")
         if isinstance(said, str):
             return says(said)
         if isinstance(said, Mapping) and ("content" in said or "tool_calls" in said):

@@ -144,7 +144,7 @@ class Found:
     fix: str | None = None
     """Only where the fix for this finding is more exact than the rule's."""
     inconclusive: bool = False
-    """There is too little evidence to fail the gate."""
+    """There is too little evidence to fail the gate: nothing is proven, so it is no error."""
     severity: Severity | None = None
     """Only where this finding does less harm than the rule's others."""
 
@@ -306,7 +306,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             yield Finding(
                 rule=known.id,
                 gate=known.gate,
-                severity=found.severity or known.severity,
+                severity=found.severity or ("warning" if found.inconclusive else known.severity),
                 message=found.message,
                 fix=found.fix or known.fix,
                 evidence=found.evidence,

@@ -74,11 +74,10 @@ def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
         f"Write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would reply. If the derived "
         "reply is right, fix the reward, or declare `[tool.envops.reward] max`.",
         inconclusive=True,
-        severity="warning",
     )
 
 
-@rule("RWD002", gate="rewards", severity="warning")
+@rule("RWD002", gate="rewards")
 def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     """There is no reference reply.
 

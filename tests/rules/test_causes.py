@@ -155,6 +155,14 @@ def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:
     assert not {finding.rule for finding in others} & {"SMK001", "RWD032"}
 
 
+def test_rewards_that_only_rollouts_name_wait_for_a_rollout() -> None:
+    lost = rollout("oracle", 0, 0, reward=None, functions={}, failure=Failure("infrastructure", "EnvError", "no uv"))
+    each = subject(description={"functions": ()}, scores=(), cases=(), rollouts=(lost,), rollouts_asked={"oracle": 1})
+    rules = {finding.rule for finding in judge(each).findings}
+    assert "SMK011" in rules
+    assert "RWD050" not in rules
+
+
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.rules[0])
 def test_causes_name_existing_rules(cause) -> None:
     assert {*cause.rules, *cause.consequences} <= set(all_rules())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops_worker.adapters.rollout_errors import failure_said
+from envops_worker.adapters.rollout_errors import failure_said, kind_of_error
 from envops_worker.failures import Sources
 
 
@@ -62,3 +62,15 @@ def test_error_that_a_rollout_reports_has_the_authors_line(sources: Sources, tmp
     failure = failure_said("ValueError", "no", sources, trace)
     assert failure["place"] == {"file": "env.py", "line": 2}
     assert "verifiers" not in failure["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("OpenEnvEnv.run(): RuntimeError: `uv` executable not found. Install uv", "infrastructure"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'docker'", "infrastructure"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data.json'", "raised"),
+    ],
+)
+def test_missing_program_is_not_the_environments_fault(text: str, kind: str) -> None:
+    assert kind_of_error("EnvError", text) == kind

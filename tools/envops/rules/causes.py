@@ -76,6 +76,11 @@ def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
     return failure is not None and "oracle_raised" in failure.error
 
 
+def _knows_no_function(_: Finding, consequence: Finding) -> bool:
+    """Whether no function is known, as where an environment names its rewards in rollouts only."""
+    return not consequence.evidence.details.get("functions")
+
+
 def _is_locked_wrongly(cause: Finding, _: Finding) -> bool:
     return "locked to verifiers" in cause.message
 
@@ -94,6 +99,7 @@ CAUSES = (
     Cause(("RWD032",), (*MUTANTS, "REC005"), _touches_all),
     Cause(("RWD010",), (*COMPARISONS_WITH_GOLD, "RWD004", "RWD006", "RWD061", "RWD079", *MUTANTS, *DISTRIBUTION)),
     Cause(ROLLOUTS_FAIL, LOST_ROLLOUTS),
+    Cause(("RWD032", "RWD033", *ROLLOUTS_FAIL), ("RWD050",), _knows_no_function),
     Cause(ROLLOUTS_FAIL, DISTRIBUTION, _touches_many),
 )
 

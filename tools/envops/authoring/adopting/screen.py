@@ -8,7 +8,7 @@ from envops.authoring.adopting.adopt import Outcome
 from envops.authoring.adopting.decisions import causes_of, decisions_of, next_command
 from envops.authoring.adopting.staging import Adoption
 from envops.reports.page import Page, TableColumn
-from envops.reports.terminal import VERDICT_STYLES
+from envops.reports.styles import VERDICT_STYLES
 from envops.rules.engine import GATES
 from envops.rules.result import EnvironmentResult
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from envops.authoring.adopting.baseline import known_counts
+from envops.authoring.adopting.data import prepared, proposed_data
 from envops.authoring.adopting.fetching import Candidate, fetch
 from envops.authoring.adopting.owners import default_owners
 from envops.authoring.adopting.recognition import NoEnvironment
@@ -22,6 +26,8 @@ from envops.validation.facts_cache import remembered
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.verdicts import ValidationRequest
 
+MOST_JUDGED = 3
+"""How often known findings are listed. What is known no longer hides its consequences: they are listed as well."""
 BRIEF_REPORTS = False
 """Adopted environments are shown with all details: somebody is about to look into each of them."""
 
@@ -51,11 +57,14 @@ class Outcome:
 
 
 Progress = Callable[[str], None]
+Validation = Callable[[ValidationRequest, Sequence[str]], dict[str, EnvironmentResult]]
+"""Validates environments, and returns their results by name."""
 
 
 def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
     """A staging folder for a repository. Raises `DeclarationError` where its registry cannot be read."""
-    return Staging(root, folder, load_registry(root), Workspace(root), stop)
+    day = datetime.now(UTC).date().isoformat()
+    return Staging(root, folder, load_registry(root), Workspace(root), stop, day)
 
 
 def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
@@ -108,18 +117,64 @@ def validation_of(staging: Staging) -> ValidationRequest:
     return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
 
 
-def complete(staging: Staging, outcome: Outcome, request: ValidationRequest) -> None:
-    """Write what the first validation showed to be missing: an oracle and cases to complete."""
-    for index, adoption in enumerate(outcome.adopted):
-        facts = _facts_of(adoption, request)
-        if facts is None:
+def validate_and_complete(staging: Staging, outcome: Outcome, validated: Validation, tell: Progress) -> None:
+    """Validate what is ready, and write what that shows to be missing.
+
+    That is data to declare, the findings that are known from today on, and an oracle and cases to complete.
+    """
+    results = validated(validation_of(staging), [one.name for one in staging.ready])
+    if declared := _declare_data(staging, tell):
+        results |= validated(validation_of(staging), declared)
+    facts = {one.name: _facts_of(staging, one.name) for one in staging.ready}
+    for _ in range(MOST_JUDGED):
+        listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
+        if not listed:
+            break
+        results |= validated(validation_of(staging), listed)
+    for adoption in list(staging.ready):
+        if found := facts[adoption.name]:
+            files = skeletons(found, frozenset(adoption.files))
+            if files:
+                staging.add_files(adoption, files)
+    outcome.adopted = list(staging.ready)
+    outcome.results = [results[one.name] for one in staging.ready]
+
+
+def _declare_data(staging: Staging, tell: Progress) -> list[str]:
+    """Declare and download the data that loading wanted; the names of environments that have declared some."""
+    repository, declared = staging.repository(), []
+    for adoption in list(staging.ready):
+        entry, package = repository.registry.environments[adoption.name], repository.packages[adoption.name]
+        facts = _facts_of(staging, adoption.name)
+        proposal = facts and proposed_data(entry, package, staging.workspace, facts, staging.stop, tell)
+        if not proposal:
             continue
-        files = skeletons(facts, frozenset(adoption.files))
-        if files:
-            outcome.adopted[index] = staging.add_files(adoption, files)
+        questions = (*adoption.questions, *([proposal.question] if proposal.question else []))
+        rows = (*adoption.rows, *proposal.rows)
+        staging.replace(replace(adoption, rows=rows, questions=questions, lacks_data=not proposal.rows))
+        if proposal.rows:
+            declared.append(adoption.name)
+    repository = staging.repository()
+    for name in declared:
+        entry, package = repository.registry.environments[name], repository.packages[name]
+        if problem := prepared(entry, package, staging.workspace, staging.stop, tell):
+            tell(f"{name}: its data is declared and could not be downloaded: {problem}")
+            adoption = next(one for one in staging.ready if one.name == name)
+            staging.replace(replace(adoption, lacks_data=True))
+    return declared
 
 
-def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
-    entry = request.repository.registry.environments[adoption.name]
-    package = request.repository.packages[adoption.name]
+def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult) -> bool:
+    """List what makes an environment fail as known; whether there is anything."""
+    counts = known_counts(result)
+    if counts:
+        both = Counter(adoption.known) + Counter(counts)
+        staging.replace(replace(adoption, known=dict(sorted(both.items()))))
+    return bool(counts)
+
+
+def _facts_of(staging: Staging, name: str) -> Facts | None:
+    """What the last validation observed of an environment, where it was kept."""
+    request = validation_of(staging)
+    entry, package = request.repository.registry.environments[name], request.repository.packages[name]
     return remembered(entry, package, request.workspace, request.observation)

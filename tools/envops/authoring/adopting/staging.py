@@ -16,6 +16,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from envops.authoring.adopting.baseline import known_rows
 from envops.authoring.adopting.bounding import NotBounded, bounded
 from envops.authoring.adopting.fetching import Candidate, copied
 from envops.authoring.adopting.recognition import Recognition, recognise_environment
@@ -24,7 +25,7 @@ from envops.authoring.new.write import NoPlace, equal_lock, with_entry
 from envops.files.atomic_write import write_whole
 from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE
-from envops.repository.package import Package
+from envops.repository.package import Package, folder_of
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
@@ -76,10 +77,18 @@ class Adoption:
     """What became different in them."""
     added: tuple[str, ...] = ()
     """Files that were written beside them."""
+    rows: tuple[str, ...] = ()
+    """Further lines of its entry in registry.yaml: the data that it downloads."""
+    questions: tuple[str, ...] = ()
+    """What could not be found out while it was adopted."""
+    lacks_data: bool = False
+    """Whether it downloads data that is not on this machine yet."""
+    known: Mapping[str, int] = field(default_factory=dict)
+    """Rules with findings that its entry lists as known, and how many."""
 
     @property
     def folder_name(self) -> str:
-        return self.name.replace("-", "_")
+        return folder_of(self.name)
 
     @property
     def folder(self) -> str:
@@ -97,6 +106,8 @@ class Staging:
     registry: Registry
     workspace: Workspace
     stop: threading.Event
+    day: str
+    """Today, for what is listed as known."""
     ready: list[Adoption] = field(default_factory=list)
     before: bytes = b""
     """registry.yaml as it was."""
@@ -122,21 +133,27 @@ class Staging:
         before = self.text
         try:
             adoption = self._written(adoption, candidate, target)
-            self._declare(adoption)
+            self._declare([*self.ready, adoption])
             self._lock_and_build(adoption)
         except BaseException:
-            _remove(target)
+            shutil.rmtree(target, ignore_errors=True)
             self._set(before)
             raise
         self.ready.append(adoption)
         return adoption
+
+    def replace(self, adoption: Adoption) -> None:
+        """Put what was found out of an environment in the place of what was known, and declare it."""
+        known = next(index for index, one in enumerate(self.ready) if one.name == adoption.name)
+        self.ready[known] = adoption
+        self._declare(self.ready)
 
     def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
         """Write further files into a package that is ready."""
         for name, text in files.items():
             write_whole(self.folder / adoption.folder / name, text)
         complete = replace(adoption, added=(*adoption.added, *files))
-        self.ready[self.ready.index(adoption)] = complete
+        self.replace(complete)
         return complete
 
     def repository(self) -> Repository:
@@ -165,7 +182,7 @@ class Staging:
 
         Raises `AlreadyAdopted` or `NotAdopted` where its name or its folder is taken.
         """
-        folder_name = name.replace("-", "_")
+        folder_name = folder_of(name)
         target = self.root / ENVIRONMENTS_FOLDER / folder_name
         inside = candidate.folder.parent == (self.root / ENVIRONMENTS_FOLDER).resolve()
         owner_of_folder = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
@@ -207,16 +224,20 @@ class Staging:
             write_whole(target / PYPROJECT, edited.text)
         return replace(adoption, files=files, changes=edited.changes)
 
-    def _declare(self, adoption: Adoption) -> None:
-        """Add the entry to the future registry."""
+    def _declare(self, adoptions: Sequence[Adoption]) -> None:
+        """Add the entries to the future registry."""
         try:
-            remark = f"adopted from {adoption.published}" if adoption.published else ""
-            self._set(with_entry(self.text, adoption.name, adoption.owners, remark=remark))
+            text = self.before.decode("utf-8")
+            for one in adoptions:
+                remark = f"adopted from {one.published}" if one.published else ""
+                rows = (*one.rows, *known_rows(one.known, self.day))
+                text = with_entry(text, one.name, one.owners, further=rows, remark=remark)
+            self._set(text)
             known = load_registry(self.folder).environments
         except (NoPlace, DeclarationError) as error:
             raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself ({error}).") from None
-        if adoption.name not in known:
-            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself. Add {adoption.name}: {{}} by hand.")
+        if missing := [one.name for one in adoptions if one.name not in known]:
+            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself. Add {missing[0]}: {{}} by hand.")
 
     def _set(self, text: str) -> None:
         self.text = text
@@ -235,16 +256,13 @@ class Staging:
         try:
             built = built_wheel(package, self.workspace, self.stop)
         except ProgramFailed as error:
-            raise NotAdopted(
-                f"the package does not build. Make `uv build` succeed in its folder, and adopt again."
-                f"\n{_telling(error)}"
-            ) from None
+            raise _unbuilt(error) from None
         self._refuse_equal_module(built.wheel.files)
 
     def _lock(self, package: Package) -> None:
         """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
         for root in (self.root, self.folder):
-            equal = equal_lock(root, package.requires, package.requires_python)
+            equal = equal_lock(root, package.requires_to_lock, package.requires_python)
             if equal is not None:
                 shutil.copyfile(equal, package.folder / LOCK_FILE)
                 return
@@ -302,12 +320,17 @@ def _unlocked(error: ProgramFailed) -> NotAdopted:
     return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(said) is not None)
 
 
+def _unbuilt(error: ProgramFailed) -> NotAdopted:
+    """Why there is no wheel: the package does not build, or this machine lacks what it is built with."""
+    if error.failure.kind == "raised" and not _UNREACHABLE.search(error.failure.message):
+        what = "the package does not build. Make `uv build` succeed in its folder, and adopt again."
+        return NotAdopted(f"{what}\n{_telling(error)}")
+    first = error.failure.message.strip().partition("\n")[0]
+    return NotAdopted(f"its wheel cannot be made here: {first}\n{_telling(error)}", is_infrastructure=True)
+
+
 def _telling(error: ProgramFailed) -> str:
     """The lines of a program's output that say why, indented."""
     lines = [" ".join(line.split()) for line in error.failure.message.splitlines() if line.strip()]
     why = [line for line in lines if re.match(r"(error|cause|fatal|\w+(Error|Exception|NotFound))\b", line)]
     return "\n".join(f"    {line[:300]}" for line in (why or lines)[-MOST_REASONS:])
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

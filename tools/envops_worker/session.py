@@ -9,8 +9,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envops_worker.adapters.adapter import Adapter, RolloutOptions, RolloutRequest, Settings, TaskView
 from envops_worker.channel import Channel
@@ -20,8 +21,8 @@ from envops_worker.failures import OutOfTime, Sources, said_as_exception
 from envops_worker.messages import Message, text_of
 from envops_worker.policies.baselines import oracle
 from envops_worker.policies.distorted_answers import long_junk
-from envops_worker.policies.oracle import NoOracle
-from envops_worker.policies.scripted import ScriptedPolicies
+from envops_worker.policies.oracle import NoOracle, oracle_failure
+from envops_worker.policies.scripted import ScriptedPolicies, needs_reference
 
 if TYPE_CHECKING:
     from envops_worker.endpoint.scripted_judge import ScriptedJudge
@@ -35,6 +36,13 @@ SCORED_TWICE = 6
 changes on one reply of thirty shows with 97 %."""
 IMPATIENT_SECONDS = 1.0
 """The time limit of the oracle after that: the other checks still have to run."""
+
+
+class PlayedReward(NamedTuple):
+    """The reward of a rollout, and how many rollouts of its policy were made on its task."""
+
+    reward: float | None
+    rollouts: int
 
 
 class Session:
@@ -52,7 +60,7 @@ class Session:
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
         """The tasks that policies reply to."""
-        self.played: dict[tuple[int, str], float | None] = {}
+        self.played: dict[tuple[int, str], PlayedReward] = {}
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.golden: dict[int, list[Message]] = {}
         """The conversations of the oracle's rollouts, by task, in a multi-turn environment."""
@@ -135,7 +143,8 @@ class Session:
             except (Exception, OutOfTime, SystemExit) as error:
                 self.oracle_hung += isinstance(error, OutOfTime)
                 self.asked[task.index] = None
-                self.channel.item("score", self.unscored(task, oracle.name, [], said_as_exception(error)))
+                failure = oracle_failure(said_as_exception(error), task.prompt, self.sources)
+                self.channel.item("score", self.unscored(task, oracle.name, [], failure))
         return self.asked[task.index]
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
@@ -182,7 +191,7 @@ class Session:
         return self._scored[policy] <= SCORED_TWICE
 
     def unscored(
-        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException
+        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException | dict[str, Any]
     ) -> dict[str, Any]:
         return {
             "task": task.index,
@@ -190,7 +199,7 @@ class Session:
             "completion": completion,
             "reward": None,
             "functions": {},
-            "failure": self.sources.failure(error),
+            "failure": error if isinstance(error, dict) else self.sources.failure(error),
             "derived": self.policies.oracle.derived,
         }
 
@@ -207,20 +216,33 @@ class Session:
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
             self.endpoint.is_near = not options.connected
+        options = replace(options, scripted=relay is None)
         rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
         try:
             while (row := self.run(anext(rows, None), seconds)) is not None:
-                if siblings := row.pop("siblings", None):
+                siblings = row.pop("siblings", None)
+                if relay is None:
+                    row |= self._unproven(row)
+                if siblings and row["failure"] is None:
                     self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
                 yield row
         finally:
             self._settle(rows.aclose())
 
+    def _unproven(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What a rollout becomes in which the oracle failed, or had no reply that its policy is made from."""
+        failure, lacking = self.endpoint.notes.taken((row["policy"], row["task"], row["rollout"]))
+        if failure is None and lacking is not None and needs_reference(row["policy"]):
+            failure = {"kind": "no-reference", "type": NoOracle.__name__, "message": lacking}
+        if failure is None:
+            return {}
+        return {"failure": failure, "reward": None, "functions": {}, "failures": [], "timed_out": False}
+
     @cached_property
     def endpoint(self) -> ScriptedEndpoint:
         from envops_worker.endpoint.server import ScriptedEndpoint
 
-        return ScriptedEndpoint(self.policies)
+        return ScriptedEndpoint(self.policies, request_by=self.adapter.request_by, sources=self.sources)
 
     def endpoint_in_use(self) -> ScriptedEndpoint | None:
         """The scripted endpoint, if rollouts have started it."""

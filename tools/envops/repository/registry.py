@@ -91,6 +91,13 @@ class Gates:
 
     smoke: SmokeGate = SmokeGate()
     distribution: DistributionGate = DistributionGate()
+    memory_mib: Annotated[
+        Count,
+        Field(
+            description="Memory in MiB that the processes of the environment may hold together; pages that they share "
+            "count once."
+        ),
+    ] = 4096
 
 
 @dataclass(frozen=True)
@@ -306,7 +313,14 @@ def _entry(
     if "visibility" in defaults and "visibility" not in declared:
         own["visibility"] = defaults["visibility"]
     if "gates" in defaults:
-        both = (defaults["gates"], declared.get("gates", {}))
-        merged = {gate: {**both[0].get(gate, {}), **both[1].get(gate, {})} for gate in (*both[0], *both[1])}
-        own["gates"] = adapter(Gates).validate_python(merged)
+        own["gates"] = adapter(Gates).validate_python(_merged(defaults["gates"], declared.get("gates", {})))
     return EnvironmentEntry(name=name, line=line, **own)
+
+
+def _merged(defaults: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of gates: what is declared, and the defaults for the rest."""
+    merged = {**defaults, **declared}
+    for name in defaults.keys() & declared.keys():
+        if isinstance(declared[name], Mapping):
+            merged[name] = {**defaults[name], **declared[name]}
+    return merged

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
 """Failures of a rollout outside the environment."""
+NO_REFERENCE: FailureKind = "no-reference"
+"""The failure of a rollout whose policy had no reference reply."""
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
 

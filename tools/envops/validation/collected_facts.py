@@ -14,6 +14,7 @@ from envops.facts import stages
 from envops.facts.mutation import Mutation
 from envops.facts.observed import (
     Act,
+    Agent,
     Case,
     Dataset,
     Description,
@@ -40,6 +41,7 @@ from envops.validation.job import StageFailed, WorkerLost, checked
 
 KINDS: dict[str, type] = {
     "task": Task,
+    "agent": Agent,
     "dataset": Dataset,
     "score": Score,
     "case": Case,
@@ -141,6 +143,7 @@ class CollectedFacts:
             wheel=self.wheel,
             description=self._described(),
             tasks=self.kept("task"),
+            agents=self.kept("agent"),
             scores=self.kept("score"),
             cases=self.kept("case"),
             validations=self.kept("validation"),

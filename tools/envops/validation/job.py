@@ -18,11 +18,12 @@ from typing import Any, Self
 from envops_worker.forking import Descriptors, ForkedProcess, pipe
 
 from envops.facts.observed import Failure, adapter
+from envops.repository.registry import Gates
 from envops.system.subprocesses import Interrupted
 from envops.validation.memory import MemoryWatch
 from envops.validation.venv import VirtualEnvironment
 
-MEMORY_LIMIT = 4 * 2**30
+MEMORY_LIMIT = Gates.memory_mib * 2**20
 """Bytes that the processes of an environment may hold together."""
 LINE_LIMIT = 64 * 2**20
 """Bytes of one answer; a longer line is no answer."""

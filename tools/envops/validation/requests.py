@@ -18,7 +18,7 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest) -> Reques
     """The requests that follow from an entry and a request."""
     secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
     return Requests(
-        Confinement(secrets, request.allow_network),
+        Confinement(secrets, request.allow_network, entry.gates.memory_mib * 2**20),
         entry.args,
         _of_stages(entry, request),
         day=_today() if request.allow_network else "",

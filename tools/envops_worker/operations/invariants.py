@@ -143,17 +143,25 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
 
 
 def _play_one_by_one(session: Session, request: JobRequest) -> None:
-    """Repeat some of the concurrent rollouts one by one, in reverse order."""
+    """Repeat some of the concurrent rollouts one by one, in reverse order; whole groups if rewards compare them."""
     tasks = list(session.kept)[:PLAYED_TASKS]
     wanted = [(task, policy) for policy in (oracle.name, near_miss.name) for task in tasks]
-    jobs = [RolloutRequest(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
+    grouped = session.adapter.grouped
+    jobs = [
+        RolloutRequest(policy, task, session.played[task, policy].rollouts if grouped else 1)
+        for task, policy in reversed(wanted)
+        if (task, policy) in session.played
+    ]
     differences, count = [], 0
     for row in session.rollouts(jobs, 1, request["seconds"] * 4):
-        before = session.played[row["task"], row["policy"]]
+        if row["rollout"]:
+            continue
+        before, rollouts = session.played[row["task"], row["policy"]]
         count += 1
         if before == row["reward"]:
             one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
-            session.channel.item("sample", {"task": row["task"], **one})
+            together = {"rollouts": rollouts if grouped else 1}
+            session.channel.item("sample", {"task": row["task"], **one, **together})
         if before != row["reward"]:
             kept = {key: row[key] for key in ("task", "policy", "completion")}
             differences.append({**kept, "reward": before, "again": row["reward"]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ from envops.validation.verdicts import ValidationRequest
 
 MOST_JUDGED = 3
 """How often known findings are listed. What is known no longer hides its consequences: they are listed as well."""
+AT_ONCE = 4
+"""Locks that are resolved at once: most of that is waiting for the package index."""
 BRIEF_REPORTS = False
 """Adopted environments are shown with all details: somebody is about to look into each of them."""
 
@@ -68,7 +71,10 @@ def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
 
 
 def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
-    """Fetch every source and make its environments ready aside. Raises `Interrupted` when `stop` is set."""
+    """Fetch every source and make its environments ready aside, the locks and wheels of several at once.
+
+    Raises `Interrupted` when `stop` is set.
+    """
     outcome = Outcome()
     chosen = tuple(owners) or default_owners(staging.registry, staging.root)
     for number, source in enumerate(sources):
@@ -81,23 +87,18 @@ def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[
             outcome.refused.append(Refusal(str(source), str(error)))
             continue
         for candidate in fetched.candidates:
-            _make_one_ready(staging, candidate, chosen, outcome, tell, is_one_of_many=fetched.is_collection)
+            _begin(staging, candidate, chosen, outcome, is_one_of_many=fetched.is_collection)
+    _finish(staging, outcome, tell)
+    outcome.adopted = list(staging.ready)
     return outcome
 
 
-def _make_one_ready(
-    staging: Staging,
-    candidate: Candidate,
-    owners: Sequence[str],
-    outcome: Outcome,
-    tell: Progress,
-    *,
-    is_one_of_many: bool,
+def _begin(
+    staging: Staging, candidate: Candidate, owners: Sequence[str], outcome: Outcome, *, is_one_of_many: bool
 ) -> None:
     name = candidate.folder.name
-    tell(f"{name}: requirements, lock, wheel …")
     try:
-        outcome.adopted.append(staging.add(candidate, owners))
+        staging.begin(candidate, owners)
     except AlreadyAdopted as known:
         outcome.unchanged.append(str(known))
     except NotAdopted as error:
@@ -110,6 +111,35 @@ def _make_one_ready(
                 f"it is no environment of verifiers: {error}. Name the folder of a package that verifiers can load."
             )
             outcome.refused.append(Refusal(str(candidate.folder), reason))
+
+
+def _finish(staging: Staging, outcome: Outcome, tell: Progress) -> None:
+    """Lock and build what has begun; what cannot be is refused."""
+
+    def finished(adoption: Adoption) -> frozenset[str] | NotAdopted:
+        tell(f"{adoption.name}: lock and wheel …")
+        try:
+            return staging.finish(adoption)
+        except NotAdopted as error:
+            return error
+
+    begun = list(staging.ready)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        futures = [pool.submit(finished, adoption) for adoption in begun]
+        try:
+            made = [future.result() for future in futures]
+        except BaseException:
+            staging.stop.set()  # or the pool would wait for those that still run
+            pool.shutdown(cancel_futures=True)
+            raise
+    for adoption, modules in zip(begun, made, strict=True):
+        try:
+            if isinstance(modules, NotAdopted):
+                raise modules
+            staging.refuse_equal_module(adoption, modules)
+        except NotAdopted as error:
+            staging.drop(adoption)
+            outcome.refused.append(Refusal(adoption.folder_name, str(error), error.is_infrastructure))
 
 
 def validation_of(staging: Staging) -> ValidationRequest:

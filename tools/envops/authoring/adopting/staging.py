@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from envops.authoring.adopting.source_address import SourceUnreadable
 from envops.authoring.new.write import NoPlace, equal_lock, with_entry
 from envops.files.atomic_write import write_whole
 from envops.repository.document import load_document
-from envops.repository.lock import LOCK_FILE
+from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.package import Package, folder_of
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
@@ -113,16 +114,18 @@ class Staging:
     """registry.yaml as it was."""
     text: str = ""
     """The future registry.yaml."""
+    resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    """Held while a lock is resolved, by what it is resolved from: equal ones are resolved once."""
 
     def __post_init__(self) -> None:
         self.before = (self.root / REGISTRY_FILE).read_bytes()
         self.text = self.before.decode("utf-8")
         (self.folder / ENVIRONMENTS_FOLDER).mkdir()
 
-    def add(self, candidate: Candidate, owners: Sequence[str]) -> Adoption:
-        """Make a candidate ready.
+    def begin(self, candidate: Candidate, owners: Sequence[str]) -> Adoption:
+        """Copy a candidate, bound its requirements and declare it.
 
-        Raises `NoEnvironment`, `AlreadyAdopted`, `NotAdopted`, and `Interrupted` when `stop` is set.
+        Raises `NoEnvironment`, `AlreadyAdopted` and `NotAdopted`; nothing of the candidate is left then.
         """
         recognition = recognise_environment(candidate.folder)
         name = self._name_of(candidate)
@@ -134,7 +137,6 @@ class Staging:
         try:
             adoption = self._written(adoption, candidate, target)
             self._declare([*self.ready, adoption])
-            self._lock_and_build(adoption)
         except BaseException:
             shutil.rmtree(target, ignore_errors=True)
             self._set(before)
@@ -147,6 +149,39 @@ class Staging:
         known = next(index for index, one in enumerate(self.ready) if one.name == adoption.name)
         self.ready[known] = adoption
         self._declare(self.ready)
+
+    def finish(self, adoption: Adoption) -> frozenset[str]:
+        """Resolve the lock and build the wheel; its top-level modules. Several may be finished at once.
+
+        Raises `NotAdopted`, and `Interrupted` when `stop` is set.
+        """
+        try:
+            self._lock(self._read(adoption, with_locks=False))
+            package = self._read(adoption, with_locks=True)
+        except DeclarationError as error:
+            raise NotAdopted(str(error)) from None
+        except ProgramFailed as error:
+            raise _unlocked(error) from None
+        try:
+            return _modules(built_wheel(package, self.workspace, self.stop).wheel.files)
+        except ProgramFailed as error:
+            raise _unbuilt(error) from None
+
+    def drop(self, adoption: Adoption) -> None:
+        """Forget an environment that could not be finished."""
+        self.ready.remove(adoption)
+        shutil.rmtree(self.folder / adoption.folder, ignore_errors=True)
+        self._declare(self.ready)
+
+    def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
+        """Raise `NotAdopted` where an environment before it has one of these modules: one would hide the other."""
+        others = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
+        others |= {one.folder_name: one.name for one in self.ready[: self.ready.index(adoption)]}
+        for module in sorted(modules & others.keys()):
+            raise NotAdopted(
+                f"its module {module} is also that of {others[module]}. Installed together, one would hide the other."
+                " Rename the module in the source, and adopt again."
+            )
 
     def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
         """Write further files into a package that is ready."""
@@ -243,50 +278,24 @@ class Staging:
         self.text = text
         write_whole(self.folder / REGISTRY_FILE, text)
 
-    def _lock_and_build(self, adoption: Adoption) -> None:
-        """Resolve the lock and build the wheel."""
-        try:
-            package = self._read(adoption, with_locks=False)
-            self._lock(package)
-            package = self._read(adoption, with_locks=True)
-        except DeclarationError as error:
-            raise NotAdopted(str(error)) from None
-        except ProgramFailed as error:
-            raise _unlocked(error) from None
-        try:
-            built = built_wheel(package, self.workspace, self.stop)
-        except ProgramFailed as error:
-            raise _unbuilt(error) from None
-        self._refuse_equal_module(built.wheel.files)
-
     def _lock(self, package: Package) -> None:
         """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
-        for root in (self.root, self.folder):
-            equal = equal_lock(root, package.requires_to_lock, package.requires_python)
-            if equal is not None:
-                shutil.copyfile(equal, package.folder / LOCK_FILE)
-                return
-        list(resolve_locks([package], self.stop))
+        with self.resolving[inputs_digest(package.requires_to_lock, package.requires_python)]:
+            for root in (self.root, self.folder):
+                equal = equal_lock(root, package.requires_to_lock, package.requires_python)
+                if equal is not None:
+                    shutil.copyfile(equal, package.folder / LOCK_FILE)
+                    return
+            list(resolve_locks([package], self.stop))
 
     def _read(self, adoption: Adoption, *, with_locks: bool) -> Package:
         return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]
 
-    def _refuse_equal_module(self, files: Sequence[str]) -> None:
-        """Raise `NotAdopted` where another environment has a module of the same name: one would hide the other."""
-        own = _modules(files)
-        others = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
-        others |= {one.folder_name: one.name for one in self.ready}
-        for module in sorted(own & others.keys()):
-            raise NotAdopted(
-                f"its module {module} is also that of {others[module]}. Installed together, one would hide the other."
-                " Rename the module in the source, and adopt again."
-            )
 
-
-def _modules(files: Sequence[str]) -> set[str]:
+def _modules(files: Sequence[str]) -> frozenset[str]:
     """The top-level modules of a wheel."""
     firsts = {name.partition("/")[0] for name in files}
-    return {first.removesuffix(".py") for first in firsts if not first.endswith((".dist-info", ".data"))}
+    return frozenset(first.removesuffix(".py") for first in firsts if not first.endswith((".dist-info", ".data")))
 
 
 def _compared(source: Path, target: Path, *, inside: bool) -> str:

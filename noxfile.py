@@ -115,6 +115,12 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def prepare(session: nox.Session) -> None:
+    """Download the data that environments declare, once. `-- NAME…`; the gates stay offline and read it."""
+    envops(session, "prepare")
+
+
+@nox.session(default=False)
 def inspect(session: nox.Session) -> None:
     """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
     envops(session, "inspect", "inspect")

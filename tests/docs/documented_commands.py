@@ -82,6 +82,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "new": ("tests/authoring", "tests/dataset"),
     "optimize": ("tests/cli", "tests/training", "tests/validation"),
     "plan": ("tests/release", "tests/workflows"),
+    "prepare": ("tests/dataset",),
     "record": ("tests/cli",),
     "rehearse": ("tests/workflows/test_rehearsal.py",),
     "release": ("tests/release",),

@@ -20,6 +20,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "owners": ("@a/b",),
         "args": {"split": "test"},
         "probe": Probe({"tasks": 3}),
+        "prepare": None,  # tests/validation/test_prepared_home.py: the key follows what was prepared
         "secrets": ("SUMS_API_KEY", "OTHER_KEY"),
         "publish_evals": True,
         "gates": None,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from envops_worker.endpoint.server import ScriptedEndpoint
 
 
+LOADING = ("load", "tasks")
+"""Stages in which data is downloaded, where it is."""
 HUNG_ENOUGH = 2
 """After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
 SCORED_TWICE = 6
@@ -106,7 +108,10 @@ class Session:
         if hasattr(self, "guard"):
             for attempt in self.guard.attempts:
                 self.channel.item("network", attempt)
+            for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
+                self.channel.item("wanted", wanted)
             self.guard.attempts.clear()
+            self.guard.wanted.clear()
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         """Run one piece of the environment's code, stopped when it takes too long.

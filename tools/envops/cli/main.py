@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, Command] = {
     "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
     "distribution results": Command("the same gate on rollouts from elsewhere"),
     "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
+    "prepare": Command("download what environments declare, once, so that the gates can stay offline"),
     "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
     "test": Command("an environment's own tests and cases, by pytest"),
     "record": Command("evaluate once and keep the rollouts and their baseline"),

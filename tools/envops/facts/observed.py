@@ -35,6 +35,8 @@ FailureKind = Literal[
     "harness",  # what stands between model and environment in an evaluation
     "no-reference",  # a scripted policy had no reference reply for an agent that asked
 ]
+NOT_PREPARED = "NotPrepared"
+"""Type of the failure `network` where declared data was not downloaded yet."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,23 @@ class NetworkAttempt:
 
     address: str
     stage: StageName
+    place: Place | None = None
+
+
+WantedKind = Literal["dataset", "dataset files", "model", "space", "nltk", "host"]
+
+
+@dataclass(frozen=True)
+class WantedData:
+    """Data that is not in the package and that its code tried to reach."""
+
+    kind: WantedKind
+    name: str
+    """owner/name on the Hugging Face Hub, a resource of NLTK, or a host."""
+    config: str = ""
+    revision: str = ""
+    files: str = ""
+    """Where not all of it was wanted: a file of the repository, or the arguments of `load_dataset` for that."""
     place: Place | None = None
 
 
@@ -366,6 +385,8 @@ class Facts:
     tests: tuple[TestOutcome, ...] = ()
     rollouts: tuple[Rollout, ...] = ()
     network: tuple[NetworkAttempt, ...] = ()
+    wanted: tuple[WantedData, ...] = ()
+    """What loading did not find on this machine."""
     sweeps: tuple[GoldSweep, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
     growths: tuple[Growth, ...] = ()

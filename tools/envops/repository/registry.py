@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
 from envops.repository.package import Generation
+from envops.repository.preparation import Preparation
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.references import reference_problems
 from envops.repository.registry_values import (
@@ -133,6 +134,7 @@ class EnvironmentKeys:
         Field(description="load_environment arguments (v0) or taskset configuration (v1) used when validating."),
     ] = field(default_factory=dict)
     probe: Probe = Probe()
+    prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[
         Unique[Variable], Field(description="Names of the environment variables that its code may see.")
     ] = ()

@@ -31,6 +31,7 @@ from envops.facts.observed import (
     Task,
     TestOutcome,
     Validation,
+    WantedData,
     Wheel,
 )
 from envops.facts.recordings import RecordingFacts
@@ -50,6 +51,7 @@ KINDS: dict[str, type] = {
     "rollout": Rollout,
     "search": Search,
     "network": NetworkAttempt,
+    "wanted": WantedData,
     "sweep": GoldSweep,
     "repetition": Repetition,
     "growth": Growth,
@@ -152,6 +154,7 @@ class CollectedFacts:
             rollouts_asked=self.asked,
             mutation=self.mutation,
             network=self.kept("network"),
+            wanted=self.kept("wanted"),
             search=next(iter(self.kept("search")), None),
             sweeps=self.kept("sweep"),
             repetitions=self.kept("repetition"),

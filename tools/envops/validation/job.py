@@ -21,6 +21,7 @@ from envops.facts.observed import Failure, adapter
 from envops.repository.registry import Gates
 from envops.system.subprocesses import Interrupted
 from envops.validation.memory import MemoryWatch
+from envops.validation.prepared_home import place_prepared
 from envops.validation.venv import VirtualEnvironment
 
 MEMORY_LIMIT = Gates.memory_mib * 2**20
@@ -60,6 +61,8 @@ class Confinement:
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
     """Python's own: what the order of sets of strings follows from."""
+    home: Path | None = None
+    """The prepared folder whose files its home begins with."""
 
 
 class Job:
@@ -254,6 +257,8 @@ def worker_environment(
     home, temporary = scratch / "home", scratch / "tmp"
     home.mkdir(exist_ok=True)
     temporary.mkdir(exist_ok=True)
+    if confinement.home is not None:
+        place_prepared(confinement.home, home)
     environment = {
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),

@@ -68,12 +68,14 @@ class Requests:
     day: str = ""
     """With an open network: what lies beyond loopback changes from day to day."""
     names_of_secrets: tuple[str, ...] = ()
+    prepared: str = ""
+    """Digest of the files that its home begins with, where it declares some."""
 
     def digest(self) -> str:
         """A digest of all of it, in which values of secrets cannot be read."""
         secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
-        data = replace(self, confinement=replace(self.confinement, secrets=hidden))
+        data = replace(self, confinement=replace(self.confinement, secrets=hidden, home=None))
         return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
@@ -88,6 +90,7 @@ class Requests:
             "tolerance": package.answer.tolerance,
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
+            "prepared": self.confinement.home is not None,
         }
 
 

@@ -32,6 +32,8 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
+    prepared: bool = False
+    """Whether HOME holds data that was prepared: scoring may read it."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:

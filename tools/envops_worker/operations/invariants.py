@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from envops_worker.adapters.adapter import RolloutRequest, TaskView
@@ -67,7 +68,8 @@ def _units(session: Session, seconds: float) -> Iterator[Unit]:
 def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
     """Score a few conversations under watch."""
     settings = session.settings
-    guard = ActGuard(session.sources, (settings.overlay, settings.package))
+    readable = (settings.overlay, settings.package, *([Path.home()] if settings.prepared else ()))
+    guard = ActGuard(session.sources, readable)
     chosen = {unit.task for unit in units}
     watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]
     with guard.watching():

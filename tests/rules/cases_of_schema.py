@@ -7,6 +7,7 @@ from pathlib import Path
 from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, WantedData
 from envops.repository.package import AnswerDeclaration, SourceNote
 from envops.repository.preparation import Preparation, PreparedDataset
+from envops.repository.registry import KnownFindings
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
 
@@ -59,6 +60,11 @@ SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))
 def unprepared():
     loading = Failure("network", NOT_PREPARED, "the data that registry.yaml declares is not on this machine")
     return unloaded("load", failures={"load": loading}, entry={"prepare": SUMS})
+
+
+def knowing(rule: str, count: int, **changes):
+    listed = KnownFindings(count, "2026-01-31", "came with the package")
+    return subject(**{"entry": {"known": {rule: listed}}, **changes})
 
 
 def ignoring(**reasons: str):
@@ -387,7 +393,7 @@ CASES = {
         },
     ),
     "SCH090": RuleCases(
-        fires={"a misspelt id": ignoring(RWD999="never mind")},
+        fires={"a misspelt id": ignoring(RWD999="never mind"), "known": knowing("RWD999", 1)},
         silent={"a known one": ignoring(RWD005="paraphrases are right")},
     ),
     "SCH091": RuleCases(
@@ -396,6 +402,17 @@ CASES = {
             "fired": subject(entry={"ignore": {"SCH005": "no tags yet"}}, package={"tags": ()}),
             "unknown is another rule's": ignoring(RWD999="never mind"),
             "its gate was not observed": unloaded(entry={"ignore": {"RWD005": "paraphrases are right"}}),
+        },
+    ),
+    "SCH092": RuleCases(
+        fires={
+            "nothing is left": knowing("RWD004", 1),
+            "less is left": knowing("SCH005", 2, package={"tags": ()}),
+        },
+        silent={
+            "as many": knowing("SCH005", 1, package={"tags": ()}),
+            "a misspelt id is another rule's": knowing("RWD999", 1),
+            "its gate was not observed": unloaded(entry={"known": {"RWD004": KnownFindings(1, "2026-01-31", "old")}}),
         },
     ),
 }

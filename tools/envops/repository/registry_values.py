@@ -31,6 +31,7 @@ OWNER = r"^(@[A-Za-z0-9-]+(/[A-Za-z0-9._-]+)?|[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)$"
 HUB_ADDRESS = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*@[0-9][A-Za-z0-9.+!_-]*$"
 HUB_DATASET = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 COMMIT = r"^[0-9a-f]{40}$"
+DAY = r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$"
 WORD = r"^\S+$"
 FILLED = r"\S"
 
@@ -44,6 +45,7 @@ WORDS: Mapping[str, str] = {
     HUB_ADDRESS: "owner/name@version, with an exact version.",
     HUB_DATASET: "owner/name, as the Hub spells it.",
     COMMIT: "A commit: 40 hexadecimal digits in quotes.",
+    DAY: "A day: YYYY-MM-DD.",
     WORD: "Text without spaces.",
     FILLED: "Text that is not empty.",
 }
@@ -69,6 +71,7 @@ Owner = Annotated[Text, Field(pattern=OWNER)]
 HubAddress = Annotated[Text, Field(pattern=HUB_ADDRESS)]
 HubDataset = Annotated[Text, Field(pattern=HUB_DATASET)]
 Commit = Annotated[Text, Field(pattern=COMMIT)]
+Day = Annotated[Text, Field(pattern=DAY)]
 Word = Annotated[Text, Field(pattern=WORD)]
 Filled = Annotated[Text, Field(pattern=FILLED)]
 Flag = StrictBool

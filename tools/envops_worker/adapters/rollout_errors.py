@@ -55,9 +55,11 @@ def kind_of_error(name: str, text: str) -> str:
     return "timeout" if name in TIMEOUT else "raised"
 
 
-def failure_said(name: str, text: str, trace: str = "") -> dict[str, Any]:
+def failure_said(name: str, text: str, sources: Sources, trace: str = "") -> dict[str, Any]:
     """An error that a rollout reports, as the `Failure` of facts."""
-    return {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": trace[-4000:]}
+    place, own = sources.place_in_text(trace), sources.own_part(trace)
+    failure = {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": own[-4000:]}
+    return failure | {"place": place}
 
 
 def failure_raised(error: BaseException, sources: Sources) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from envops.authoring.new.write import NoPlace, equal_lock, with_entry
 from envops.files.atomic_write import write_whole
 from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
-from envops.repository.package import Package, folder_of
+from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
@@ -89,7 +89,7 @@ class Adoption:
 
     @property
     def folder_name(self) -> str:
-        return folder_of(self.name)
+        return self.name.replace("-", "_")
 
     @property
     def folder(self) -> str:
@@ -217,7 +217,7 @@ class Staging:
 
         Raises `AlreadyAdopted` or `NotAdopted` where its name or its folder is taken.
         """
-        folder_name = folder_of(name)
+        folder_name = name.replace("-", "_")
         target = self.root / ENVIRONMENTS_FOLDER / folder_name
         inside = candidate.folder.parent == (self.root / ENVIRONMENTS_FOLDER).resolve()
         owner_of_folder = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
@@ -280,9 +280,9 @@ class Staging:
 
     def _lock(self, package: Package) -> None:
         """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
-        with self.resolving[inputs_digest(package.requires_to_lock, package.requires_python)]:
+        with self.resolving[inputs_digest(package.requires, package.requires_python)]:
             for root in (self.root, self.folder):
-                equal = equal_lock(root, package.requires_to_lock, package.requires_python)
+                equal = equal_lock(root, package.requires, package.requires_python)
                 if equal is not None:
                     shutil.copyfile(equal, package.folder / LOCK_FILE)
                     return

@@ -12,7 +12,7 @@ from envops_worker.policies.baselines import oracle
 from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation, shortened
+from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, failed_by_the_oracle, scores_of, worst_paid
 from envops.rules.oracle_skeleton import (
     agents_without_oracle,

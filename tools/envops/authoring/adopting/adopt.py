@@ -60,7 +60,7 @@ class Outcome:
 
 
 Progress = Callable[[str], None]
-Validation = Callable[[ValidationRequest, Sequence[str]], dict[str, EnvironmentResult]]
+RunValidation = Callable[[ValidationRequest, Sequence[str]], dict[str, EnvironmentResult]]
 """Validates environments, and returns their results by name."""
 
 
@@ -147,7 +147,7 @@ def validation_of(staging: Staging) -> ValidationRequest:
     return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
 
 
-def validate_and_complete(staging: Staging, outcome: Outcome, validated: Validation, tell: Progress) -> None:
+def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunValidation, tell: Progress) -> None:
     """Validate what is ready, and write what that shows to be missing.
 
     That is data to declare, the findings that are known from today on, and an oracle and cases to complete.

@@ -9,6 +9,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envops.authoring.adopting import staging as staging_module
@@ -295,6 +296,21 @@ def test_adopt_failure_while_moving_restores_everything(
     with pytest.raises(OSError, match="No space left"):
         adopt(repository, place, theirs / "environments/date_arithmetic")
     assert contents(repository) == before
+
+
+def test_adopt_beside_another_change_writes_nothing(
+    repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    built = staging_module.built_wheel
+
+    def edited_meanwhile(*arguments: Any) -> Any:
+        edit(repository / "registry.yaml", "# a game", "# a game of numbers")
+        return built(*arguments)
+
+    monkeypatch.setattr(staging_module, "built_wheel", edited_meanwhile)
+    assert adopt(repository, theirs / "environments/reverse_text") == 2
+    assert "registry.yaml was changed meanwhile, and nothing was written" in capsys.readouterr().err
+    assert not (repository / "environments/reverse_text").exists()
 
 
 def test_adopt_interrupted_writes_nothing(

@@ -14,7 +14,7 @@ from envops.authoring.adopting.adopt import Outcome, make_ready, staging_for, va
 from envops.authoring.adopting.screen import render_screen
 from envops.authoring.adopting.source_address import SourceUnreadable, source_of
 from envops.authoring.adopting.staging import Staging
-from envops.authoring.adopting.write import RegistryChanged, write_adoptions
+from envops.authoring.adopting.write import RepositoryChanged, write_adoptions
 from envops.cli import arguments
 from envops.reports.live_progress import open_progress
 from envops.reports.printing import for_terminal, print_text
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
             stop.set()
             print("interrupted, and nothing was written", file=sys.stderr)
             return exit_codes.INTERRUPTED
-        except RegistryChanged as error:
+        except RepositoryChanged as error:
             print(error, file=sys.stderr)
             return exit_codes.USAGE
     print_text(

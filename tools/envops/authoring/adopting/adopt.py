@@ -19,7 +19,8 @@ from envops.authoring.adopting.skeleton import skeletons
 from envops.authoring.adopting.source_address import AnySource, SourceUnreadable
 from envops.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
 from envops.facts.observed import Facts
-from envops.repository.registry import load_registry
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry, load_registry
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
 from envops.rules.result import EnvironmentResult
@@ -152,30 +153,31 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
 
     That is data to declare, the findings that are known from today on, and an oracle and cases to complete.
     """
-    results = validated(validation_of(staging), [one.name for one in staging.ready])
-    if declared := _declare_data(staging, tell):
-        results |= validated(validation_of(staging), declared)
-    facts = {one.name: _facts_of(staging, one.name) for one in staging.ready}
+    request = validation_of(staging)
+    results = validated(request, [one.name for one in staging.ready])
+    if declared := _declare_data(staging, request, tell):
+        request = validation_of(staging)
+        results |= validated(request, declared)
     for _ in range(MOST_JUDGED):
         listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
         if not listed:
             break
-        results |= validated(validation_of(staging), listed)
+        request = validation_of(staging)
+        results |= validated(request, listed)
     for adoption in list(staging.ready):
-        if found := facts[adoption.name]:
-            files = skeletons(found, frozenset(adoption.files))
-            if files:
-                staging.add_files(adoption, files)
+        facts = _facts_of(adoption, request)
+        if files := facts and skeletons(facts, frozenset(adoption.files)):
+            staging.add_files(adoption, files)
     outcome.adopted = list(staging.ready)
     outcome.results = [results[one.name] for one in staging.ready]
 
 
-def _declare_data(staging: Staging, tell: Progress) -> list[str]:
+def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) -> list[str]:
     """Declare and download the data that loading wanted; the names of environments that have declared some."""
-    repository, declared = staging.repository(), []
+    declared = []
     for adoption in list(staging.ready):
-        entry, package = repository.registry.environments[adoption.name], repository.packages[adoption.name]
-        facts = _facts_of(staging, adoption.name)
+        facts = _facts_of(adoption, request)
+        entry, package = _entry_and_package(adoption.name, request)
         proposal = facts and proposed_data(entry, package, staging.workspace, facts, staging.stop, tell)
         if not proposal:
             continue
@@ -184,12 +186,11 @@ def _declare_data(staging: Staging, tell: Progress) -> list[str]:
         staging.replace(replace(adoption, rows=rows, questions=questions, lacks_data=not proposal.rows))
         if proposal.rows:
             declared.append(adoption.name)
-    repository = staging.repository()
-    for name in declared:
-        entry, package = repository.registry.environments[name], repository.packages[name]
+    request = validation_of(staging) if declared else request
+    for adoption in [one for one in staging.ready if one.name in declared]:
+        entry, package = _entry_and_package(adoption.name, request)
         if problem := prepared(entry, package, staging.workspace, staging.stop, tell):
-            tell(f"{name}: its data is declared and could not be downloaded: {problem}")
-            adoption = next(one for one in staging.ready if one.name == name)
+            tell(f"{adoption.name}: its data is declared and could not be downloaded: {problem}")
             staging.replace(replace(adoption, lacks_data=True))
     return declared
 
@@ -203,8 +204,11 @@ def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult)
     return bool(counts)
 
 
-def _facts_of(staging: Staging, name: str) -> Facts | None:
+def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
     """What the last validation observed of an environment, where it was kept."""
-    request = validation_of(staging)
-    entry, package = request.repository.registry.environments[name], request.repository.packages[name]
+    entry, package = _entry_and_package(adoption.name, request)
     return remembered(entry, package, request.workspace, request.observation)
+
+
+def _entry_and_package(name: str, request: ValidationRequest) -> tuple[EnvironmentEntry, Package]:
+    return request.repository.registry.environments[name], request.repository.packages[name]

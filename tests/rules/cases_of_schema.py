@@ -54,17 +54,17 @@ def two_splits(overlap: int, size: int | None = 100, duplicates: int = 0):
     return subject(description={"datasets": splits, "overlap": ((3, 4),), "overlap_count": overlap})
 
 
+def knowing(rule: str, count: int, **changes):
+    listed = KnownFindings(count, "2026-01-31", "came with the package")
+    return subject(**{"entry": {"known": {rule: listed}}, **changes})
+
+
 SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))
 
 
 def unprepared():
     loading = Failure("network", NOT_PREPARED, "the data that registry.yaml declares is not on this machine")
     return unloaded("load", failures={"load": loading}, entry={"prepare": SUMS})
-
-
-def knowing(rule: str, count: int, **changes):
-    listed = KnownFindings(count, "2026-01-31", "came with the package")
-    return subject(**{"entry": {"known": {rule: listed}}, **changes})
 
 
 def ignoring(**reasons: str):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from envops.reports.evidence import shown_evidence
 from envops.reports.styles import KIND_STYLES, VERDICT_STYLES
+from envops.repository.registry import REGISTRY_FILE
 from envops.rules.result import (
     DECIDING,
     EnvironmentResult,
@@ -32,6 +33,8 @@ INDENT = 4
 MESSAGE_LINES, FIX_LINES = 2, 2
 EVIDENCE_ROWS = 3
 """With the place, the message, the fix and what waits, a cause has at most eight lines."""
+DECLARATION_LINES = 3
+"""Lines for registry.yaml, which are printed as they can be pasted."""
 NOT_SHOWN = ("error", "kind", "traceback", "task", "policy", "waiting", "more")
 """Evidence that the message has, or that is too long for a line."""
 _TOLD: dict[FindingKind, str] = {
@@ -77,10 +80,15 @@ def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None
     page.paragraph((finding.rule, KIND_STYLES[kind]), (f"{kind}:", KIND_STYLES[kind]), message, indent=2, hanging=9)
     if place := where(environment, finding.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
-    for label, text in _evidence(finding):
-        page.field(label, _fitted(text, _room(page), 1), indent=INDENT)
+    declaration = finding.evidence.details.get(REGISTRY_FILE)
+    if isinstance(declaration, str):
+        for line in declaration.splitlines()[:DECLARATION_LINES]:
+            page.line(line)
+    else:
+        for label, text in _evidence(finding):
+            page.field(label, _fitted(text, _room(page), 1), indent=INDENT)
     page.field("fix", _fitted(finding.fix, _room(page), FIX_LINES), indent=INDENT, style="green")
-    if finding.waiting:
+    if finding.waiting and declaration is None:
         page.field("waiting", _fitted(_named(finding.waiting), _room(page), 1), indent=INDENT)
     page.blank()
 

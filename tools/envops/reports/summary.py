@@ -29,7 +29,7 @@ _SEARCH_ENDINGS = {
     "time": "stopped at the time limit",
     "found": "stopped at an exploit",
 }
-_COMMAND = re.compile(r"nox -s (?:lock|bump|record|doctor)(?: -- [^`;,)]*)?")
+_COMMAND = re.compile(r"nox -s (?:lock|bump|record|doctor|prepare)(?: -- [^`;,)]*)?")
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

@@ -12,6 +12,7 @@ from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
 from envops.reports.summary import headline, mutation_sentence, next_command, score_text, search_sentence
+from envops.repository.registry import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.gold import ORACLE_FILE
 from envops.rules.ready_case import READY_CASE
@@ -37,7 +38,7 @@ MOST_FINDINGS_OF_A_RULE = 5
 """Per environment; the others are only counted here, and are in validate.json."""
 MOST_SENTENCES = 3
 """Environments whose mutants and searches get a sentence; with more, each gets a table row."""
-PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE: ORACLE_FILE}
+PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE.replace("_", " "): ORACLE_FILE, REGISTRY_FILE: REGISTRY_FILE}
 """Evidence that is printed as it can be pasted."""
 MOST_PROBLEMS = 100
 MOST_PASSED_ROWS = 20

@@ -82,7 +82,7 @@ def _is_locked_wrongly(cause: Finding, _: Finding) -> bool:
 
 CAUSES = (
     Cause(("SCH041",), ("SCH009", "SCH010", "SCH011"), _is_locked_wrongly),
-    Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045"), ("SCH044", "SCH057")),
+    Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045", "SCH046"), ("SCH044", "SCH057")),
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),

@@ -145,7 +145,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
         # where it stands in registry.yaml matters where a rule points there
-        "entry": repr(replace(entry, line=entry.line if entry.ignore else None)),
+        "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),
         "longest reply": longest_reply(request.repository.registry, name),

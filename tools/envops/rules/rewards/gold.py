@@ -29,8 +29,8 @@ _LINE = re.compile(r"\(tests/oracle\.py, line (\d+)\)")
 
 
 LONGEST_MESSAGE = 120
-TO_COMPLETE = "to complete"
-"""The label of a skeleton of tests/oracle.py in a finding's evidence."""
+TO_COMPLETE = "to_complete"
+"""The name of a skeleton of tests/oracle.py in a finding's evidence."""
 
 
 @rule("RWD001", gate="rewards")

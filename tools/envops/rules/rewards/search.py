@@ -11,7 +11,7 @@ from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shown_reply
 from envops.rules.gold import place_of
-from envops.rules.ready_case import READY_CASE, ready_case
+from envops.rules.ready_case import ready_case
 from envops.rules.rewards.policies import form_declaration
 from envops.statistics.declared_range import UNDECLARED_FORM
 
@@ -90,7 +90,7 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
         )
     if len(shown.reply) <= LONGEST_CASE:
         name = f"{exploit.pattern} is not paid, task {shown.task}"
-        details[READY_CASE] = ready_case(name, shown.task, _said(shown.reply), {"reward": expected})
+        details["ready_case"] = ready_case(name, shown.task, _said(shown.reply), {"reward": expected})
     return replace(
         of_reply(
             subject.facts,

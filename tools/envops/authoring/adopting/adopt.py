@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -28,8 +27,6 @@ from envops.validation.facts_cache import remembered
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.verdicts import ValidationRequest
 
-MOST_JUDGED = 3
-"""How often known findings are listed. What is known no longer hides its consequences: they are listed as well."""
 AT_ONCE = 4
 """Locks that are resolved at once: most of that is waiting for the package index."""
 BRIEF_REPORTS = False
@@ -158,12 +155,12 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     if declared := _declare_data(staging, request, tell):
         request = validation_of(staging)
         results |= validated(request, declared)
-    for _ in range(MOST_JUDGED):
-        listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
-        if not listed:
-            break
+    listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
+    if listed:
         request = validation_of(staging)
-        results |= validated(request, listed)
+        # what was not kept would have to be observed once more, only to be judged with what is known
+        kept = [one.name for one in staging.ready if one.name in listed and _facts_of(one, request) is not None]
+        results |= validated(request, kept) if kept else {}
     for adoption in list(staging.ready):
         facts = _facts_of(adoption, request)
         if files := facts and skeletons(facts, frozenset(adoption.files)):
@@ -199,8 +196,7 @@ def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult)
     """List what makes an environment fail as known; whether there is anything."""
     counts = known_counts(result)
     if counts:
-        both = Counter(adoption.known) + Counter(counts)
-        staging.replace(replace(adoption, known=dict(sorted(both.items()))))
+        staging.replace(replace(adoption, known=counts))
     return bool(counts)
 
 

@@ -32,6 +32,8 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
+    is_harness: bool = False
+    """Whether the module exports a harness of v1 and nothing that has tasks."""
     prepared: bool = False
     """Whether HOME holds data that was prepared: scoring may read it."""
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envops.files.atomic_write import write_whole
 from envops.repository import codeowners
-from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
@@ -82,9 +81,9 @@ def refuse_taken(root: Path, registry: Registry, name: str) -> None:
     """Raise `NotWritten` where the name is in use."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
-        known = load_document(root / REGISTRY_FILE, root).line(("environments", name))
+        entry = registry.environments.get(name) or registry.external[name]
         raise NotWritten(
-            f"{REGISTRY_FILE}:{known}: {name} is already declared. Choose another name, or remove it there."
+            f"{REGISTRY_FILE}:{entry.line}: {name} is already declared. Choose another name, or remove it there."
         )
     if folder.exists():
         raise NotWritten(f"{folder.relative_to(root)} already exists. Choose another name, or remove the folder.")

@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 import envops_worker
 
 from envops.facts.observed import Failure
-from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.preparation import Preparation, PreparedDataset
 from envops.repository.registry import EnvironmentEntry
@@ -42,7 +41,7 @@ from envops.validation.prepared_home import (
     read_prepared,
     without_command,
 )
-from envops.validation.venv import VirtualEnvironment, venv_for
+from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
 SECONDS = 3_600.0
@@ -99,7 +98,7 @@ def prepare(
     Raises `PreparationFailed` and `Interrupted`; then nothing is left behind.
     """
     try:
-        venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=False)
+        venv = environment_venv(package, workspace, stop, imported=False)
         folder = _prepared(entry.prepare, entry, package, workspace, venv, stop, note)
     except ProgramFailed as error:
         raise PreparationFailed(PreparationProblem("error", error.failure.message, "See the message.")) from None

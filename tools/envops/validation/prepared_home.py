@@ -20,7 +20,7 @@ from envops.repository.package import Package
 from envops.repository.preparation import Preparation
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, mark_used
-from envops.validation.venv import PYTHON
+from envops.validation.interpreter import interpreter_if_any
 
 MISSING = "missing"
 """Stands in the key of facts for a preparation that is declared and not there."""
@@ -48,7 +48,9 @@ def preparation_key(preparation: Preparation, package: Package) -> str:
     code = package.digest if names_module(preparation.command, package.module) else ""
     datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]
     lock = package.lock.digest if package.lock else ""
-    identity = json.dumps([datasets, preparation.command, lock, code, PYTHON])
+    interpreter = interpreter_if_any(package.requires_python)
+    python = interpreter.minor if interpreter else ""
+    identity = json.dumps([datasets, preparation.command, lock, code, python])
     return hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 

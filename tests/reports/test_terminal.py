@@ -238,6 +238,15 @@ def test_ready_case_can_be_pasted_as_printed() -> None:
     assert f"\n{case}\n" in text
 
 
+def test_declaration_can_be_pasted_as_printed() -> None:
+    rows = [f'        - {{name: acme/{name}, revision: "{"a" * 40}"}}' for name in ("sums", "pages", "words")]
+    command = "      command: python -c \"import nltk; nltk.download('punkt_tab', raise_on_error=True)\""
+    declared = "\n".join(["    prepare:", "      datasets:", *rows, command])
+    finding = replace(MISSED_GOLD, evidence=Evidence(details={"registry.yaml": declared}))
+    result = replace(mixed(), environments=[replace(FAILING, findings=(finding,))])
+    assert declared in render_text(result, width=72)
+
+
 def test_terminal_rule_bug_is_not_an_environment_failure() -> None:
     bug = replace(MISSED_GOLD, bug=True, message="the rule itself failed")
     text = render_text(ValidationResult("error", (replace(FAILING, findings=(bug,)),)))

@@ -321,6 +321,11 @@ CASES = {
         silent={
             "scoring is another rule's": subject(network=(attempt("rewards"),)),
             "needed is another rule's": unloaded("load", "network", network=(attempt("load"),)),
+            "a declared resource": subject(
+                network=(attempt("load"),),
+                wanted=(WantedData("nltk", "punkt_tab"),),
+                entry={"prepare": Preparation(command="python -m nltk.downloader punkt_tab")},
+            ),
         },
     ),
     "SCH046": RuleCases(

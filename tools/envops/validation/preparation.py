@@ -46,7 +46,7 @@ from envops.validation.wheel import built_wheel
 
 SECONDS = 3_600.0
 """For all datasets together, and for the command."""
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 10.0
 """Between two reports of how much has arrived."""
 SCRIPT = Path(envops_worker.__file__).with_name("preparing.py")
 ENDPOINT = "HF_ENDPOINT"
@@ -60,10 +60,10 @@ PASSED_ON = (
 _UNREACHABLE = re.compile(
     r"name resolution|Name or service not known|nodename nor servname|Connection refused|Network is unreachable"
     r"|No route to host|ConnectError|ConnectTimeout|ReadTimeout|Max retries exceeded|URLError|gaierror|timed out"
-    r"|Connection reset|ProxyError|ConnectionError",
+    r"|Connection reset|ProxyError|ConnectionError|urlopen error",
     re.IGNORECASE,
 )
-_ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host='([^']+)'")
+_ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host[= ]'([^']+)'")
 
 
 @dataclass(frozen=True)

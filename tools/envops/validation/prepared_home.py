@@ -91,6 +91,7 @@ def complete(folder: Path) -> None:
             path.unlink()
             continue
         if path.is_symlink():
+            _point_from_here(path, home)
             digest.update(f"link {name}\0{path.readlink()}\0".encode())
             continue
         size = path.stat().st_size
@@ -101,6 +102,14 @@ def complete(folder: Path) -> None:
         path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
         total += size
     write_whole(folder / COMPLETE, json.dumps({"content": digest.hexdigest(), "bytes": total}).encode())
+
+
+def _point_from_here(link: Path, home: Path) -> None:
+    """Let a link into the home lead there from where it stands: the home gets another name."""
+    target = link.readlink()
+    if target.is_absolute() and target.is_relative_to(home.resolve()):
+        link.unlink()
+        link.symlink_to(os.path.relpath(target, link.parent.resolve()))
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -12,9 +12,10 @@ from defects_of_numbers import NUMBERS
 from defects_of_shapes import SHAPES as RARER_DEFECTS
 from oddities import ODDITIES
 from oddities_of_games import GAMES
+from oddities_of_habits import HABITS
 from oddities_of_libraries import LIBRARIES
 from oddities_of_rewards import REWARDS
 from oddities_of_shapes import SHAPES as RARER_ODDITIES
 
 DEFECTS = [*ANSWERS, *NUMBERS, *CHECKERS, *CIRCUMSTANCES, *EFFECTS, *GROUPS, *JUDGES, *CONVERSATIONS, *RARER_DEFECTS]
-SOUND = [*ODDITIES, *LIBRARIES, *REWARDS, *GAMES, *RARER_ODDITIES]
+SOUND = [*ODDITIES, *LIBRARIES, *REWARDS, *GAMES, *HABITS, *RARER_ODDITIES]

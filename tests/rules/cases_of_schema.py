@@ -8,6 +8,7 @@ from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, WantedDa
 from envops.repository.package import AnswerDeclaration, SourceNote
 from envops.repository.preparation import Preparation, PreparedDataset
 from envops.repository.problem import Problem
+from envops.repository.registry import KnownFindings
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
 
@@ -52,6 +53,11 @@ def two_splits(overlap: int, size: int | None = 100, duplicates: int = 0):
         dataset(split="eval", size=size, duplicate_count=duplicates),
     )
     return subject(description={"datasets": splits, "overlap": ((3, 4),), "overlap_count": overlap})
+
+
+def knowing(rule: str, count: int, **changes):
+    listed = KnownFindings(count, "2026-01-31", "came with the package")
+    return subject(**{"entry": {"known": {rule: listed}}, **changes})
 
 
 SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))
@@ -411,7 +417,7 @@ CASES = {
         },
     ),
     "SCH090": RuleCases(
-        fires={"a misspelt id": ignoring(RWD999="never mind")},
+        fires={"a misspelt id": ignoring(RWD999="never mind"), "known": knowing("RWD999", 1)},
         silent={"a known one": ignoring(RWD005="paraphrases are right")},
     ),
     "SCH091": RuleCases(
@@ -420,6 +426,17 @@ CASES = {
             "fired": subject(entry={"ignore": {"SCH005": "no tags yet"}}, package={"tags": ()}),
             "unknown is another rule's": ignoring(RWD999="never mind"),
             "its gate was not observed": unloaded(entry={"ignore": {"RWD005": "paraphrases are right"}}),
+        },
+    ),
+    "SCH092": RuleCases(
+        fires={
+            "nothing is left": knowing("RWD004", 1),
+            "less is left": knowing("SCH005", 2, package={"tags": ()}),
+        },
+        silent={
+            "as many": knowing("SCH005", 1, package={"tags": ()}),
+            "a misspelt id is another rule's": knowing("RWD999", 1),
+            "its gate was not observed": unloaded(entry={"known": {"RWD004": KnownFindings(1, "2026-01-31", "old")}}),
         },
     ),
 }

@@ -65,7 +65,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     names, removed = _names(existing), _names(before - existing)
     reason = ""
     if REGISTRY_FILE in files:
-        entries = _entries_at(root, fork)
+        entries = entries_at(root, fork)
         if entries is None:
             reason = f"{REGISTRY_FILE} changed, and its earlier version cannot be read"
         else:
@@ -136,7 +136,8 @@ def _changed_entries(before: dict[str, EnvironmentEntry], now: dict[str, Environ
     }
 
 
-def _entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
+def entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
+    """What registry.yaml declared at a commit; `None` where it cannot be read."""
     shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     if shown.returncode != 0:
         return None

@@ -19,7 +19,9 @@ from envops.repository.references import reference_problems
 from envops.repository.registry_values import (
     KEYS,
     Count,
+    Day,
     EnvironmentName,
+    Filled,
     Flag,
     GroupSize,
     HubAddress,
@@ -28,6 +30,7 @@ from envops.repository.registry_values import (
     OpenShare,
     Owner,
     Positive,
+    RuleId,
     RunName,
     Share,
     Slug,
@@ -113,6 +116,17 @@ class Probe:
     ] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class KnownFindings:
+    """Findings of one rule that an environment came with."""
+
+    __pydantic_config__ = KEYS
+
+    count: Annotated[Count, Field(description="How many findings do not block. It may fall, never rise.")]
+    since: Annotated[Day, Field(description="The day on which they were accepted.")]
+    reason: Annotated[Filled, Field(description="Why they are accepted for now.")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentKeys:
     """An environment of this repository."""
@@ -144,6 +158,10 @@ class EnvironmentKeys:
     ] = False
     gates: Gates = Gates()
     ignore: Ignored = field(default_factory=dict)
+    known: Annotated[
+        Mapping[RuleId, KnownFindings],
+        Field(description="Findings that do not block for now, by rule id: a baseline that can only shrink."),
+    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ RULE_ID = r"^[A-Z]{3}[0-9]{3}$"
 VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
 OWNER = r"^(@[A-Za-z0-9-]+(/[A-Za-z0-9._-]+)?|[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)$"
 HUB_ADDRESS = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*@[0-9][A-Za-z0-9.+!_-]*$"
+DAY = r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$"
 HUB_DATASET = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 COMMIT = r"^[0-9a-f]{40}$"
 WORD = r"^\S+$"
@@ -42,6 +43,7 @@ WORDS: Mapping[str, str] = {
     VARIABLE: "Name of an environment variable: upper-case letters, digits and underscores.",
     OWNER: "@user, @organisation/team or a mail address.",
     HUB_ADDRESS: "owner/name@version, with an exact version.",
+    DAY: "A day: YYYY-MM-DD.",
     HUB_DATASET: "owner/name, as the Hub spells it.",
     COMMIT: "A commit: 40 hexadecimal digits in quotes.",
     WORD: "Text without spaces.",
@@ -67,6 +69,7 @@ RuleId = Annotated[Text, Field(pattern=RULE_ID)]
 Variable = Annotated[Text, Field(pattern=VARIABLE)]
 Owner = Annotated[Text, Field(pattern=OWNER)]
 HubAddress = Annotated[Text, Field(pattern=HUB_ADDRESS)]
+Day = Annotated[Text, Field(pattern=DAY)]
 HubDataset = Annotated[Text, Field(pattern=HUB_DATASET)]
 Commit = Annotated[Text, Field(pattern=COMMIT)]
 Word = Annotated[Text, Field(pattern=WORD)]

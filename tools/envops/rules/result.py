@@ -109,8 +109,8 @@ class Outline:
     """Environments whose verdict rests on an observation of an earlier run."""
     policies: tuple[str, ...]
     """Policies of all environments, in the order of their first reply."""
-    unmet: tuple[tuple[str, str | None], ...]
-    """Environments that did not pass, worst first, each with the weightiest rule that decided."""
+    unmet: tuple[tuple[str, Finding | None], ...]
+    """Environments that did not pass, worst first, each with the weightiest finding that decided."""
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -137,26 +137,28 @@ class ValidationResult:
     """The endpoint of a real model; `None` if all policies are scripted."""
     shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
+    next_command: str = ""
+    """What follows a pass, such as `git push`; empty where nothing does."""
 
     @cached_property
     def outline(self) -> Outline:
         """One look at every environment."""
         verdicts: list[Verdict] = []
         policies: dict[str, None] = {}
-        unmet: list[tuple[Verdict, str, str | None]] = []
+        unmet: list[tuple[Verdict, str, Finding | None]] = []
         cached = 0
         for one in self.environments:
             verdicts.append(one.verdict)
             policies |= dict.fromkeys(one.policies)
             cached += one.cached
             if one.verdict != "pass":
-                unmet.append((one.verdict, one.name, _deciding_rule(one)))
+                unmet.append((one.verdict, one.name, _deciding_finding(one)))
         unmet.sort(key=lambda each: VERDICTS.index(each[0]))
-        return Outline(tuple(verdicts), cached, tuple(policies), tuple((name, rule) for _, name, rule in unmet))
+        return Outline(tuple(verdicts), cached, tuple(policies), tuple((name, finding) for _, name, finding in unmet))
 
 
-def _deciding_rule(environment: EnvironmentResult) -> str | None:
-    return next((one.rule for one in weightiest_first(environment.findings) if finding_kind(one) in DECIDING), None)
+def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
+    return next((one for one in weightiest_first(environment.findings) if finding_kind(one) in DECIDING), None)
 
 
 def environment_result(
@@ -224,7 +226,7 @@ def finding_kind(finding: Finding) -> FindingKind:
         return "ignored"
     if finding.bug:
         return "bug"
-    if finding.severity == "error" and finding.inconclusive:
+    if finding.inconclusive:
         return "inconclusive"
     return finding.severity
 

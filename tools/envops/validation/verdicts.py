@@ -19,9 +19,10 @@ import packaging
 from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
 from envops.repository.recordings import recordings_content
+from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
-from envops.rules.engine import Gate, Subject
+from envops.rules.engine import LONGEST_REPLY, Gate, Subject
 from envops.rules.result import EnvironmentResult, environment_result, in_brief
 from envops.rules.verdict import judge
 from envops.statistics.recorded import baseline_for
@@ -29,6 +30,7 @@ from envops.validation.facts_cache import VERDICT, facts_file, facts_files, read
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stages.recordings import knows_recordings
 
+CHARACTERS_PER_TOKEN = 4
 BRIEF_FROM = 50
 """Runs of this many environments and more have brief reports on those that passed."""
 
@@ -103,12 +105,24 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     repository = request.repository
     package = repository.packages[name]
     recorded = [one.baseline for one in facts.recordings if not one.problems]
-    subject = Subject(repository.registry.environments[name], package, facts, baseline=baseline_for(recorded, facts))
+    subject = Subject(
+        repository.registry.environments[name],
+        package,
+        facts,
+        baseline=baseline_for(recorded, facts),
+        longest_reply=longest_reply(repository.registry, name),
+    )
     gates: tuple[Gate, ...] = ("schema",) if package.is_harness else request.gates
     judgement = judge(subject, gates, brief=request.brief)
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
     return in_brief(result) if request.brief else result
+
+
+def longest_reply(registry: Registry, name: str) -> int:
+    """Characters of the longest reply that a declared run of the environment allows."""
+    runs = (run for run in registry.specs.values() if any(each.id == name for each in run.environments))
+    return max([LONGEST_REPLY, *(run.sampling.max_tokens * CHARACTERS_PER_TOKEN for run in runs)])
 
 
 def keep(request: ValidationRequest, facts: Facts, result: EnvironmentResult) -> None:
@@ -132,9 +146,10 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
         # where it stands in registry.yaml matters where a rule points there
-        "entry": repr(replace(entry, line=entry.line if entry.ignore else None)),
+        "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),
+        "longest reply": longest_reply(request.repository.registry, name),
         "gates": request.gates,
         "brief": request.brief,
     }

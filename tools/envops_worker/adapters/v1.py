@@ -375,7 +375,9 @@ class AdapterV1:
         if errors or not episode.ok:
             error = errors[0] if errors else None
             said = error.message if error else "the episode is not ok and gives no reason"
-            failure = failure_said(error.type if error else "NotOk", said, (error.traceback or "") if error else "")
+            failure = failure_said(
+                error.type if error else "NotOk", said, self._sources, (error.traceback or "") if error else ""
+            )
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):

@@ -24,11 +24,19 @@ class NoPlace(ValueError):
 
 
 def with_entry(
-    text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None, *, remark: str = ""
+    text: str,
+    name: str,
+    owners: Sequence[str],
+    ignored: Mapping[str, str] | None = None,
+    *,
+    further: Sequence[str] = (),
+    remark: str = "",
 ) -> str:
     """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
 
-    `remark` is a comment behind the name. Raises `NoPlace` where `environments:` is not a block of lines.
+    `further` are lines of other keys, `remark` is a comment behind the name.
+
+    Raises `NoPlace` where `environments:` is not a block of lines.
     """
     lines = text.splitlines(keepends=True)
     start = next(
@@ -58,6 +66,7 @@ def with_entry(
     rows += (
         ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
     )
+    rows += further
     said = "".join(f"{blank * 2}{row}\n" for row in rows)
     comment = f"  # {remark}" if remark else ""
     entry = f"{blank}{name}:{comment}\n{said}" if rows else f"{blank}{name}: {{}}{comment}\n"

@@ -215,7 +215,7 @@ def some_prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
             yield _answers(subject, dataset)
 
 
-@rule("SCH057", gate="schema")
+@rule("SCH057", gate="schema", severity="warning", publishing=True)
 def dataset_is_not_pinned(subject: Subject) -> Iterator[Found]:
     """A Hub dataset is loaded without a revision.
 

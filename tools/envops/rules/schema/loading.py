@@ -10,6 +10,7 @@ from envops.repository.preparation import UNKNOWN_COMMIT, Preparation, preparati
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
+from envops.rules.schema.requirements import RECOMMENDED, locked_without_v0, place_of_verifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,12 +42,19 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     Fix: Fix the reported line. Check that every imported package is a dependency.
     """
     failure = own_failure(subject, "load", "raised")
-    if failure is not None:
-        yield Found(
-            f"loading failed: {described(failure)}",
-            of_failure(failure, args=dict(subject.entry.args)),
-            failure.place,
-        )
+    if failure is None:
+        return
+    evidence = of_failure(failure, args=dict(subject.entry.args))
+    release = locked_without_v0(subject.package)
+    if release is None:
+        yield Found(f"loading failed: {described(failure)}", evidence, failure.place)
+        return
+    yield Found(
+        f"v0 environment, locked to verifiers {release}: {described(failure)}",
+        evidence,
+        place_of_verifiers(subject),
+        fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `nox -s lock -- {subject.package.name}`.',
+    )
 
 
 @rule("SCH042", gate="schema")

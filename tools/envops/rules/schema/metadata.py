@@ -32,7 +32,7 @@ def in_pyproject(package: Package, key: str) -> Place:
     return Place(*package.place_of(key))
 
 
-@rule("SCH001", gate="schema")
+@rule("SCH001", gate="schema", severity="warning", publishing=True)
 def name_is_not_accepted_by_the_hub(subject: Subject) -> Iterator[Found]:
     """The Hub does not accept the name.
 
@@ -90,7 +90,7 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
         )
 
 
-@rule("SCH004", gate="schema")
+@rule("SCH004", gate="schema", severity="warning", publishing=True)
 def description_is_not_informative(subject: Subject) -> Iterator[Found]:
     """The description is missing or not informative.
 
@@ -122,7 +122,7 @@ def _wrong_with_description(name: str, description: str) -> str | None:
     return None
 
 
-@rule("SCH005", gate="schema")
+@rule("SCH005", gate="schema", severity="warning", publishing=True)
 def tags_are_missing(subject: Subject) -> Iterator[Found]:
     """The package has no tags.
 

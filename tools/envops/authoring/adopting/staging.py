@@ -280,9 +280,9 @@ class Staging:
 
     def _lock(self, package: Package) -> None:
         """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
-        with self.resolving[inputs_digest(package.requires, package.requires_python)]:
+        with self.resolving[inputs_digest(package.requires_to_lock, package.requires_python)]:
             for root in (self.root, self.folder):
-                equal = equal_lock(root, package.requires, package.requires_python)
+                equal = equal_lock(root, package.requires_to_lock, package.requires_python)
                 if equal is not None:
                     shutil.copyfile(equal, package.folder / LOCK_FILE)
                     return

@@ -55,6 +55,9 @@ class HarnessAdapter:
     ) -> AsyncGenerator[dict[str, Any], None]:
         _no_tasks()
 
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
+        return []
+
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002
         return None
 

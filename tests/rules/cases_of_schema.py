@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, WantedData
 from envops.repository.package import AnswerDeclaration, SourceNote
 from envops.repository.preparation import Preparation, PreparedDataset
+from envops.repository.problem import Problem
 from envops.repository.registry import KnownFindings
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
@@ -84,7 +85,6 @@ CASES = {
     ),
     "SCH002": RuleCases(
         fires={
-            "folder with a dash": subject(package={"folder": Path("/repository/environments/plain-sums")}),
             "another module": subject(package={"module": "sums"}),
         },
         silent={"underscores for dashes": subject()},
@@ -159,6 +159,8 @@ CASES = {
             "exact": requires("verifiers==0.4.0"),
             "compatible": requires("verifiers~=0.4.0"),
             "a series": requires("verifiers==0.4.*"),
+            "a commit": requires("verifiers @ git+https://example.org/verifiers@0123abc"),
+            "a tag": requires("verifiers @ git+https://example.org/verifiers@v0.4.1#subdirectory=python"),
         },
     ),
     "SCH010": RuleCases(
@@ -188,6 +190,12 @@ CASES = {
             "v0 that only exports it": unloaded(package={"generation": "v0", "exports": ("load_environment",)}),
             "it was loaded all the same": subject(package={"exports": ()}),
         },
+    ),
+    "SCH012": RuleCases(
+        fires={
+            "no lock": replace(subject(), problems=(Problem("environments/plain_sums/x.lock", None, "does not exist"),))
+        },
+        silent={"sound": subject()},
     ),
     "SCH020": RuleCases(
         fires={"missing": readme(None), "blank": readme(" \n")},
@@ -234,11 +242,17 @@ CASES = {
         fires={
             "no module": shipped("other/__init__.py"),
             "no data": shipped(*(name for name in WHEEL_FILES if not name.endswith(".json"))),
+            "no data from a src folder": subject(
+                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"},
+                wheel={"files": tuple(name for name in WHEEL_FILES if not name.endswith(".json"))},
+            ),
         },
         silent={
             "all of it": subject(),
             "a single file": subject(package={"files": ("plain_sums.py",)}, wheel={"files": ("plain_sums.py",)}),
-            "a src folder": subject(package={"files": tuple(f"src/{name}" for name in PACKAGE.files)}),
+            "a src folder": subject(
+                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"}
+            ),
             "caches and notes stay behind": subject(
                 package={"files": (*PACKAGE.files, "plain_sums/.gitignore", "plain_sums/NOTES.md")}
             ),
@@ -313,6 +327,11 @@ CASES = {
         silent={
             "scoring is another rule's": subject(network=(attempt("rewards"),)),
             "needed is another rule's": unloaded("load", "network", network=(attempt("load"),)),
+            "a declared resource": subject(
+                network=(attempt("load"),),
+                wanted=(WantedData("nltk", "punkt_tab"),),
+                entry={"prepare": Preparation(command="python -m nltk.downloader punkt_tab")},
+            ),
         },
     ),
     "SCH046": RuleCases(
@@ -325,7 +344,12 @@ CASES = {
     ),
     "SCH050": RuleCases(
         fires={"no split": subject(description={"datasets": ()}), "an empty split": data(size=0, inspected=0)},
-        silent={"one task": data(size=1, inspected=1), "infinite": data(size=None), "not loaded": unloaded()},
+        silent={
+            "one task": data(size=1, inspected=1),
+            "infinite": data(size=None),
+            "not loaded": unloaded(),
+            "a harness": subject(package={"is_harness": True}, description={"datasets": ()}),
+        },
     ),
     "SCH051": RuleCases(
         fires={"one": data(empty_prompts=(7,), empty_prompt_count=1)},

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from envops.facts.observed import Failure, FunctionScore
 from envops.repository.package import Lock, SourceNote
+from envops.repository.registry import KnownFindings
 from envops.rules.causes import CAUSES
 from envops.rules.engine import Finding, Subject, all_rules
 from envops.rules.verdict import judge
@@ -54,6 +55,14 @@ def test_raising_function_is_the_only_finding() -> None:
     (cause,) = deciding(raising())
     assert cause.rule == "RWD020"
     assert {"SMK001", "DST006"} <= set(cause.waiting)
+
+
+def test_known_cause_keeps_its_consequences_unjudged_and_blocks_nothing() -> None:
+    known = {"RWD020": KnownFindings(1, "2026-01-31", "came with the package")}
+    judgement = judge(replace(raising(), entry=replace(raising().entry, known=known)))
+    assert [finding.rule for finding in judgement.findings if finding.counts] == []
+    assert {gate.verdict for gate in judgement.gates.values()} <= {"pass", "inconclusive"}
+    assert "waits for RWD020" in {gate.reason for gate in judgement.gates.values()}
 
 
 def test_gates_of_consequences_wait_for_the_cause() -> None:

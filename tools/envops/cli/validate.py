@@ -98,7 +98,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
     gates = GATES if options.command == "validate" else (options.command,)
     reports = options.reports or root / "reports"
     try:
-        choice = chosen_environments(root, options)
+        choice = chosen_environments(root, options, set_apart=True)
         if "schema" in gates:
             _check_runs(choice.repository)
     except DeclarationError as error:

@@ -11,7 +11,8 @@ from pydantic import Discriminator, Field, Tag
 
 from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
-from envops.repository.package import Generation
+from envops.repository.environment_names import with_canonical_names
+from envops.repository.package import Generation, folder_of
 from envops.repository.preparation import Preparation
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.references import reference_problems
@@ -172,8 +173,8 @@ class EnvironmentEntry(EnvironmentKeys):
 
     @property
     def folder_name(self) -> str:
-        """The folder below `environments/`, which is also the name of the module."""
-        return self.name.replace("-", "_")
+        """The folder below `environments/`."""
+        return folder_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,8 @@ class RegistryKeys:
     environments: Annotated[
         Mapping[EnvironmentName, AnyEnvironment],
         Field(
-            description="Environments by distribution name. The folder is environments/ and the name with underscores."
+            description="Environments by distribution name, compared as pip compares names: `gem_wordle` is "
+            "`gem-wordle`. The folder is environments/ and the name with underscores."
         ),
     ]
     defaults: Defaults = Defaults()
@@ -281,6 +283,7 @@ def registry_of(document: Document) -> Registry:
         raise DeclarationError(
             [Problem(document.file, 1, message, found=found, allowed="a mapping with version, owner")]
         )
+    document = with_canonical_names(document)
     keys, problems = checked(RegistryKeys, document)
     problems += [
         *document.problems,

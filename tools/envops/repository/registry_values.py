@@ -23,7 +23,7 @@ KEYS = ConfigDict(extra="forbid")
 """Set on every class of keys, as `__pydantic_config__`: a key that it does not declare is a mistake."""
 
 SLUG = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$"
-ENVIRONMENT_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+ENVIRONMENT_NAME = r"^[A-Za-z][A-Za-z0-9]*([-_.][A-Za-z0-9]+)*$"
 RUN_NAME = r"^[a-z0-9]+([.-][a-z0-9]+)*$"
 RULE_ID = r"^[A-Z]{3}[0-9]{3}$"
 VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
@@ -37,7 +37,7 @@ FILLED = r"\S"
 
 WORDS: Mapping[str, str] = {
     SLUG: "Letters, digits and single hyphens, underscores or dots between them.",
-    ENVIRONMENT_NAME: "Lower-case letters, digits and single hyphens, beginning with a letter.",
+    ENVIRONMENT_NAME: "Letters, digits, and single hyphens, underscores or dots between them, beginning with a letter.",
     RUN_NAME: "Lower-case letters, digits and single hyphens or dots between them.",
     RULE_ID: "A rule id: three capital letters and three digits.",
     VARIABLE: "Name of an environment variable: upper-case letters, digits and underscores.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from envops.repository.changes import entries_at
 from envops.repository.content import UnreadablePatternError, hub_content_hash, hub_files, reward_digest
 from envops.repository.git import ContentMissing, contents_of, files_at, git, is_shallow, write_files
+from envops.repository.package import folder_of
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
 from envops.repository.read_package import read_package
@@ -40,7 +41,8 @@ def release_content(folder: Path, root: Path) -> ReleaseContent | None:
     try:
         pyproject = read_pyproject(folder / "pyproject.toml", root)
         version = pyproject.table("project").get("version")
-        named = pyproject.table("project").get("name") == folder.name.replace("_", "-")
+        name = pyproject.table("project").get("name")
+        named = isinstance(name, str) and folder_of(name) == folder.name
         if not named or not isinstance(version, str):
             return None
         return ReleaseContent(version, hub_content_hash(folder))

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from envops.rules.known import is_known
+
 if TYPE_CHECKING:
     from envops.rules.engine import Finding
 
@@ -135,7 +137,9 @@ def _cause_of(everything: list[Finding], index: int) -> int | None:
         if consequence.rule not in cause.consequences:
             continue
         for number, other in enumerate(everything):
-            if other.rule in cause.rules and other.counts and cause.where(other, consequence):
+            # what is known blocks nothing, and still keeps its consequences from being judged
+            holds = other.counts or (is_known(other) and replace(other, ignored=None).counts)
+            if other.rule in cause.rules and holds and cause.where(other, consequence):
                 return number
     return None
 

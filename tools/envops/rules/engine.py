@@ -40,6 +40,7 @@ from envops.statistics.outcomes import RolloutSample, samples_of_rollouts
 if TYPE_CHECKING:
     from envops.facts.observed import Facts, RewardFunction, Score
     from envops.repository.package import Package
+    from envops.repository.problem import Problem
     from envops.repository.registry import EnvironmentEntry
     from envops.repository.release_history import ReleaseHistory
     from envops.statistics.baseline import Baseline
@@ -65,6 +66,8 @@ class Subject:
     entry: EnvironmentEntry
     package: Package
     facts: Facts
+    problems: tuple[Problem, ...] = ()
+    """Mistakes in its declaration; an environment that has some is not observed."""
     judged: frozenset[Gate] = frozenset()
     """The gates that are being judged; filled in for rules that come last."""
     fired: Mapping[str, int] = field(default_factory=dict)

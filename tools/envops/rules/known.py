@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from envops.rules.engine import Finding
 
 
+MARK = "known since"
+
+
+def is_known(finding: Finding) -> bool:
+    """Whether a finding does not block because its environment's entry lists it."""
+    return finding.ignored is not None and finding.ignored.startswith(MARK)
+
+
 def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> Iterator[Finding]:
     """Mark as many findings of each rule as are known; those beyond the count stay as they are."""
     seen: Counter[str] = Counter()
@@ -23,4 +31,4 @@ def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> 
             continue
         seen[finding.rule] += 1
         is_known = seen[finding.rule] <= listed.count
-        yield replace(finding, ignored=f"known since {listed.since}: {listed.reason}") if is_known else finding
+        yield replace(finding, ignored=f"{MARK} {listed.since}: {listed.reason}") if is_known else finding

@@ -48,6 +48,8 @@ class EnvironmentResult:
     folder: str
     """Relative to the repository, with forward slashes: `environments/reverse_text`."""
     verdict: Verdict
+    module_path: str = ""
+    """The module relative to the folder, where it does not lie directly in it: `src/reverse_text`."""
     generation: Generation | None = None
     version: str = ""
     digest: str = ""
@@ -168,6 +170,7 @@ def environment_result(
         name=package.name,
         folder=package.folder.resolve().relative_to(root.resolve()).as_posix(),
         verdict=judgement.verdict,
+        module_path=package.module_path if package.module_root else "",
         generation=facts.description.generation if facts.description else package.generation,
         version=package.version,
         digest=package.digest,
@@ -209,6 +212,14 @@ def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName,
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 
 
+def undeclared_result(name: str, folder: str, findings: tuple[Finding, ...]) -> EnvironmentResult:
+    """The result of an environment whose declaration is wrong, so that nothing of it was observed."""
+    rules = ", ".join(dict.fromkeys(finding.rule for finding in findings))
+    return EnvironmentResult(
+        name, folder, "fail", gates={"schema": "fail"}, reasons={"schema": rules}, findings=findings
+    )
+
+
 def finding_kind(finding: Finding) -> FindingKind:
     """How reports classify a finding."""
     if finding.ignored is not None:
@@ -236,11 +247,20 @@ def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
 
 def path_in_repository(environment: EnvironmentResult, place: Place | None) -> str | None:
     """The file of a place as seen from the repository; an absolute path stays as it is."""
-    if place is None:
-        return None
+    return None if place is None else path_of_place(environment.folder, environment.module_path, place)
+
+
+def path_of_place(folder: str, module_path: str, place: Place) -> str:
+    """The same for a package in a folder, whose module lies at `module_path` there.
+
+    A place in the module is seen in the wheel, which has no folder above the module.
+    """
     if posixpath.isabs(place.file):
         return place.file
-    return posixpath.normpath(posixpath.join(environment.folder, place.file))
+    root, _, module = module_path.rpartition("/")
+    is_shipped = place.file == f"{module}.py" or place.file.startswith(f"{module}/")
+    file = posixpath.join(root, place.file) if root and is_shipped else place.file
+    return posixpath.normpath(posixpath.join(folder, file))
 
 
 def where(environment: EnvironmentResult, place: Place | None) -> str:

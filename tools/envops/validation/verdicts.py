@@ -112,7 +112,8 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
         baseline=baseline_for(recorded, facts),
         longest_reply=longest_reply(repository.registry, name),
     )
-    judgement = judge(subject, request.gates, brief=request.brief)
+    gates: tuple[Gate, ...] = ("schema",) if package.is_harness else request.gates
+    judgement = judge(subject, gates, brief=request.brief)
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
     return in_brief(result) if request.brief else result

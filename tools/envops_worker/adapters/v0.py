@@ -279,6 +279,12 @@ class AdapterV0:
                 task, number = ledger.settled(output)
                 yield self._rollout(task, policy, number, output)
 
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
+        """The tools of the state that verifiers and the environment prepare; releases name them differently."""
+        state = await state_of(self._environment, task, [])
+        offered = state.get("tool_defs") or state.get("oai_tools") or []
+        return [tool.model_dump() if hasattr(tool, "model_dump") else dict(tool) for tool in offered]
+
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout whose number is in the id.
 

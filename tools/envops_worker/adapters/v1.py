@@ -298,6 +298,9 @@ class AdapterV1:
             self._playing.clear()
             self._requests.clear()
 
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
+        return []
+
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002
         """The turn of the trace with this id, which verifiers sends with every request."""
         if conversation not in self._requests:

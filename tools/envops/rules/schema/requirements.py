@@ -5,6 +5,7 @@ Generations and Pythons of each release are as measured: v0 ends with 0.3, one v
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ _WITHOUT_V0 = ("0.4.0", "0.4.1", "0.5.0", "0.9.0", "1.0.0", "2.0.0", "10.0.0")
 _PROBES = tuple(Version(text) for text in (*_BEFORE_V1, *_BOTH, *_WITHOUT_V0))
 """Releases, some still to come, on which a requirement is tried."""
 _BOUNDING = {"<", "<=", "==", "===", "~="}
+_REVISION = re.compile(r"@(?:[0-9a-f]{7,40}|v?\d[\w.]*)(?:#|$)")
 
 
 def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
@@ -53,8 +55,10 @@ def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
 
 
 def is_bounded_above(requirement: Requirement) -> bool:
-    """Whether some later release will not satisfy the requirement."""
-    return requirement.url is None and any(part.operator in _BOUNDING for part in requirement.specifier)
+    """Whether some later release will not satisfy the requirement; a commit or a tag in an address is a bound."""
+    if requirement.url is not None:
+        return _REVISION.search(requirement.url) is not None
+    return any(part.operator in _BOUNDING for part in requirement.specifier)
 
 
 def misfit(requirement: Requirement, generation: Generation) -> str | None:
@@ -250,7 +254,7 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
     """
     requirement = verifiers_requirement(subject.package.requires)
     generation = subject.package.generation
-    if requirement is None or generation is None or not is_bounded_above(requirement):
+    if requirement is None or requirement.url or generation is None or not is_bounded_above(requirement):
         return
     wrong = misfit(requirement, generation)
     if wrong:

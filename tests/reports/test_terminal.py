@@ -8,7 +8,18 @@ from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
 from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
 from envops.rules.result import ValidationResult
-from sample_results import ALL_PASS, FAILING, MISSED_GOLD, TIMEOUT, hostile, interrupted, mistaken, mixed, passing
+from sample_results import (
+    ADVICE,
+    ALL_PASS,
+    FAILING,
+    MISSED_GOLD,
+    TIMEOUT,
+    hostile,
+    interrupted,
+    mistaken,
+    mixed,
+    passing,
+)
 
 MIXED = """\
    environment       schema  rewards  smoke  distribution    time
@@ -152,6 +163,12 @@ def test_next_command_fixes_the_first_finding_or_explains_it() -> None:
     failing = replace(FAILING, findings=(stale,))
     assert render_text(ValidationResult("fail", (failing,))).endswith("next       nox -s lock -- reverse-text\n")
     assert render_text(mixed()).endswith("next       nox -s explain -- RWD001\n")
+
+
+def test_next_command_explains_the_known_finding_that_gates_wait_for() -> None:
+    known = replace(MISSED_GOLD, ignored="known since 2026-01-31: came with it", waiting=("DST002",))
+    waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, known))
+    assert render_text(ValidationResult("inconclusive", (waiting,))).endswith("next       nox -s explain -- RWD001\n")
 
 
 def test_single_gate_run_repeats_that_gate_in_next_command() -> None:

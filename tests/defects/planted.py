@@ -110,6 +110,8 @@ class Planted:
     reward: Mapping[str, Any] = field(default_factory=dict)
     """`[tool.envops.reward]`."""
     oracle: str | None = None
+    budget: float = 120.0
+    """Seconds of wall time."""
 
     @property
     def module(self) -> str:

@@ -1,8 +1,8 @@
 """Where the answer stands in the template that prompts are made from.
 
-Prompts of many tasks are aligned by words: a slot is what follows or precedes some words, the first, second or last time
-that they occur in a message. It is one of the answer if it holds the answer of its own task in nearly all tasks that
-have it.
+Prompts of many tasks are aligned by words: a slot is what follows or precedes some words, the first, second or last
+time that they occur in a message. It is one of the answer if it holds the answer of its own task in nearly all tasks
+that have it.
 """
 
 from __future__ import annotations

@@ -15,14 +15,17 @@ from envops.facts.mutation import Mutation
 from envops.facts.observed import (
     Act,
     Case,
+    Cut,
     Dataset,
     Description,
+    EndlessConversation,
     Facts,
     Failure,
     GoldSweep,
     Growth,
     JudgedScore,
     NetworkAttempt,
+    Pace,
     Repetition,
     Rollout,
     Score,
@@ -55,6 +58,9 @@ KINDS: dict[str, type] = {
     "judged": JudgedScore,
     "sample": dict,
     "recording": RecordingFacts,
+    "pace": Pace,
+    "endless": EndlessConversation,
+    "cut": Cut,
 }
 """What a worker may send, and the shape that it must have."""
 
@@ -65,6 +71,8 @@ class ProgressListener:
 
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
+    deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
+    """A stage begins that is ended after so many seconds at the latest."""
     detail: Callable[[str], None] = lambda _: None
     """How far an evaluation is, in words."""
     note: Callable[[str], None] = lambda _: None
@@ -132,6 +140,14 @@ class CollectedFacts:
                 failure = Failure("protocol", "ProtocolError", f"the worker sent a part of unknown kind {kind!r}")
                 raise WorkerLost(failure)
 
+    def count_as_cut(self, stage: StageName) -> None:
+        """The time of a stage was over: that its job was ended then is no failure, but something that is missing."""
+        failure = self.failures.get(stage)
+        if failure is not None and failure.kind == "timeout":
+            del self.failures[stage]
+            done = sum(len(parts) for (name, kind), parts in self.parts.items() if name == stage and kind != "cut")
+            self.add(stage, "cut", Cut(stage, "results", done, 0, reason=failure.message))
+
     def facts(self, environment: str, key: str, digest: str) -> Facts:
         """All that has come in, as facts."""
         return Facts(
@@ -155,6 +171,9 @@ class CollectedFacts:
             growths=self.kept("growth"),
             acts=self.kept("act"),
             judged=self.kept("judged"),
+            pace=next(iter(self.kept("pace")), None),
+            endless=self.kept("endless"),
+            cuts=self.kept("cut"),
             recordings=self.kept("recording"),
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),

@@ -7,9 +7,9 @@ in `facts/stages.py` have jobs, which run side by side.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import ProgramFailed
+from envops.validation.budget import Allowance, Budget, Deadline, deadline
 from envops.validation.collected_facts import CollectedFacts, ProgressListener
 from envops.validation.facts_cache import facts_key, remember
 from envops.validation.job import StageFailed
@@ -34,6 +35,8 @@ from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
 # Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
 # time instead of 53 s, because each job has memory of its own to bring into the caches.
+TASKS_SHARE = 0.25
+"""The part of the budget that reading all tasks may take: checks of the data set are one of many."""
 _turns = threading.BoundedSemaphore(usable_cores())
 
 
@@ -58,7 +61,8 @@ def observe(
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
     ):
-        observation = Observation(entry, package, workspace, requests, journal, own, stop, collected)
+        budget = Budget(requests.budget, min(2, usable_cores()))
+        observation = Observation(entry, package, workspace, requests, journal, own, stop, budget, collected)
         _prepare(observation)
         _load_and_run(observation)
     if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
@@ -87,7 +91,8 @@ def observe_unpacked(
     """Observe a package that lies unpacked in a folder. Nothing is kept for the next run."""
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
     requests, collected = requests_for(entry, request), CollectedFacts(listener or ProgressListener())
-    observation = Observation(entry, package, workspace, requests, journal, templates, stop, collected)
+    budget = Budget(requests.budget, min(2, usable_cores()))
+    observation = Observation(entry, package, workspace, requests, journal, templates, stop, budget, collected)
     observation.venv, observation.overlay = venv, overlay
     with suppress(StageFailed):
         _load_and_run(observation)
@@ -124,12 +129,21 @@ def _load_and_run(observation: Observation) -> None:
             processes = observation.processes = stack.enter_context(observation.new_processes())
         try:
             for stage, parts in processes.load():
-                with collected.observing(stage):
+                bounded = _reading_tasks(observation) if stage == "tasks" else nullcontext()
+                with observation.budget.running(), bounded, collected.observing(stage):
                     collected.take(stage, parts)
+                if stage == "load":
+                    observation.budget.forgive(observation.description.import_seconds)
             with observation.open:
                 _run_stages(observation)
         finally:
             collected.memory, collected.started = processes.peak_memory, processes.started
+
+
+def _reading_tasks(observation: Observation) -> AbstractContextManager[None]:
+    """Let reading the tasks take a part of the budget."""
+    seconds = observation.budget.left
+    return deadline(Deadline.of(Allowance(TASKS_SHARE * seconds, seconds)))
 
 
 def _run_stages(observation: Observation) -> None:
@@ -147,7 +161,7 @@ def _run_stages(observation: Observation) -> None:
             ready = [stage for stage in waiting if unfinished.isdisjoint(stage.needs)] if failure is None else []
             for stage in ready[: at_once - len(running)]:
                 waiting.remove(stage)
-                work: Callable[[], None] = partial(_run_stage, stage, observation)
+                work: Callable[[], None] = partial(_run_stage, stage, observation, unfinished)
                 running[pool.submit(work)] = stage.name
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 del running[done]
@@ -156,9 +170,16 @@ def _run_stages(observation: Observation) -> None:
         raise failure
 
 
-def _run_stage(stage: Stage, observation: Observation) -> None:
-    job = job_of(stage)
-    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages go on
+def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[str]) -> None:
+    job, collected = job_of(stage), observation.collected
+    with _turns, observation.budget.running(), suppress(StageFailed, ProgramFailed):  # which the facts keep
         if job.applies(observation):
-            with observation.collected.observing(stage.name):
-                job.run(observation, observation.requests.stages[stage.name])
+            bound = Deadline.of(observation.budget.allowance(stage, unfinished))
+            collected.listener.deadline(stage.name, bound.seconds_to_end)
+            try:
+                with deadline(bound), collected.observing(stage.name):
+                    job.run(observation, observation.requests.stages[stage.name])
+            finally:
+                collected.listener.deadline(stage.name, 0.0)
+                if bound.seconds_to_end <= 0:
+                    collected.count_as_cut(stage.name)

@@ -68,6 +68,8 @@ class Requests:
     day: str = ""
     """With an open network: what lies beyond loopback changes from day to day."""
     names_of_secrets: tuple[str, ...] = ()
+    budget: float = 120.0
+    """Seconds of wall time after the import."""
 
     def digest(self) -> str:
         """A digest of all of it, in which values of secrets cannot be read."""

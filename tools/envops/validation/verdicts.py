@@ -19,7 +19,9 @@ import packaging
 from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
 from envops.repository.recordings import recordings_content
+from envops.repository.registry import Registry
 from envops.repository.repository import Repository
+from envops.repository.run import RunSpec
 from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
 from envops.rules.engine import Gate, Subject
 from envops.rules.result import EnvironmentResult, environment_result, in_brief
@@ -103,11 +105,18 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     repository = request.repository
     package = repository.packages[name]
     recorded = [one.baseline for one in facts.recordings if not one.problems]
-    subject = Subject(repository.registry.environments[name], package, facts, baseline=baseline_for(recorded, facts))
+    entry = repository.registry.environments[name]
+    runs = runs_on(repository.registry, name)
+    subject = Subject(entry, package, facts, runs=runs, baseline=baseline_for(recorded, facts))
     judgement = judge(subject, request.gates, brief=request.brief)
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
     return in_brief(result) if request.brief else result
+
+
+def runs_on(registry: Registry, name: str) -> tuple[RunSpec, ...]:
+    """The declared runs that train on an environment of the registry."""
+    return tuple(run for run in registry.specs.values() if any(source.id == name for source in run.environments))
 
 
 def keep(request: ValidationRequest, facts: Facts, result: EnvironmentResult) -> None:
@@ -135,6 +144,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),
         "gates": request.gates,
+        "steps": [[run.name, run.batch_size, run.max_concurrent] for run in runs_on(request.repository.registry, name)],
         "brief": request.brief,
     }
     key = hashlib.sha256(json.dumps(read_by_rules).encode()).hexdigest()

@@ -94,6 +94,8 @@ class AdapterV1:
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize
+        agents = list(self._turns_of_agents().values())
+        self.limits_turns = bool(agents) and None not in agents
         if self.conversational:
             fork_servers()
 
@@ -140,6 +142,18 @@ class AdapterV1:
         if other is None:
             return None
         return vf.load_taskset(self._config.model_copy(update={"split": other}))
+
+    def _turns_of_agents(self) -> dict[str, int | None]:
+        """Each agent that the environment declares, and the limit of its turns."""
+        fields = vf.env_config_type(self._settings.module).model_fields.items()
+        return {
+            name: getattr(info.default, "max_turns", None)
+            for name, info in fields
+            if isinstance(info.default, vf.AgentConfig)
+        }
+
+    def place_of_turns(self) -> Mapping[str, Any] | None:
+        return self._sources.place_of_code(getattr(self._environment_class.run, "__code__", None))
 
     def parser_tags(self) -> list[str]:
         return []
@@ -322,15 +336,15 @@ class AdapterV1:
             await asyncio.wait(self._serving, timeout=4)
 
     def _environment_config(self, seconds: float, harness: str | None) -> Any:
-        config_class = vf.env_config_type(self._settings.module)
         slot = {
             "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
-        seats = [name for name, info in config_class.model_fields.items() if isinstance(info.default, vf.AgentConfig)]
+        turns = self._turns_of_agents()
+        seats = {name: {} if limit is None else {"max_turns": limit} for name, limit in turns.items()}
         taskset = {"id": self._settings.module, **self._settings.args}
-        return vf.resolve_env_config({"taskset": taskset} | {name: dict(slot) for name in seats})
+        return vf.resolve_env_config({"taskset": taskset} | {name: {**slot, **own} for name, own in seats.items()})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The reward functions that a failed rollout's own traceback goes through."""

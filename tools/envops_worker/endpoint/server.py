@@ -11,7 +11,7 @@ import functools
 import json
 import threading
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from envops_worker.adapters.adapter import TaskView
+from envops_worker.adapters.rollout_errors import TOO_LONG
 from envops_worker.endpoint.dialects import (
     InvalidRequest,
     ReplyChoice,
@@ -119,12 +120,24 @@ class ScriptedEndpoint:
     author's oracle may be slow.
     """
 
-    def __init__(self, policies: ScriptedPolicies, faults: FaultPlan | None = None, port: int = 0) -> None:
+    def __init__(
+        self,
+        policies: ScriptedPolicies,
+        faults: FaultPlan | None = None,
+        port: int = 0,
+        most_turns: int | None = None,
+    ) -> None:
         self._policies = policies
         self._port = port
         self.faults = faults or FaultPlan()
         self.is_near = False
         """Whether clients of this process may have their answers from `answer_here`, without a connection."""
+        self.most_turns = most_turns
+        """After so many replies of a conversation it is refused: the environment does not end it."""
+        self.requests: Counter[tuple[str, int]] = Counter()
+        """How many requests each policy had on each task."""
+        self.counts_requests = False
+        """Whether those are of one conversation each, so that one that forgets its earlier turns is long as well."""
         self._index = TaskIndex([])
         self.loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
@@ -209,6 +222,8 @@ class ScriptedEndpoint:
         try:
             messages = dialect.conversation(body)
             return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
+        except RequestRefused:
+            raise
         except (InvalidRequest, ValueError, AttributeError) as error:
             raise RequestRefused(400, "invalid_request", str(error)) from error
         except UnknownTask as error:
@@ -221,6 +236,12 @@ class ScriptedEndpoint:
 
     def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[ReplyChoice]:
         task = self._index.find(messages)
+        self.requests[model, task.index] += 1
+        turns = sum(message["role"] == "assistant" for message in messages)
+        if self.counts_requests:
+            turns = max(turns, self.requests[model, task.index] - 1)
+        if self.most_turns is not None and turns >= self.most_turns:
+            raise RequestRefused(400, TOO_LONG, f"{TOO_LONG}: it has {turns} replies")
         return [spoken(self._policies.reply(model, task.index, task.data, messages), limit) for _ in range(count)]
 
 

@@ -32,7 +32,10 @@ def answer(session: Session, request: JobRequest) -> None:
         _play_one_by_one(session, request)
         _send_judged(session, request)
         return
-    units = list(_units(session, request["seconds"]))
+    tasks = request.get("tasks", SAMPLED_TASKS)
+    if tasks < SAMPLED_TASKS:
+        session.cut("invariants", "tasks on which rewards are compared", tasks, SAMPLED_TASKS)
+    units = list(_units(session, request["seconds"], tasks))
     if units:
         _send_acts(session, units, request)
         for kind, value in repetitions(session, units):
@@ -41,7 +44,8 @@ def answer(session: Session, request: JobRequest) -> None:
     sweep = _sweep(session, request)
     if sweep is not None:
         session.channel.item("sweep", sweep)
-    _send_judged(session, request)
+    if not session.is_late:
+        _send_judged(session, request)
 
 
 def _send_judged(session: Session, request: JobRequest) -> None:
@@ -49,9 +53,9 @@ def _send_judged(session: Session, request: JobRequest) -> None:
         session.channel.item("judged", judged)
 
 
-def _units(session: Session, seconds: float) -> Iterator[Unit]:
+def _units(session: Session, seconds: float, tasks: int) -> Iterator[Unit]:
     """The first reply of some policies to some tasks; together if rewards compare them."""
-    for task in list(session.kept.values())[:SAMPLED_TASKS]:
+    for task in list(session.kept.values())[:tasks]:
         said = [
             (policy, completion)
             for policy in REPEATED
@@ -111,7 +115,7 @@ def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
     known, ended_by = 0, "all"
     swept: list[tuple[int, float | None]] = []
     for task in session.adapter.tasks("train", limit + 1):
-        if known == limit or budget.left <= 0:
+        if known == limit or budget.left <= 0 or session.is_late:
             ended_by = "count" if known == limit else "time"
             break
         known += 1

@@ -266,8 +266,8 @@ def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
 def task_is_to_copy(subject: Subject) -> Iterator[Found]:
     """The task seems to be copying or extracting.
 
-    What: Same as SCH058, where the prompts differ in nothing but the answer, or a sentence in them begins with "repeat",
-        "copy", "extract" or the like.
+    What: Same as SCH058, where the prompts differ in nothing but the answer, or a sentence in them begins with
+        "repeat", "copy", "extract" or the like.
     Why: That is sound if it is meant, and a leak if it is not.
     Fix: Declare `[tool.envops.answer] in_prompt = true`, and this is not reported again.
     """

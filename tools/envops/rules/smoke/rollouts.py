@@ -14,6 +14,7 @@ from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, of_failure
 from envops.rules.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
 from envops.rules.gold import gold_by_task
+from envops.rules.rewards.time import left_out
 from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:
@@ -260,6 +261,33 @@ def _is_unserved(subject: Subject, failure: Failure) -> bool:
     lock = subject.package.lock
     lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
     return lacks and (lock is None or "aiohttp" not in lock.pins)
+
+
+@rule("SMK012", gate="smoke", severity="advice")
+def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for all rollouts of the smoke evaluation.
+
+    What: All rollouts of the smoke evaluation fit into `gates.budget`, 120 s by default. Where they cost much, fewer
+        tasks are played.
+    Why: Nothing is known of the other tasks.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding says.
+    """
+    cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and cut.done]
+    if cuts:
+        yield left_out(subject, cuts)
+
+
+@rule("SMK013", gate="smoke")
+def budget_left_no_rollout(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for one rollout of the smoke evaluation.
+
+    What: At least one rollout of the smoke evaluation ends within `gates.budget`.
+    Why: Nothing is proven without it, so the gate is inconclusive.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml.
+    """
+    cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and not cut.done]
+    if cuts:
+        yield left_out(subject, cuts, inconclusive=True)
 
 
 WHO = {

@@ -5,6 +5,7 @@ Rollouts are written to disk as they come, so that an interrupted evaluation goe
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,9 +18,10 @@ from envops_worker.policies.baselines import oracle
 from envops_worker.policies.blend import BLEND
 
 from envops.facts.limits import AT_ONCE
-from envops.facts.observed import Rollout
+from envops.facts.observed import Cut, Rollout
 from envops.facts.stages import StageName
 from envops.repository.registry import EnvironmentEntry
+from envops.validation.budget import cost_of, current_deadline, fitting
 from envops.validation.harness import seat_harness
 from envops.validation.job import Job, StageFailed, WorkerLost, checked
 from envops.validation.journal import PASSING_FAULTS, Journal
@@ -41,6 +43,8 @@ class ScriptedEvaluation:
     """Of verifiers v1, set up before; `None` is the worker's own."""
     connected: bool = True
     """Whether policies reply over a connection, as a model would."""
+    predict: bool = True
+    """Whether each conversation is scored in process too."""
 
 
 @dataclass
@@ -206,6 +210,7 @@ class Evaluator:
             seconds=asked.seconds,
             harness=asked.harness,
             connected=asked.connected,
+            predict=asked.predict,
             made=[(asked.policy, task, number) for task, number in made],
         )
 
@@ -246,13 +251,33 @@ def _evaluation(
 
 def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
     collected = observation.collected
-    asked = replace(asked, tasks=min(asked.tasks, len(collected.kept("task"))))
+    asked = _that_fits(observation, replace(asked, tasks=min(asked.tasks, len(collected.kept("task")))))
     whole_groups = any(one.group for one in observation.description.functions)
     ready = partial(_ready_to_play, observation, asked.harness)
     evaluator = Evaluator(ready, observation.journal, collected.listener.detail, whole_groups=whole_groups)
     total = asked.tasks * asked.rollouts
     collected.asked[asked.policy] = total
     collected.take(asked.stage, evaluator.rollouts(asked), total)
+    made = sum(rollout.policy == asked.policy for rollout in collected.kept("rollout"))
+    if made < total and (bound := current_deadline()) is not None and bound.seconds <= 0:
+        collected.asked[asked.policy] = made
+        collected.add(asked.stage, "cut", Cut(asked.stage, "rollouts", made, total))
+
+
+def _that_fits(observation: Observation, asked: ScriptedEvaluation) -> ScriptedEvaluation:
+    """The evaluation on fewer tasks, where rollouts cost much; a group is never made smaller."""
+    bound = current_deadline()
+    predict = not observation.description.conversational and asked.stage == "smoke"
+    times = 2 if predict else 1  # what is predicted is scored once more
+    rollouts = fitting(observation.pace, (bound.seconds if bound else math.inf) / times, asked.max_concurrent)
+    total = asked.tasks * asked.rollouts
+    if rollouts >= total:
+        return asked
+    tasks = max(1, int(rollouts // asked.rollouts))
+    cost = times * cost_of(observation.pace)
+    cut = Cut(asked.stage, "rollouts", tasks * asked.rollouts, total, total * cost)
+    observation.collected.add(asked.stage, "cut", cut)
+    return replace(asked, tasks=tasks, predict=predict)
 
 
 @contextmanager
@@ -265,4 +290,12 @@ def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Jo
         yield job
 
 
-JOBS = {"smoke": StageJob(_smoke_request, _play), "distribution": StageJob(_distribution_request, _play)}
+def _comes_to_an_end(observation: Observation) -> bool:
+    """Whether rollouts of a policy that fails at times are worth playing."""
+    return not observation.collected.kept("endless")
+
+
+JOBS = {
+    "smoke": StageJob(_smoke_request, _play),
+    "distribution": StageJob(_distribution_request, _play, _comes_to_an_end),
+}

@@ -1,0 +1,137 @@
+"""What the first replies cost, and whether conversations end that never succeed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any
+
+from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.adapters.rollout_errors import MOST_TURNS
+from envops_worker.failures import OutOfTime
+from envops_worker.messages import Message, says
+from envops_worker.policies.baselines import nop, oracle
+from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.session import Session, time_limit
+
+NEVER_RIGHT = (near_miss.name, nop.name)
+"""Policies that never succeed; where there is no reference reply, a near miss is junk."""
+ENOUGH_SECONDS = 1.0
+"""A reply that took as long is not scored once more to leave out what only the first one costs."""
+PLAYING_SECONDS = 12.0
+"""For the conversations of one policy; `MOST_TURNS` replies take a tenth of it."""
+FEWEST_TURNS = 50
+"""A conversation that runs out of time counts as endless from this many replies on."""
+MESSAGES_KEPT = 6
+TICK_SECONDS = 0.01
+
+
+class LoopWatch:
+    """How long nothing else could run in an event loop while some work did."""
+
+    def __init__(self) -> None:
+        self.blocked = 0.0
+
+    async def beside(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do the work with a clock beside it in the same loop."""
+        clock = asyncio.ensure_future(self._tick())
+        await asyncio.sleep(0)
+        try:
+            return await work
+        finally:
+            clock.cancel()
+            self._count()
+
+    async def _tick(self) -> None:
+        while True:
+            self._last = time.monotonic()
+            await asyncio.sleep(TICK_SECONDS)
+            self._count()
+
+    def _count(self) -> None:
+        late = time.monotonic() - self._last - TICK_SECONDS
+        self.blocked += late if late > TICK_SECONDS else 0.0
+        self._last = time.monotonic()
+
+
+def scored_pace(session: Session, seconds: float) -> dict[str, Any] | None:
+    """The cost of scoring the reference reply and an empty one, whichever is higher, in the shape of `Pace`."""
+    measured: list[tuple[float, float, bool]] = []
+    for task in list(session.kept.values())[:1]:
+        for completion in _completions(session, task, seconds):
+            took = _measured(session, task, completion, seconds)
+            if took[0] < ENOUGH_SECONDS and not took[2]:
+                took = _measured(session, task, completion, seconds)
+            measured.append(took)
+            if took[2]:
+                break
+    if not measured:
+        return None
+    slowest = max(measured)
+    return {"replies": len(measured), "seconds": slowest[0], "blocked": slowest[1], "timed_out": slowest[2]}
+
+
+def _completions(session: Session, task: TaskView, seconds: float) -> Iterator[list[Message]]:
+    try:
+        with time_limit(seconds):
+            perfect = session.policies.oracle.reply(task.data, task.prompt)
+    except (Exception, OutOfTime, SystemExit):  # which the stage that asks for all of them reports
+        perfect = None
+    if perfect is not None:
+        yield [perfect]
+    yield [says("")]
+
+
+def _measured(
+    session: Session, task: TaskView, completion: Sequence[Message], seconds: float
+) -> tuple[float, float, bool]:
+    """Wall time of a scoring, for how much of it the loop was blocked, and whether it was stopped."""
+    watch = LoopWatch()
+    started = time.monotonic()
+    timed_out = False
+    try:
+        session.run(watch.beside(session.adapter.score(task, [completion])), seconds)
+    except OutOfTime:
+        timed_out = True
+    except Exception:  # which the stage that scores all of them reports
+        pass
+    return time.monotonic() - started, watch.blocked, timed_out
+
+
+def played_pace(session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The cost of a conversation, and those that do not end: kinds and values, in the shape of facts."""
+    session.endpoint.counts_requests = True
+    costs = []
+    for task in list(session.kept.values())[:1]:
+        for policy in (oracle.name, *NEVER_RIGHT):
+            started = time.monotonic()
+            row = _played(session, task, policy)
+            seconds = time.monotonic() - started
+            turns = session.endpoint.requests[policy, task.index]
+            if turns >= MOST_TURNS or (row is None and turns >= FEWEST_TURNS):
+                yield "endless", _endless(session, task, policy, turns, row)
+                break
+            costs.append(min(seconds, row["seconds"]) if row is not None else seconds)
+    session.endpoint.counts_requests = False
+    if costs:
+        yield "pace", {"replies": len(costs), "seconds": max(costs), "blocked": 0.0, "timed_out": False}
+
+
+def _played(session: Session, task: TaskView, policy: str) -> dict[str, Any] | None:
+    """A rollout; `None` where it did not end in time."""
+    try:
+        rows = list(session.rollouts([RolloutRequest(policy, task.index)], 1, PLAYING_SECONDS))
+    except OutOfTime:
+        return None
+    return rows[0] if rows and not (rows[0]["timed_out"] and rows[0]["failure"]["type"] == "TimeoutError") else None
+
+
+def _endless(session: Session, task: TaskView, policy: str, turns: int, row: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "task": task.index,
+        "policy": policy,
+        "turns": turns - 1,
+        "completion": row["completion"][:MESSAGES_KEPT] if row is not None else [],
+        "place": session.adapter.place_of_turns(),
+    }

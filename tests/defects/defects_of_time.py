@@ -35,8 +35,8 @@ class UntilSolvedEnv(vf.Env[UntilSolvedConfig]):
 """
 
 TIME = [
-    planted("sleeping_reward", "RWD093 RWD095", SLEEPING, budget=20.0),
-    planted("sleeping_reward", "RWD093 RWD095", SLEEPING, "v1", budget=20.0),
+    planted("sleeping_reward", "RWD093 RWD095", SLEEPING, budget=40.0),
+    planted("sleeping_reward", "RWD093 RWD095", SLEEPING, "v1", budget=40.0),
     planted(
         "only_success_ends_the_game",
         "RWD094",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from defects_of_time import CORRECT_V0, CORRECT_V1, SLEEPING, UNTIL_SOLVED
+from defects_of_time import CORRECT_V1, SLEEPING, UNTIL_SOLVED
 from oddities_of_libraries import GUESSING
 from planted import sound
 
@@ -45,7 +45,11 @@ TIME = [
     sound(
         "game_that_counts_its_turns",
         GUESSING + COUNTED,
-        functions=CORRECT_V0,
+        functions="""
+        def found(completion, answer, **_):
+            said = [final(vf.Parser().parse_answer([one]) or "") for one in completion if one["role"] == "assistant"]
+            return float(answer in said)
+        """,
         environment="Guessing",
         rubric="vf.Rubric(funcs=[found])",
     ),

@@ -35,12 +35,19 @@ CASES = {
     "RWD093": RuleCases(
         fires={
             "blocking": paced(1.2, 1.2),
-            "waiting": paced(3.0),
             "stopped": paced(10.0, 10.0, timed_out=True),
             "in a declared run": replace(paced(1.2, 1.2), runs=(RUN,)),
-            "long conversations": subject(pace=Pace(3, 2.0, 0.0), description={"conversational": True}),
+            "waiting, in a run with few rollouts at once": replace(
+                paced(3.0), runs=(RUN, replace(RUN, max_concurrent=4))
+            ),
+            "conversations": subject(pace=Pace(3, 2.0, 1.5), description={"conversational": True}),
         },
-        silent={"cheap": paced(0.003), "not measured": subject(), "under half a second": paced(0.4, 0.4)},
+        silent={
+            "cheap": paced(0.003),
+            "not measured": subject(),
+            "under half a second": paced(0.4, 0.4),
+            "waiting": paced(3.0),
+        },
     ),
     "RWD094": RuleCases(
         fires={"near misses": subject(endless=(ENDLESS,), description={"conversational": True})},

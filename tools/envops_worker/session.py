@@ -20,6 +20,7 @@ from envops_worker.confinement import NetworkGuard
 from envops_worker.effort import set_handler
 from envops_worker.failures import OutOfTime, Sources, said_as_exception
 from envops_worker.messages import Message, text_of
+from envops_worker.policies import POLICIES
 from envops_worker.policies.baselines import oracle
 from envops_worker.policies.distorted_answers import long_junk
 from envops_worker.policies.oracle import NoOracle
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from envops_worker.endpoint.server import ScriptedEndpoint
 
 
+REPEATED = frozenset(policy.name for policy in POLICIES if policy.is_repeated)
 HUNG_ENOUGH = 2
 """After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
 IMPATIENT_SECONDS = 1.0
@@ -64,7 +66,8 @@ class Session:
         """How many replies of each policy were not scored in time."""
         self.oracle_hung = 0
         """How many replies of the oracle were not ready in time."""
-        self.scored_twice = SCORED_TWICE
+        self.scored_twice = self.others_scored_twice = SCORED_TWICE
+        """So many first replies of the policies that are repeated under other circumstances, and of the others."""
         self._scored: Counter[str] = Counter()
         """How many replies of each policy were scored."""
         self.hanging: dict[tuple[int, str], str] = {}
@@ -199,7 +202,7 @@ class Session:
     def is_scored_twice(self, policy: str) -> bool:
         """Count one more scoring of a policy; whether it is among the first of them."""
         self._scored[policy] += 1
-        return self._scored[policy] <= self.scored_twice
+        return self._scored[policy] <= (self.scored_twice if policy in REPEATED else self.others_scored_twice)
 
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException

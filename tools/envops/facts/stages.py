@@ -63,7 +63,7 @@ STAGES = (
         "the first replies are scored or played: what a reply costs, and whether conversations end that never succeed "
         "([architecture.md](#the-budget))",
         job="pace",
-        share=0.1,
+        share=0.3,
     ),
     Stage(
         "rewards",

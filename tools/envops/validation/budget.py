@@ -132,10 +132,10 @@ def current_deadline() -> Deadline | None:
 
 
 def cost_of(pace: Pace | None) -> float:
-    """What a reply costs, in steps of a factor of two, so that a plan does not change with the noise; 0 if cheap."""
+    """What a reply costs, rounded up to a power of √2, so that a plan does not change with the noise; 0 if cheap."""
     if pace is None or pace.seconds < CHEAP_SECONDS:
         return 0.0
-    return float(CHEAP_SECONDS * 2 ** math.ceil(math.log2(pace.seconds / CHEAP_SECONDS)))
+    return float(CHEAP_SECONDS * 2 ** (math.ceil(2 * math.log2(pace.seconds / CHEAP_SECONDS)) / 2))
 
 
 def fitting(pace: Pace | None, seconds: float, at_once: int = 1) -> float:

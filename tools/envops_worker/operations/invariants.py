@@ -36,16 +36,27 @@ def answer(session: Session, request: JobRequest) -> None:
     if tasks < SAMPLED_TASKS:
         session.cut("invariants", "tasks on which rewards are compared", tasks, SAMPLED_TASKS)
     units = list(_units(session, request["seconds"], tasks))
-    if units:
-        _send_acts(session, units, request)
-        for kind, value in repetitions(session, units):
-            session.channel.item(kind, value)
-        _send_growth(session, request)
+    try:
+        _compare(session, units, request)
+    except OutOfTime:
+        if not session.is_late:
+            raise
+        session.cut("invariants", "tasks on which rewards are compared", 0, SAMPLED_TASKS)
+        return
     sweep = _sweep(session, request)
     if sweep is not None:
         session.channel.item("sweep", sweep)
     if not session.is_late:
         _send_judged(session, request)
+
+
+def _compare(session: Session, units: list[Unit], request: JobRequest) -> None:
+    """Score the units under watch and under other circumstances, and growing replies."""
+    if units:
+        _send_acts(session, units, request)
+        for kind, value in repetitions(session, units):
+            session.channel.item(kind, value)
+        _send_growth(session, request)
 
 
 def _send_judged(session: Session, request: JobRequest) -> None:

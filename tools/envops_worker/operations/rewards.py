@@ -12,7 +12,6 @@ from envops_worker.messages import Message, last_words, says, text_of
 from envops_worker.policies import POLICIES, policy_named
 from envops_worker.policies.baselines import nop, oracle
 from envops_worker.policies.distorted_answers import near_miss
-from envops_worker.policies.policy import SCORED_TWICE
 from envops_worker.policies.scripted import MIXED
 from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, Session, played_score
 
@@ -27,7 +26,8 @@ def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         _play_policies(session, request)
         return
-    session.scored_twice = request.get("twice", SCORED_TWICE)
+    if "cost" in request:  # replies are dear
+        session.scored_twice, session.others_scored_twice = 1, 0
     tasks, done, ended = list(session.kept.values())[: request.get("tasks")], 0, True
     names = len(request["policies"])
     for task, seconds, replies in _rounds(session, request, tasks):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS = 0.5
 """A reply that takes less is scored while the model samples the next ones."""
+LONG_STEP = 30.0
+"""Seconds that a step may wait for its rewards: those of most trainers take minutes."""
 OF_REWARDS = ("tasks", "rewards", "validation", "tests", "invariants", "mutation", "search")
 """Stages whose cuts are reported by the gate rewards."""
 
@@ -26,9 +28,10 @@ OF_REWARDS = ("tasks", "rewards", "validation", "tests", "invariants", "mutation
 def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
     """Scoring takes so long that training waits for it.
 
-    What: Scoring a reply takes less than half a second. Measured on the first replies, the second time; in multi-turn
-        environments the time of a whole conversation with a scripted policy. A reward blocks if nothing else can run
-        in the same event loop meanwhile.
+    What: Scoring a reply takes less than half a second, or the steps of the declared runs wait less than 30 s for it; of
+        512 rollouts where no run is declared. Measured on the first replies, as the least of two; in multi-turn
+        environments the time of a whole conversation with a scripted policy. A reward blocks if nothing else can
+        run in the same event loop meanwhile.
     Why: A blocking reward is computed for one rollout after the other, so a step of 512 rollouts waits 512 times as
         long, and sampling waits too.
     Fix: Await what waits, move computation to a process or thread (`asyncio.to_thread`), keep clients and data between
@@ -38,6 +41,8 @@ def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
     if pace is None or pace.seconds < SLOW_SECONDS:
         return
     longest = slowest_step(pace, subject.runs)
+    if longest.seconds < LONG_STEP:
+        return
     what = "playing a conversation" if _is_played(subject) else "scoring a reply"
     least = "more than " if pace.timed_out else ""
     blocking = " and blocks all others" if longest.blocks else ""

@@ -73,11 +73,11 @@ def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: 
     usual = sum(min(tasks, asked["sampled"].get(name, tasks)) for name in names)
     if replies >= usual + SCORED_TWICE * len(names):
         return {}
-    fewer = {"twice": 1, "cost": cost_of(observation.pace), "policies": _core_first(names)}
+    fewer = {"cost": cost_of(observation.pace), "policies": _core_first(names)}
     if in_company:  # every policy replies on each of the tasks
         return {**fewer, "tasks": max(1, int(replies // len(names)))}
     gold = max(1, min(tasks, int(replies // 4)))
-    each = max(1, int((replies - gold - len(names)) // len(names)))
+    each = max(1, int((replies - gold - len(CORE)) // len(names)))
     sampled = {name: min(most, each) for name, most in asked["sampled"].items()}
     return {**fewer, "tasks": max(gold, min(tasks, each)), "sampled": sampled}
 

@@ -29,8 +29,8 @@ def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
     """Scoring takes so long that training waits for it.
 
     What: Scoring a reply takes less than half a second, or the steps of the declared runs wait less than 30 s for it;
-        they have 512 rollouts where no run is declared. Measured on the first replies, as the least of two; in multi-turn
-        environments the time of a whole conversation with a scripted policy. A reward blocks if nothing else can
+        they have 512 rollouts where no run is declared. Measured on the first replies, as the least of two; in
+        multi-turn environments the time of a whole conversation with a scripted policy. A reward blocks if nothing else can
         run in the same event loop meanwhile.
     Why: A blocking reward is computed for one rollout after the other, so a step of 512 rollouts waits 512 times as
         long, and sampling waits too.

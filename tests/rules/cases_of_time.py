@@ -10,7 +10,7 @@ from envops.repository.registry import Gates
 from envops.repository.run import run_spec
 from envops.rules.engine import Subject
 from rule_cases import RuleCases
-from subjects import STAGES, rollouts, scores, subject
+from subjects import STAGES, case, failure, rollouts, score, scores, subject
 
 RUN = run_spec(
     "sums-1b",
@@ -50,8 +50,17 @@ CASES = {
         },
     ),
     "RWD094": RuleCases(
-        fires={"near misses": subject(endless=(ENDLESS,), description={"conversational": True})},
-        silent={"all end": subject(description={"conversational": True})},
+        fires={
+            "near misses": subject(endless=(ENDLESS,), description={"conversational": True}),
+            "rollouts": subject(rollouts=rollouts([None], failure=failure("timeout", "EndlessConversation"))),
+            "a case": subject(
+                cases=(case({"reward": "0.0"}, score=score("case", failure=failure("timeout", "EndlessConversation"))),)
+            ),
+        },
+        silent={
+            "all end": subject(description={"conversational": True}),
+            "others fail": subject(rollouts=rollouts([None], failure=failure("timeout"))),
+        },
     ),
     "RWD095": RuleCases(
         fires={

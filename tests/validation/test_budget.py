@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from envops.facts.observed import Pace
+from envops.facts.observed import Cut, Failure, Pace
 from envops.facts.stages import STAGES, stage_named
 from envops.validation.budget import Budget, Deadline, cost_of, current_deadline, deadline, fitting
+from envops.validation.collected_facts import CollectedFacts, ProgressListener
 
 ALL = [stage.name for stage in STAGES if stage.share]
 
@@ -92,6 +93,23 @@ def test_cheap_replies_all_fit(pace: Pace | None) -> None:
 def test_waiting_replies_fit_side_by_side_and_blocking_ones_do_not() -> None:
     assert fitting(Pace(2, 1.28, 0.0), 12.8, at_once=8) == 80
     assert fitting(Pace(2, 1.28, 1.28), 12.8, at_once=8) == 10
+
+
+def test_job_that_is_ended_at_the_deadline_is_a_cut_and_no_failure() -> None:
+    collected = CollectedFacts(ProgressListener())
+    collected.failures["rewards"] = Failure("timeout", "Timeout", "no answer after 40 s")
+    collected.add("rewards", "score", object())
+    collected.count_as_cut("rewards")
+    assert collected.failures == {}
+    assert collected.kept("cut") == (Cut("rewards", "results", 1, 0, reason="no answer after 40 s"),)
+
+
+def test_job_that_raised_at_the_deadline_is_a_failure() -> None:
+    collected = CollectedFacts(ProgressListener())
+    collected.failures["rewards"] = Failure("raised", "ValueError", "no")
+    collected.count_as_cut("rewards")
+    assert collected.failures
+    assert collected.kept("cut") == ()
 
 
 def test_deadline_holds_for_the_block() -> None:

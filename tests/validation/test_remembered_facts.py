@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.facts.observed import Facts, Failure
+from envops.facts.observed import Cut, Facts, Failure
 from envops.repository.package import Lock, Package
 from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.repository.workspace import Workspace
@@ -75,6 +75,7 @@ def test_facts_key_with_open_network_changes_daily(monkeypatch: pytest.MonkeyPat
         {"entry": replace(ENTRY, gates=Gates(SmokeGate(timeout_s=1.0)))},
         {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(group_size=4)))},
         {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_rollouts=500)))},
+        {"entry": replace(ENTRY, gates=Gates(budget=60.0))},
         {"request": replace(REQUEST, allow_network=True)},
         {"request": replace(REQUEST, evaluate=False)},
         {"request": replace(REQUEST, score=False)},
@@ -184,6 +185,25 @@ def test_infrastructure_failures_are_not_remembered(
 ):
     broken(kind)
     assert (remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None) == remembers
+
+
+@pytest.mark.parametrize(
+    ("cut", "remembers"),
+    [
+        (Cut("rewards", "replies", 80, 500), True),
+        (Cut("rewards", "results", 3, 0, reason="no answer after 40 s"), False),
+    ],
+    ids=["fewer replies", "a job that was ended"],
+)
+def test_facts_are_remembered_with_cuts_but_not_with_an_ended_job(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, cut: Cut, remembers: bool
+) -> None:
+    monkeypatch.setattr(observation, "_prepare", lambda each: each.collected.add(cut.stage, "cut", cut))
+    monkeypatch.setattr(observation, "_load_and_run", lambda _: None)
+    observe(ENTRY, PACKAGE, workspace, REQUEST, ProgressListener(), threading.Event())
+    known = remembered(ENTRY, PACKAGE, workspace, REQUEST)
+    assert (known is not None) == remembers
+    assert known is None or known.cuts == (cut,)
 
 
 def test_remembered_facts_beyond_the_limit_are_deleted(broken: Callable[[str], Facts], workspace: Workspace):

@@ -104,6 +104,7 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
     faults = [*(each.failure for each in facts.rollouts), *(each.failure for each in facts.repetitions)]
     return (
         any(fault is not None and fault.kind in PASSING_FAULTS for fault in faults)
+        or any(cut.reason for cut in facts.cuts)  # a job was ended: on a calmer machine it may not be
         or any(fault.type == "ChildProcessError" for fault in facts.failures.values())  # perhaps for want of memory
         or (request.allow_network and bool(facts.failures))  # an outage, or a missing HF_TOKEN
     )

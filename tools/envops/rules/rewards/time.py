@@ -8,7 +8,8 @@ from envops_worker.policies import policy_named
 
 from envops.facts.limits import CORE
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import EarnedReward, Evidence, of_reply, shown_reply
+from envops.rules.evidence import EarnedReward, Evidence, of_conversation, of_reply, shown_reply
+from envops.rules.failures import is_endless
 from envops.statistics.step_time import StepTime, slowest_step
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
 
     What: Scoring a reply takes less than half a second, or the steps of the declared runs wait less than 30 s for it;
         they have 512 rollouts where no run is declared. Measured on the first replies, as the least of two; in
-        multi-turn environments the time of a whole conversation with a scripted policy. A reward blocks if nothing else can
-        run in the same event loop meanwhile.
+        multi-turn environments the time of a whole conversation with a scripted policy. A reward blocks if nothing
+        else can run in the same event loop meanwhile.
     Why: A blocking reward is computed for one rollout after the other, so a step of 512 rollouts waits 512 times as
         long, and sampling waits too.
     Fix: Await what waits, move computation to a process or thread (`asyncio.to_thread`), keep clients and data between
@@ -91,6 +92,14 @@ def conversation_never_ends(subject: Subject) -> Iterator[Found]:
             of_reply(subject.facts, reply, EarnedReward(None)),
             each.place,
         )
+        return
+    for played in (*subject.conversations, *subject.facts.rollouts):
+        if is_endless(played.failure) and played.failure is not None:
+            yield Found(
+                f"the conversation of {played.policy} on task {played.task} has no end: {played.failure.message}",
+                of_conversation(subject.facts, played),
+            )
+            return
 
 
 @rule("RWD095", gate="rewards", severity="advice")

@@ -12,7 +12,7 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, of_failure
-from envops.rules.failures import OUTSIDE_FAULT, is_nobodys_fault, own_failure
+from envops.rules.failures import OUTSIDE_FAULT, is_endless, is_nobodys_fault, own_failure
 from envops.rules.gold import gold_by_task
 from envops.rules.rewards.time import left_out
 from envops.statistics.declared_range import speakers
@@ -115,7 +115,7 @@ def rollout_times_out(subject: Subject) -> Iterator[Found]:
             each.failure.place if each.failure else None,
         )
         for each in rollouts
-        if _is_late(each)
+        if _is_late(each) and not is_endless(each.failure)
     ]
     yield from merged(hits, len(rollouts), "rollouts")
 

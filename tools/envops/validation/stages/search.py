@@ -89,12 +89,13 @@ def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, A
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     bound = current_deadline()
-    if fitting(observation.pace, bound.seconds if bound else math.inf) < FEWEST_EVALUATIONS:
+    conversational = observation.description.conversational  # whose replies are scored without being played
+    if not conversational and fitting(observation.pace, bound.seconds if bound else math.inf) < FEWEST_EVALUATIONS:
         left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
         observation.collected.add("search", "cut", left_out)
         return
     toolbox = search_toolbox(observation.workspace, observation.stop)
-    evaluations = EVALUATIONS_OF_CONVERSATIONS if observation.description.conversational else EVALUATIONS
+    evaluations = EVALUATIONS_OF_CONVERSATIONS if conversational else EVALUATIONS
     with observation.processes.job() as job:
         observation.collected.take(
             "search", _searched(job, observation.package, toolbox, evaluations=evaluations, **asked)

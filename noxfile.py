@@ -85,7 +85,7 @@ def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
 
 @nox.session(tags=["gates"])
 def validate(session: nox.Session) -> None:
-    """Prove environments: all gates, offline, without a key. `-- NAME…`, `-- --changed [BASE]`."""
+    """Run all gates on environments, offline, without a key. `-- NAME…`, `-- --changed [BASE]`."""
     envops(session, "validate")
 
 
@@ -193,7 +193,7 @@ def bump(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
-    """Write what is generated: CODEOWNERS and the reference pages in docs. `-- --check` in CI."""
+    """Write what is generated: CODEOWNERS, pages and tables in docs, the registry's schema. `-- --check` in CI."""
     envops(session, "docs")
 
 
@@ -314,7 +314,7 @@ def explain(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def doctor(session: nox.Session) -> None:
-    """What this machine lacks, and what to do about it. `-- --fix`."""
+    """Check this machine, and suggest fixes. `-- --fix`."""
     envops(session, "doctor")
 
 

@@ -12,7 +12,6 @@ printed beside what was promised, and a miss is a miss.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import platform
@@ -31,10 +30,13 @@ from typing import Any
 
 import psutil
 import scale
+from envops.repository.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
 RESULTS = ROOT / "benchmarks/results.json"
+MEASURED = (ROOT / "tools", ROOT / "benchmarks", ROOT / "environments")
+"""What was measured with other code than now in these folders is measured again."""
 HEAD = ("| what | measured | promised | kept | note |", "|---|---|---|---|---|")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 ENVIRONMENT["PYTHONPATH"] = str(ROOT / "tools")
@@ -69,7 +71,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [part for part in options.parts if part not in known]:
         parser.error(f"there is no part {', '.join(unknown)}; known are {', '.join(known)}")
-    code = code_digest()
+    code = code_digest(*MEASURED, suffixes=(".py", ".lock"))
     chosen = [part for part in known if not options.parts or part in options.parts]
     if options.resume:
         chosen = [part for part in chosen if kept_parts().get(part, {}).get("code") != code]
@@ -93,15 +95,6 @@ def main() -> int:
         scale.say(f"[{number}/{len(chosen)}] {part}: {time.perf_counter() - started:.0f} s")
     scale.say(f"{time.perf_counter() - begun:.0f} s; missed or not measured: {', '.join(missed) or 'none'}")
     return 1 if missed else 0
-
-
-def code_digest() -> str:
-    """Of everything that is measured: what was measured with other code is measured again."""
-    digest = hashlib.sha256()
-    for folder in ("tools/envops", "benchmarks", "environments"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def kept_parts() -> dict[str, Any]:

@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envops.cli.train_probe import code_digest
+from envops.cli.train_probe import CODE
 from envops.files.atomic_write import write_whole
 from envops.repository.repository import Repository
+from envops.repository.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(5)
@@ -56,7 +57,7 @@ def main(name: str = "reverse-text") -> int:
 
 def _about(name: str) -> str:
     package = Repository.load(ROOT, [name]).packages[name]
-    return f"{package.digest[-12:]}-{code_digest()}"
+    return f"{package.digest[-12:]}-{code_digest(*CODE)[:12]}"
 
 
 def _measured(name: str, seed: int) -> dict[str, Any] | None:

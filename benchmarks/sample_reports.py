@@ -15,7 +15,8 @@ from envops.facts.mutation import Mutant, Mutation, ToldApart
 from envops.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score
 from envops.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.search import Earned, Exploit, Search
-from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport
+from envops.hub.runs import RewardBin
+from envops.reports.run_report import Curve, CurvePoint, RunFinding, RunReport
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.rules.engine import GATES, Finding, Subject

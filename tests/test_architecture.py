@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from envops.repository.workspace import OBSERVING
 
-TOOLS = Path(__file__).parents[1] / "tools"
+ROOT = Path(__file__).parents[1]
+TOOLS = ROOT / "tools"
 SLICES = (
     "text",
     "envops_worker",
@@ -91,12 +92,18 @@ def slice_of(module: str) -> str:
     return parts[0] if parts[0] == "envops_worker" else "".join(set(parts[1:2]) & set(SLICES))
 
 
-def test_architecture_page_names_files_that_exist() -> None:
-    page = (TOOLS.parent / "docs" / "architecture.md").read_text("utf-8")
-    named = set(re.findall(r"`((?!tests/)[a-z_0-9]+/[a-z_0-9/]+\.py)`", page))
-    roots = (TOOLS, TOOLS / "envops")
-    assert len(named) > 20
-    assert {name for name in named if not any((root / name).is_file() for root in roots)} == set()
+def test_architecture_page_names_files_and_folders_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w-][\w/-]*(?:/|\.(?:py|md|toml|yaml)))`", page))
+    assert len(named) > 100
+    assert {name for name in named if not _exists(name)} == set()
+
+
+def _exists(name: str) -> bool:
+    """Whether a file, or a folder that ends with a slash, is there; one without its path may lie anywhere in tools."""
+    is_there = Path.is_dir if name.endswith("/") else Path.is_file
+    anywhere = TOOLS.rglob(name.removesuffix("/")) if "/" not in name.removesuffix("/") else ()
+    return any(is_there(path) for path in (*(root / name for root in (ROOT, TOOLS, TOOLS / "envops")), *anywhere))
 
 
 def test_package_folders_are_the_slices() -> None:
@@ -133,6 +140,28 @@ def test_facts_key_covers_all_code_that_observes() -> None:
             reached.add(name)
             waiting += imports()[name]
     assert {slice_of(name) for name in reached} - {""} <= {path.removeprefix("envops/") for path in OBSERVING}
+
+
+def test_public_class_is_defined_once() -> None:
+    defined: dict[str, list[str]] = {}
+    for module, path in modules().items():
+        for name in _public_classes(path):
+            defined.setdefault(name, []).append(module)
+    assert len(defined) > 400
+    assert {name: where for name, where in defined.items() if len(where) > 1} == {}
+
+
+def _public_classes(path: Path) -> Iterator[str]:
+    """Classes, and aliases of types, which are assignments to a name in the style of classes."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (
+                target.id
+                for target in node.targets
+                if isinstance(target, ast.Name) and re.fullmatch(r"[A-Z]\w*[a-z]\w*", target.id)
+            )
 
 
 def test_modules_have_no_import_circle() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 {mark}
 def test_it():
-    pytest.importorskip("a_package_that_nobody_has")
+    pytest.importorskip("a_package_that_does_not_exist")
 """
 
 

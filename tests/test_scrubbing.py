@@ -45,7 +45,7 @@ def test_unknown_key_is_hidden_by_its_form(text: str, secret: str) -> None:
         "acme/reverse-text 0.1.0 sha256:4bf89b9982b350d2cb1e17a36a9823085fc170a101f412f29321e241b5f876a8",
         "05386da553998dcfddb9ce4d5eff175b36bcee31",
         "https://hub/environmentshub/acme/sums/@0.1.0?limit=100&offset=20",
-        "the key may not write here",
+        "the key cannot write here",
         "next: nox -s bump -- sums --minor",
     ],
 )

@@ -1,4 +1,4 @@
-"""Programs that nobody trusts: what the jail of code environments holds against."""
+"""Untrusted programs: what the jail of code environments refuses."""
 
 from __future__ import annotations
 

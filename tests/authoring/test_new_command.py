@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from envops.cli.main import main
-from envops.repository.codeowners import codeowners_problems
+from envops.repository.codeowners import render
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
 
@@ -48,7 +49,7 @@ def test_new_from_a_file_declares_and_owns_the_package(repository: Path, questio
     assert new(repository, "more-sums", "--data", str(questions)) == 0
     registry = load_registry(repository)
     assert registry.environments["more-sums"].owners == ("@acme/environments",)
-    assert codeowners_problems(registry, repository) == []
+    assert (repository / "CODEOWNERS").read_text("utf-8") == render(registry)
     package = Repository.load(repository).packages["more-sums"]
     assert (package.generation, package.answer.type) == ("v1", "number")
     rows = (repository / "environments/more_sums/more_sums/data/train.jsonl").read_text().splitlines()
@@ -87,6 +88,55 @@ def test_new_keeps_two_splits_apart(repository: Path, tmp_path: Path):
         "train.jsonl": 12,
         "test.jsonl": 8,  # the two that are also for training are not for evaluation
     }
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_new_one_split_of_many_rows_holds_out_every_tenth_for_eval(repository: Path, tmp_path: Path):
+    rows = [{"question": f"What is {n} plus 5?", "answer": str(n + 5)} for n in range(40)]
+    assert new(repository, "more-sums", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
+    data = repository / "environments/more_sums/more_sums/data"
+    questions = {
+        file.stem: [json.loads(line)["question"] for line in file.read_text().splitlines()] for file in data.iterdir()
+    }
+    assert questions["eval"] == [f"What is {n} plus 5?" for n in (9, 19, 29, 39)]
+    assert len(questions["train"]) == 36
+    assert not set(questions["train"]) & set(questions["eval"])
+
+
+def test_new_column_without_a_role_is_listed(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rows = [{**row, "difficulty": "hard", "source": "book"} for row in ROWS]
+    assert new(repository, "more-sums", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
+    assert "columns not used: difficulty, source\n" in capsys.readouterr().err
+
+
+def test_new_unknown_column_lists_the_columns(repository: Path, questions: Path, capsys: pytest.CaptureFixture[str]):
+    assert new(repository, "more-sums", "--data", str(questions), "--question", "questoin") == 2
+    error = capsys.readouterr().err
+    assert "there is no column 'questoin'. Did you mean 'question'? The columns are question, answer." in error
+
+
+def test_new_column_option_given_twice_is_refused(
+    repository: Path, questions: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit, match="2"):
+        new(repository, "more-sums", "--data", str(questions), "--question", "a", "--question", "b")
+    assert "--question: is given twice" in capsys.readouterr().err
+
+
+def test_new_tool_calls_without_described_tools_are_described_in_the_prompt(repository: Path, tmp_path: Path):
+    def called(name: str, **arguments: object) -> list[dict[str, object]]:
+        return [{"name": name, "arguments": arguments}]
+
+    rows = [{"question": f"The weather in town {n}?", "answer": called("get_weather", city=f"{n}")} for n in range(8)]
+    rows += [{"question": f"Add {n} and 2.", "answer": called("add", first=n, second=2)} for n in range(8)]
+    assert new(repository, "calls", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
+    taskset = (repository / "environments/calls/calls/taskset.py").read_text()
+    assert "- add(first, second)\n- get_weather(city)" in taskset
+    assert 'a JSON list of objects with the keys "name", "arguments"' in taskset
 
 
 @pytest.mark.parametrize(

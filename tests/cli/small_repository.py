@@ -25,7 +25,7 @@ def small_repository(root: Path, *names: str) -> Path:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Run git as nobody in particular."""
+    """Run git with a neutral identity."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     done = subprocess.run(["git", "-C", str(root), *identity, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()

@@ -160,7 +160,7 @@ def test_compare_never_overwrites_files_it_reads(
     models["base"].seen.clear()
     code, said = compare("reverse-text", str(ours), "base")
     assert code == exit_codes.USAGE
-    assert "the rollouts of base are written there" in said
+    assert "the rollouts of base would overwrite it" in said
     assert models["base"].chats == []
 
 
@@ -183,8 +183,8 @@ def test_compare_refuses_foreign_results_with_line_number(
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     elsewhere = root / "elsewhere.jsonl"
     for line, key, value, said in (
-        (2, "digest", "sha256:other", "line 3: is of digest sha256:other, the package here has"),
-        (4, "environment", "gsm8k", "line 5: is of environment 'gsm8k', not 'reverse-text'"),
+        (2, "digest", "sha256:other", "line 3: has digest sha256:other, the package has"),
+        (4, "environment", "gsm8k", "line 5: belongs to environment 'gsm8k', not 'reverse-text'"),
     ):
         changed = [{**each, key: value} if number == line else each for number, each in enumerate(lines)]
         elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
@@ -195,9 +195,7 @@ def test_compare_refuses_foreign_results_with_line_number(
     elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
     code, told = compare("reverse-text", str(elsewhere), "trained")
     assert code == exit_codes.USAGE
-    assert (
-        f"one side must have one model or policy, and this one has {MODEL} (from row 1), another (from row 5)" in told
-    )
+    assert f"one side must have one model or policy, this one has {MODEL} (from row 1), another (from row 5)" in told
     assert models["trained"].chats == []
 
 

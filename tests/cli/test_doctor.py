@@ -38,7 +38,7 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
 def test_doctor_without_prime_and_keys_passes(repository: Path):
     done = doctor(repository)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "only releases and hosted training need" in done.stdout
+    assert "needed only for releases and hosted training" in done.stdout
 
 
 def test_doctor_reports_registry_mistake_with_line(repository: Path):

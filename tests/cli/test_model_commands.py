@@ -142,7 +142,7 @@ def test_harness_that_needs_container_is_an_error_without_calls(
 ) -> None:
     code, said = run("smoke", "word-problems", "--endpoint", "fake", "--harness", "codex", "-n", "2", "-r", "1")
     assert code == exit_codes.ERROR
-    assert "wants a container" in " ".join(said.split())
+    assert "requires a container" in " ".join(said.split())
     assert fake.chats == []
 
 

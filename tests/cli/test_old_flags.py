@@ -64,7 +64,7 @@ def test_old_flag_is_rewritten_with_a_note(
 ) -> None:
     options = parsed(old.split())
     assert said(options, *found) == found
-    assert capsys.readouterr().err == f"note: this is now written as: envops {now}\n"
+    assert capsys.readouterr().err == f"note: deprecated; use: envops {now}\n"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_an_unknown_rule_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
 
 
 def test_rewards_against_unknown_revision_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="neither a package's folder nor a revision"):
+    with pytest.raises(DeclarationError, match="neither a package's folder nor a known git revision"):
         rewards("diff", "gsm8k", "--against", "no-such-revision")
 
 

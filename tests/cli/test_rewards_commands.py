@@ -176,6 +176,35 @@ def test_rewards_replies_are_played_as_turns(clean: Path, capsys: pytest.Capture
     assert text.rstrip().endswith("reward  1")
 
 
+def test_rewards_reply_without_text_scores_the_oracle(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("word-problems", "number-guess"):
+        assert rewards(clean, "reply", name, "--task", "3", "--format", "json") == exit_codes.PASS
+        said = json.loads(capsys.readouterr().out)
+        assert said["reward"] == 1.0
+        assert said["completion"][-1]["role"] == "assistant"
+
+
+def test_rewards_reply_without_text_and_oracle_is_a_usage_error(
+    clean: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clean / WORDS / "tests" / "oracle.py").write_text(
+        "def reply(task, messages):\n    raise KeyError(messages[-1]['content'][:5])\n"
+    )
+    assert rewards(clean, "reply", "word-problems") == exit_codes.USAGE
+    assert "the oracle raised KeyError" in capsys.readouterr().err
+
+
+def test_rewards_reply_as_json_calls_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = small_repository(tmp_path / "ledgers", "ledger_lookup")
+    call = {"name": "ledger_list_accounts", "arguments": {"company": "Meadow Gardens"}}
+    turns = (json.dumps({"tool_calls": [call]}), "<answer>8,388</answer>")
+    assert rewards(root, "reply", "ledger-lookup", *turns, "--task", "4", "--format", "json") == exit_codes.PASS
+    said = json.loads(capsys.readouterr().out)
+    assert said["functions"]["tool_calls"]["score"] == 1.0
+    assert said["reward"] == 1.0
+    assert [message["role"] for message in said["completion"]] == ["assistant", "tool", "assistant"]
+
+
 def test_rewards_reply_that_fits_no_task_is_a_usage_error(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rewards(clean, "reply", "word-problems", "4", "--task", "200") == exit_codes.USAGE
     assert "there are 200, from 0 to 199" in capsys.readouterr().err

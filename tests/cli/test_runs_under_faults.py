@@ -82,7 +82,7 @@ def test_facts_that_exceed_the_disk_are_observed_again(root: Path) -> None:
     edit(root / "registry.yaml", "reverse-text: {}", "reverse-text: {gates: {smoke: {tasks: 3}}}")
     code, report, complaints = ended(begin(root, *SCHEMA, before=LIMITED))
     assert (code, only(report)["verdict"]) == (exit_codes.PASS, "pass")
-    assert "its facts could not be kept, the next run observes again" in complaints
+    assert "its facts could not be cached, so the next run observes again" in complaints
     assert list((root / ".envops/facts").rglob("*.json")) == []
     assert only(ended(begin(root, *SCHEMA))[1])["cached"] is False
 
@@ -117,7 +117,7 @@ def test_cache_that_is_read_only_is_an_error_with_its_path(root: Path) -> None:
     if os.getuid() != 0:
         cache.chmod(0o755)
     if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip("this machine lets nobody make a folder read-only to root")
+        pytest.skip("this machine cannot make a folder read-only to root")
     assert done.returncode == exit_codes.ERROR
     assert only(json.loads(done.stdout))["verdict"] == "error"
     assert str(cache) in done.stdout

@@ -104,7 +104,7 @@ def test_split_is_named_by_file_or_folder(tmp_path: Path, file: str, split: str)
 
 
 def test_open_local_empty_folder_names_readable_formats(tmp_path: Path):
-    with pytest.raises(SourceProblem, match="no file that can be read"):
+    with pytest.raises(SourceProblem, match="no readable file"):
         open_local(tmp_path)
 
 

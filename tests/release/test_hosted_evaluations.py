@@ -18,7 +18,7 @@ from envops.emulator.server import EmulatedHub
 from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, read_samples
 from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
-from envops.release.steps import Desired
+from envops.release.plan import Desired
 from envops.repository.repository import Repository
 from small_repository import small_repository
 
@@ -83,7 +83,7 @@ def test_submitted_pending_is_not_created_twice(hub: EmulatedHub, side: HostedSi
             submitted(REQUEST, side)
     assert created(hub) == 1
     hub.break_with()
-    with pytest.raises(NotEvaluated, match="may still come to be"):
+    with pytest.raises(NotEvaluated, match="may still appear"):
         submitted(REQUEST, side)
     assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
 
@@ -97,7 +97,7 @@ def test_submitted_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) ->
 
 def test_submitted_unreadable_list_creates_nothing(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{LIST} status code=500 times=always")
-    with pytest.raises(NotEvaluated, match="nothing is created before the list was read"):
+    with pytest.raises(NotEvaluated, match="nothing is created before the list has been read"):
         submitted(REQUEST, side)
     assert created(hub) == 0
 
@@ -142,7 +142,7 @@ def test_read_samples_reads_all_pages_or_none(hub: EmulatedHub, side: HostedSide
     read = read_samples(side.prime, side.access, evaluation.id, side.stop)
     assert [each["example_id"] for each in read] == list(range(250))
     hub.break_with("GET /evaluations/*/samples garbage what=list skip=1 times=always")
-    with pytest.raises(EvaluationsUnreadable, match="cannot be read whole"):
+    with pytest.raises(EvaluationsUnreadable, match="cannot be read completely"):
         read_samples(side.prime, side.access, evaluation.id, side.stop)
 
 

@@ -14,7 +14,7 @@ import pytest
 from emulator_client import Speaker
 from envops.emulator.server import EmulatedHub
 from envops.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
-from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubCall, call_hub
 from envops.hub.state import HubIdentity, read_hub, reading_of
 
 STOP = threading.Event()
@@ -91,7 +91,7 @@ def test_hub_client_with_unimportable_prime_raises(tmp_path: Path, access: HubAc
     script.write_text(f'#!/bin/sh\nexec {base} -I -S "$2"\n')
     script.chmod(0o755)
     with pytest.raises(HubUnavailable, match="cannot be imported"):
-        ask_hub(replace(venvless, python=script), access, [], STOP)
+        call_hub(replace(venvless, python=script), access, [], STOP)
 
 
 def test_read_hub_reads_all_pages_of_a_list(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
@@ -165,8 +165,8 @@ def test_download_sends_the_key_to_the_hub_only(
     url = f"http://127.0.0.1:{server.server_port}/a.whl"
     call = HubCall("wheel", download=url, to=str(tmp_path / "a.whl"))
     try:
-        elsewhere = ask_hub(prime, access, [call], STOP)["wheel"]
-        own = ask_hub(prime, replace(access, url=f"http://127.0.0.1:{server.server_port}"), [call], STOP)["wheel"]
+        elsewhere = call_hub(prime, access, [call], STOP)["wheel"]
+        own = call_hub(prime, replace(access, url=f"http://127.0.0.1:{server.server_port}"), [call], STOP)["wheel"]
     finally:
         server.shutdown()
         server.server_close()

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from envops.hub.state import HubEnvironment, HubReading
-from envops.release.publishing import HubSide, Published, publish
-from envops.release.pushing import Push, SourceDiffers
-from envops.release.steps import Desired, ReleaseStep
+from envops.release.plan import Desired, ReleaseStep
+from envops.release.publishing import HubSide, Published, Push, SourceDiffers, publish
 from envops.system.retry_policy import HUB_PUSH
 from envops.system.subprocesses import Interrupted
 
@@ -112,7 +111,7 @@ def test_publish_wheel_without_source_is_wedged() -> None:
 
 def test_publish_version_with_other_content_fails() -> None:
     result = ScriptedHub([OTHER], [BEFORE]).publish()
-    assert (result.outcome, result.message) == ("failed", "version 0.2.0 is taken by other content")
+    assert (result.outcome, result.message) == ("failed", "version 0.2.0 is already published with other content")
 
 
 def test_publish_older_version_with_this_content_is_wedged() -> None:

@@ -12,8 +12,8 @@ from emulator_client import Speaker
 from envops.emulator.server import EmulatedHub
 from envops.facts.results import EvaluationRow, FunctionScore
 from envops.hub.access import HubAccess, Prime
+from envops.release.plan import Desired
 from envops.release.pushed_evaluations import EvaluationPusher
-from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from envops.repository.recordings import packed, write_recording

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from envops.emulator.server import EmulatedHub
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubCall, ask_hub
-from envops.release.pushing import SourceDiffers, push_environment
-from envops.release.steps import Desired
+from envops.hub.client import HubCall, call_hub
+from envops.release.plan import Desired
+from envops.release.publishing import SourceDiffers, push_environment
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
 from sample_repository import PYPROJECT, write, write_environment
@@ -49,7 +49,7 @@ def desired_of(package: Package, visibility: str = "PRIVATE") -> Desired:
 
 
 def status(prime: Prime, access: HubAccess) -> dict[str, object]:
-    answer = ask_hub(prime, access, [HubCall("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
+    answer = call_hub(prime, access, [HubCall("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
     data: dict[str, object] = answer.data["data"]
     return data
 
@@ -100,7 +100,7 @@ def test_push_missing_wheel_sends_nothing(tmp_path: Path, access: HubAccess, pri
     wheel.unlink()
     push = push_environment(desired_of(package), package, wheel, prime, access, STOP)
     assert (push.exit_code, push.blame) == (1, "local")
-    answer = ask_hub(prime, access, [HubCall("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
+    answer = call_hub(prime, access, [HubCall("s", "/environmentshub/acme/word-sums/status")], STOP)["s"]
     assert answer.outcome == "missing"
 
 

@@ -150,7 +150,7 @@ def _strangers(place: Place) -> list[str]:
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (_old_evidence, "the validation is of"),
+        (_old_evidence, "the validation is for"),
         (_other_wheel, "is not the wheel that was tested"),
         (_failed, "the validation is fail: RWD001"),
         (_one_gate, "did not check rewards, smoke, distribution"),
@@ -173,8 +173,8 @@ def test_release_without_evidence_publishes_nothing(
     ("variables", "said", "fix"),
     [
         ({"PRIME_API_KEY": ""}, "no API key", "PRIME_API_KEY"),
-        ({"PRIME_API_KEY": "canary-key-of-nobody"}, "refuses the key from PRIME_API_KEY", "make a new key"),
-        ({"PRIME_API_KEY": "emulated-key-read-only"}, "may read environments but not write", "write access"),
+        ({"PRIME_API_KEY": "canary-key-of-nobody"}, "refuses the key from PRIME_API_KEY", "create a key"),
+        ({"PRIME_API_KEY": "emulated-key-read-only"}, "can read environments but not write", "write access"),
         ({"PRIME_TEAM_ID": "cteamofstrangers"}, "for the team cteamofstrangers", "prime teams list"),
         ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, "does not answer", "PRIME_API_BASE_URL"),
     ],
@@ -200,7 +200,7 @@ def test_release_reports_bad_access_before_any_write(
 def test_release_reports_a_missing_prime(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("envops.release.planning.find_prime", lambda: None)
+    monkeypatch.setattr("envops.release.plan.find_prime", lambda: None)
     assert place.run("plan") == 2
     assert "the prime CLI is not installed" in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_release_reports_an_old_prime(
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
     old = Prime(python, python)
-    monkeypatch.setattr("envops.release.planning.find_prime", lambda: old)
+    monkeypatch.setattr("envops.release.plan.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
 

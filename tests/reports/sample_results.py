@@ -58,7 +58,7 @@ IGNORED = Finding(
 TIMEOUT = Failure(
     "timeout",
     "Timeout",
-    "the worker gave no answer for 30 s and was stopped",
+    "the worker returned no result for 30 s and was stopped",
     Place("word_sort.py", 88),
     "Traceback (most recent call last):\n  time.sleep(1000)\nTimeout",
 )

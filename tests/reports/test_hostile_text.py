@@ -11,7 +11,7 @@ import pytest
 from envops.reports.annotations import render_annotations
 from envops.reports.html.page import render_page
 from envops.reports.json_report import render_json, report_data
-from envops.reports.junit import render_junit
+from envops.reports.junit import junit_parts
 from envops.reports.markdown import render_markdown
 from envops.reports.sarif import render_sarif
 from envops.reports.terminal import render_text
@@ -32,7 +32,7 @@ def page_without_code(result: ValidationResult) -> str:
 RENDERINGS = [
     render_text,
     render_markdown,
-    render_junit,
+    lambda result: "".join(junit_parts(result)),
     render_json,
     render_sarif,
     lambda result: page_without_code(result),
@@ -89,7 +89,7 @@ def test_json_report_has_no_nan_infinity_or_huge_integer() -> None:
 
 
 def test_junit_parses_and_shows_the_reply() -> None:
-    root = ElementTree.fromstring(render_junit(hostile()))
+    root = ElementTree.fromstring("".join(junit_parts(hostile())))
     failure = root.find("testsuite/testcase/failure[@type='RWD001']")
     assert failure is not None
     assert visible(HOSTILE) in (failure.text or "")
@@ -200,7 +200,8 @@ def test_shortened_text_keeps_both_ends_and_states_its_length() -> None:
 def test_shortened_text_with_many_lines_drops_whole_lines() -> None:
     short = shortened("\n".join(str(number) for number in range(1_000)), 10_000, lines=9)
     assert short.split("\n") == [
-        "0", "1", "2", "3", "4", "5", "[… 991 of 1,000 lines left out, 3,889 characters in all …]", "997", "998", "999",
+        "0", "1", "2", "3", "4", "5",
+        "[… 991 of 1,000 lines left out, 3,889 characters in total …]", "997", "998", "999",
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from envops.facts.observed import Place
 from envops.reports.annotations import render_annotations
 from envops.reports.json_report import render_json
-from envops.reports.junit import render_junit
+from envops.reports.junit import junit_parts
 from envops.reports.markdown import LIMIT_BYTES, render_markdown
 from envops.rules.engine import Finding
 from envops.rules.evidence import Evidence, ShownReply
@@ -59,7 +59,7 @@ def test_json_report_lists_ignored_findings_last_with_reason() -> None:
 
 
 def cases(result: ValidationResult) -> dict[str, ElementTree.Element]:
-    root = ElementTree.fromstring(render_junit(result))
+    root = ElementTree.fromstring("".join(junit_parts(result)))
     return {f"{case.get('classname')}/{case.get('name')}": case for case in root.iter("testcase")}
 
 
@@ -83,7 +83,7 @@ def test_junit_has_a_case_per_gate_and_failing_rule() -> None:
 
 
 def test_junit_counts_match_its_cases() -> None:
-    root = ElementTree.fromstring(render_junit(mixed()))
+    root = ElementTree.fromstring("".join(junit_parts(mixed())))
     assert {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "14",
         "failures": "2",
@@ -93,7 +93,7 @@ def test_junit_counts_match_its_cases() -> None:
 
 
 def test_junit_has_the_digest_as_a_property() -> None:
-    root = ElementTree.fromstring(render_junit(mixed()))
+    root = ElementTree.fromstring("".join(junit_parts(mixed())))
     digest = root.find("testsuite[@name='reverse-text']/properties/property[@name='digest']")
     assert digest is not None
     assert digest.get("value") == FAILING.digest
@@ -108,7 +108,7 @@ def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
     many = replace(FAILING, findings=(MISSED_GOLD,) * 30)
     text = cases(ValidationResult("fail", (many,)))["reverse-text/rewards: RWD001"][0].text or ""
     assert text.count(MISSED_GOLD.message) == 20
-    assert text.endswith("and 10 more, all in validate.json")
+    assert text.endswith("and 10 more; all are in validate.json")
 
 
 def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:

@@ -15,7 +15,7 @@ from envops.reports.merge import merged
 from envops.reports.reading import read_report, result_of
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
-from envops.rules.result import Share, ValidationResult
+from envops.rules.result import ShardOfRun, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def parts(folder: Path, *results: ValidationResult) -> list[Path]:
 
 def shard(index: int, of: int, *environments: object) -> ValidationResult:
     """One machine's report of a run over gsm8k and reverse-text."""
-    share = Share(index, of, ("gsm8k", "reverse-text"))
+    share = ShardOfRun(index, of, ("gsm8k", "reverse-text"))
     return replace(passing(), environments=environments, shard=share)  # type: ignore[arg-type]
 
 
@@ -79,7 +79,7 @@ def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
     )
     assert merge(tmp_path / "shards") == exit_codes.PASS
     (folder / "README.md").write_text("of a later commit\n")
-    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: is of another commit: reverse-text"):
+    with pytest.raises(DeclarationError, match=r"shard-0/validate\.json: belongs to another commit: reverse-text"):
         merge(tmp_path / "shards")
 
 
@@ -111,7 +111,7 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
         (replace(passing(), tool_version="9"), "is from another run"),
         (replace(passing(), gates=("schema",)), "is from another run"),
         (passing(), "in two"),
-        (replace(passing(), environments=(), shard=Share(1, 2, ("gsm8k",))), "another division"),
+        (replace(passing(), environments=(), shard=ShardOfRun(1, 2, ("gsm8k",))), "a different split"),
     ],
     ids=["another version", "other gates", "one environment twice", "another division"],
 )

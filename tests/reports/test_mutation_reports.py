@@ -56,7 +56,9 @@ def test_mutation_sentence_has_all_counts_and_the_bound():
 
 
 def test_undecided_mutants_make_score_a_range():
-    slow = replace(MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time was up")))
+    slow = replace(
+        MUTATION, bound="time", mutants=(*MUTATION.mutants, mutant("undecided", by="the time limit was reached"))
+    )
     assert mutation_sentence(slow) == (
         "mutation score 0.50–0.75: 5 mutants tried (of 90, some undecided): 1 killed, 1 timed out, "
         "1 survived, 1 equivalent, 1 undecided; 40 conversations, 12 of them cases; 1.5 s"

@@ -58,7 +58,7 @@ def test_reply_report_names_place_where_function_failed() -> None:
         failures=(FunctionFailure("correct", failure),),
     )
     text = text_of(broken)
-    assert "correct gave no number: ZeroDivisionError: division by zero at plain_sums/rewards.py:7" in text
+    assert "correct returned no number: ZeroDivisionError: division by zero at plain_sums/rewards.py:7" in text
     assert ["reward", "none"] in [line.split() for line in text.split("\n")]
 
 

@@ -1,4 +1,4 @@
-"""Findings for code scanning: where they are, how heavy they are, and which are nobody's fault."""
+"""Findings for code scanning: their places, their severity, and infrastructure failures."""
 
 from __future__ import annotations
 

@@ -49,10 +49,10 @@ word-sort  error  1.0  sha256:222222222222
 
   rewards error: rewards: timeout, Timeout
 
-Infrastructure failures (not about the rewards):
+Infrastructure failures (unrelated to the rewards):
 
-  word-sort rewards, timeout: Timeout: the worker gave no answer for 30 s and
-    was stopped
+  word-sort rewards, timeout: Timeout: the worker returned no result for 30 s
+    and was stopped
     at         environments/word_sort/word_sort.py:88
     traceback  │ Traceback (most recent call last):
                │   time.sleep(1000)
@@ -146,7 +146,7 @@ def test_terminal_long_reply_is_shortened_with_length() -> None:
 def test_many_findings_of_one_rule_are_counted() -> None:
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(MISSED_GOLD,) * 12),)))
     assert text.count("RWD001 error") == 5
-    assert "RWD001: 7 more, all in validate.json" in text
+    assert "RWD001: 7 more; all are in validate.json" in text
 
 
 def test_terminal_rule_bug_is_not_an_environment_failure() -> None:

@@ -10,7 +10,7 @@ import pytest
 from envops.facts.observed import Facts, Failure, Place, Rollout, Score
 from envops.files.atomic_write import write_whole
 from envops.reports import written
-from envops.reports.written import print_result, report, tell_github, write_reports
+from envops.reports.written import print_result, report, report_to_github, write_reports
 from envops.repository.package import Package
 from envops.rules.engine import GATES
 from envops.rules.result import EnvironmentResult, environment_result, path_in_repository, where
@@ -103,13 +103,13 @@ def test_print_result_on_old_encoding_succeeds() -> None:
     assert b"x  reverse-text" in raw.getvalue()
 
 
-def test_tell_github_outside_workflow_writes_nothing(tmp_path: Path) -> None:
+def test_report_to_github_outside_workflow_writes_nothing(tmp_path: Path) -> None:
     stream, summary = io.StringIO(), tmp_path / "summary.md"
-    tell_github(mixed(), stream=stream, environ={"GITHUB_STEP_SUMMARY": str(summary)})
+    report_to_github(mixed(), stream=stream, environ={"GITHUB_STEP_SUMMARY": str(summary)})
     assert stream.getvalue() == ""
     assert not summary.exists()
     summary.write_text("before\n")
-    tell_github(mixed(), stream=stream, environ={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
+    report_to_github(mixed(), stream=stream, environ={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
     assert stream.getvalue().startswith("::error file=")
     assert summary.read_text().startswith("before\n## ❌ fail")
 

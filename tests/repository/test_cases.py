@@ -154,7 +154,7 @@ def test_case_that_is_wrong_does_not_hide_the_others(tmp_path: Path) -> None:
 def test_case_name_used_twice_is_a_problem(tmp_path: Path) -> None:
     good = "- " + "\n  ".join(GOOD.values()) + "\n"
     problem = mistake(tmp_path, good + good)
-    assert (problem.line, problem.message) == (5, "is the name of the case on line 1 too")
+    assert (problem.line, problem.message) == (5, "is also the name of the case on line 1")
 
 
 def test_cases_file_with_mapping_is_a_problem(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_changes_without_base_use_main(root: Path) -> None:
 @pytest.mark.parametrize("base", ["origin/main", "nonsense", "--output=/tmp/x", "-h", "main;id"])
 def test_changes_with_unknown_base_are_refused(root: Path, base: str) -> None:
     problem = only(refused(changed_environments, root, base))
-    assert (problem.message, problem.found) == ("there is no such commit to compare with", base)
+    assert (problem.message, problem.found) == ("the commit to compare with does not exist", base)
     assert "git fetch" in problem.fix
 
 

@@ -139,10 +139,10 @@ def test_lock_that_is_missing_is_a_problem(tmp_path: Path) -> None:
         ("--index-url example", "is an option"),
         ("-e .", "is an option"),
         ("-r other.txt", "is an option"),
-        ("--extra-index-url https://example.org/simple", "holds an address"),
-        (f"a @ git+https://example.org/a {HASH}", "holds an address"),
-        ("# from https://example.org/simple", "holds an address"),
-        (f"openai==2.1.0 {HASH}", "is here twice, first on line 3"),
+        ("--extra-index-url https://example.org/simple", "contains an address"),
+        (f"a @ git+https://example.org/a {HASH}", "contains an address"),
+        ("# from https://example.org/simple", "contains an address"),
+        (f"openai==2.1.0 {HASH}", "is a duplicate of line 3"),
         ("=====", "is not an exact version"),
     ],
 )
@@ -160,7 +160,7 @@ def test_lock_without_header_is_a_problem(tmp_path: Path) -> None:
 
 def test_lock_of_other_requirements_is_a_problem(tmp_path: Path) -> None:
     problem = mistake(tmp_path, locked("verifiers>=0.4"), "verifiers>=0.3")
-    assert (problem.line, problem.message) == (2, "was resolved from other requirements than those of pyproject.toml")
+    assert (problem.line, problem.message) == (2, "is out of date: the requirements in pyproject.toml changed")
 
 
 def test_requirement_without_pin_is_a_problem_of_pyproject(tmp_path: Path) -> None:

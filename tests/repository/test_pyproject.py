@@ -116,7 +116,7 @@ def test_pyproject_unclosed_string_is_refused_with_line(tmp_path: Path) -> None:
 
 def test_pyproject_with_deep_nesting_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {"pyproject.toml": "a = " + "[" * 100_000})
-    assert "is not usable TOML" in only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).message
+    assert "is not valid TOML" in only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).message
 
 
 def test_pyproject_that_is_a_folder_is_refused(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_package_unreadable_requirement_names_its_line(tmp_path: Path) -> None:
     found = [
         problem
         for problem in read(tmp_path, {"pyproject.toml": text}).problems
-        if "not a requirement" in problem.message
+        if "not a valid requirement" in problem.message
     ]
     assert (only(found).line, only(found).found) == (9, "numpy=>2")
 

@@ -138,7 +138,7 @@ def test_registry_name_with_underscores_suggests_hyphens() -> None:
     "name", ["../sums", "/sums", "a/b", "a..b", "-a", "a-", "a--b", "1a", "ä", "a b", '"a\\n"', "''"]
 )
 def test_registry_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
-    assert only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message == "is not a usable name"
+    assert only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message == "is not a valid name"
 
 
 @pytest.mark.parametrize("name", ["json", "import", "verifiers", "os"])

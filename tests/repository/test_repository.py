@@ -71,7 +71,7 @@ def test_package_name_used_twice_is_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", "more")
     write(tmp_path, {"environments/sums/pyproject.toml": PYPROJECT.format(name="more")})
     problems = refused(Repository.load, tmp_path)
-    assert "is the name of environments/more too" in {problem.message for problem in problems}
+    assert "is also the name of environments/more" in {problem.message for problem in problems}
 
 
 def test_external_environment_with_local_folder_is_a_problem(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_selection_of_invalid_name_is_refused(tmp_path: Path, name: str) -> None
 def test_selection_of_external_environment_is_refused(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     write(tmp_path, {"registry.yaml": "version: 1\nowner: a\nenvironments: {sums: , sort: {hub: a/sort@1.0}}\n"})
-    assert "on the Hub already" in only(refused(Repository.load(tmp_path).select, ["sort"])).message
+    assert "on the Hub only" in only(refused(Repository.load(tmp_path).select, ["sort"])).message
 
 
 def test_selection_reports_every_unknown_name(tmp_path: Path) -> None:

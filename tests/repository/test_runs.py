@@ -47,8 +47,8 @@ def test_run_merged_keys_count_as_written() -> None:
     [
         ("    seq_len: 512\n    sampling: {max_tokens: 512}\n", 11, 10, "leaves no room for the prompt"),
         ("    eval: {interval: 200}\n", 10, 9, "nothing would be evaluated"),
-        ("    checkpoints: {interval: 200}\n", 10, 9, "none would be written on the way"),
-        ("    gpus: {train_nodes: 2}\n", 10, 10, "goes together with the nodes of the other kind"),
+        ("    checkpoints: {interval: 200}\n", 10, 9, "none would be written before the end"),
+        ("    gpus: {train_nodes: 2}\n", 10, 10, "requires the node count of the other kind"),
         ("    gpus:\n      train: 1\n      train_nodes: 2\n      inference_nodes: 1\n", 12, 11, "counts nodes"),
         ("    batch_size: 100\n    rollouts_per_example: 8\n", 10, 11, "is not a multiple of rollouts_per_example"),
     ],

@@ -90,6 +90,6 @@ CASES = {
     ),
     "DST007": RuleCases(
         fires={"raised": unloaded("distribution")},
-        silent={"ended": subject(), "a crash is nobody's": unloaded("distribution", "crash")},
+        silent={"ended": subject(), "a crash is not the environment's": unloaded("distribution", "crash")},
     ),
 }

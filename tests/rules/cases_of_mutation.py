@@ -58,7 +58,7 @@ def mutated(killed: int = 20, survived: int = 0, changes: Mapping[str, Any] | No
 
 def undecided(killed: int, survived: int, open_ones: int, **more: Any) -> Subject:
     """The same where nothing was decided about some of them."""
-    tried = (*mutants(killed, survived), *mutants(0, open_ones, outcome="undecided", by="the time was up"))
+    tried = (*mutants(killed, survived), *mutants(0, open_ones, outcome="undecided", by="the time limit was reached"))
     return mutated(mutants=tried, exist=len(tried), bound="time", **more)
 
 

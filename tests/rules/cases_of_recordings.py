@@ -82,7 +82,7 @@ CASES = {
         fires={
             "another mean": recorded({"mean": 0.75}),
             "another mean of a function": recorded({"functions": {"correct_answer": {"mean": 0.1, "count": 20}}}),
-            "a function that nobody recorded": recorded(
+            "a function without a record": recorded(
                 {"functions": {**BASELINE["functions"], "luck": {"mean": 1.0, "count": 20}}}
             ),
             "fewer rollouts": recorded({"rollouts": 21}),

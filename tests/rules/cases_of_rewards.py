@@ -355,7 +355,10 @@ CASES = {
     ),
     "RWD033": RuleCases(
         fires={"rewards": unloaded("rewards"), "tests": unloaded("tests")},
-        silent={"a crash is nobody's": unloaded("rewards", "crash"), "loading is another rule's": unloaded("load")},
+        silent={
+            "a crash is not the environment's": unloaded("rewards", "crash"),
+            "loading is another rule's": unloaded("load"),
+        },
     ),
     "RWD040": RuleCases(
         fires={

@@ -80,7 +80,7 @@ CASES = {
             "two environments with trl": run(backend="trl", sources=[{"id": "plain-sums"}, {"id": "other-sums"}]),
             "arguments with skyrl": run(V0, backend="skyrl", sources=[{"id": "plain-sums", "args": {"n": 3}}]),
             "torn groups": run(V0, batch_size=100, **TINKER),
-            "no form in TOML": overridden("env_vars.MIXED", [1, "a"]),
+            "cannot be written as TOML": overridden("env_vars.MIXED", [1, "a"]),
         },
         silent={"two with prime-rl": run(sources=[{"id": "plain-sums"}, {"id": "other-sums"}])},
     ),
@@ -368,7 +368,7 @@ CASES = {
         },
         silent={
             "there": run(backend="prime", on_hub="0.1.0"),
-            "nobody asked": run(backend="prime"),
+            "no secret is needed": run(backend="prime"),
             "newer": run(backend="prime", on_hub="0.2.0"),
             "not from the hub": run(on_hub="0.0.9"),
         },

@@ -293,7 +293,7 @@ CASES = {
         silent={
             "loaded": subject(),
             "a secret is another rule's": unloaded("load", "missing-secret"),
-            "a crash is nobody's": unloaded("load", "crash"),
+            "a crash is not the environment's": unloaded("load", "crash"),
         },
     ),
     "SCH042": RuleCases(

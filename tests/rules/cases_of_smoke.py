@@ -94,7 +94,7 @@ CASES = {
     ),
     "SMK008": RuleCases(
         fires={"raised": unloaded("smoke")},
-        silent={"ended": subject(), "a crash is nobody's": unloaded("smoke", "crash")},
+        silent={"ended": subject(), "a crash is not the environment's": unloaded("smoke", "crash")},
     ),
     "SMK009": RuleCases(
         fires={"played": lacking("smoke", "aiohttp"), "conversations": lacking("rewards", "aiohttp")},

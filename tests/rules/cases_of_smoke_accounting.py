@@ -16,7 +16,7 @@ CASES = {
     "SMK010": RuleCases(
         fires={
             "one came twice": subject(rollouts=(*SOUND_ROLLOUTS[:-1], SOUND_ROLLOUTS[0])),
-            "one nobody asked for": subject(rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 77))),
+            "one that was not requested": subject(rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 77))),
         },
         silent={
             "each came once": subject(),

@@ -43,7 +43,7 @@ def test_comparison_of_equal_sides_is_undecided() -> None:
     same = sample({f"t{at}": [0.5, 1.0] for at in range(20)})
     found = before_after(TwoSides(same, same))
     assert found.answer == "undecided"
-    assert "no number of rollouts in reach" in found.reason
+    assert "no feasible number of rollouts" in found.reason
 
 
 def test_before_after_undecided_names_missing_rollouts() -> None:

@@ -22,7 +22,7 @@ def test_live_group_chance_of_smaller_group_averages_all_draws():
 
 
 def test_group_size_above_rollouts_has_no_estimate():
-    with pytest.raises(ValueError, match="no group of 8"):
+    with pytest.raises(ValueError, match="fewer than a group of 8"):
         chance_of_live_group([0.0, 1.0], 8)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envops.hub.state import HubEnvironment, HubIdentity, HubReading, HubState
-from envops.release.steps import (
+from envops.release.plan import (
     Desired,
     ExternalStep,
     PlannedRun,
@@ -36,7 +36,7 @@ def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVA
         (found(), "unchanged", "0.2.0 is published"),
         (found("0.2", "now"), "unchanged", "0.2 is published"),
         (found(visibility="PUBLIC"), "visibility", "PUBLIC → PRIVATE"),
-        (found(content="theirs"), "conflict", "taken by other content"),
+        (found(content="theirs"), "conflict", "published with other content"),
         (found("0.3.0", "ahead"), "drift", "ahead of 0.2.0"),
         (found("0.2.0.post1", "now"), "drift", "this content as version"),
         (found("newest", "x"), "drift", "not a valid version"),

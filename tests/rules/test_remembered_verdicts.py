@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops.reports.html.page import render_page
 from envops.reports.json_report import render_json, report_data
-from envops.reports.junit import render_junit
+from envops.reports.junit import junit_parts
 from envops.reports.markdown import render_markdown
 from envops.reports.sarif import render_sarif
 from envops.reports.terminal import render_text
@@ -252,6 +252,14 @@ def test_code_digest_covers_every_source_file(tmp_path: Path) -> None:
     assert code_digest(tmp_path / "5") == code_digest(tmp_path / "empty"), "bytecode is no source"
 
 
+def test_code_digest_of_code_moved_between_folders_differs(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    (first / "a.py").write_text("1")
+    assert code_digest(first, second) != code_digest(second, first)
+
+
 @pytest.mark.parametrize("rule", CASES)
 def test_remembered_result_gives_the_same_reports(rule: str, tmp_path: Path) -> None:
     for each in CASES[rule].fires.values():
@@ -269,5 +277,5 @@ def test_remembered_result_gives_the_same_reports(rule: str, tmp_path: Path) -> 
 
 def reports(result: EnvironmentResult) -> list[str]:
     whole = ValidationResult(result.verdict, (result,))
-    renderings = (render_json, render_junit, render_markdown, render_sarif, render_text)
-    return [*(render(whole) for render in renderings), render_page(plain_data(report_data(whole)))]
+    renderings = (render_json, render_markdown, render_sarif, render_text)
+    return [*(render(whole) for render in renderings), *junit_parts(whole), render_page(plain_data(report_data(whole)))]

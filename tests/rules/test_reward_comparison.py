@@ -7,9 +7,10 @@ import math
 import pytest
 from cases_of_reward_diff import METRIC, MORE, OFFSET, SAME, reply, scoring, side
 from envops.facts.observed import FunctionScore, RewardFunction, Task
-from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, Scoring, compare, same
+from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, Scoring, compare
 from envops.statistics.task_matching import match_tasks
 from envops.statistics.two_sides import TwoSides
+from envops_worker.reward_equality import same_reward
 
 
 def comparison(
@@ -33,7 +34,7 @@ def comparison(
     ],
 )
 def test_score_comparison_treats_missing_as_own_value(one: float | None, other: float | None, equal: bool) -> None:
-    assert same(one, other) is equal
+    assert same_reward(one, other) is equal
 
 
 def test_comparison_sorts_by_change_with_missing_first() -> None:

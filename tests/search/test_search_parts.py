@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SOURCE = '''
-"""A docstring that is nobody's constant."""
+"""A docstring that is not a constant."""
 import re
 
 THRESHOLD = 37

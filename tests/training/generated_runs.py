@@ -1,4 +1,4 @@
-"""Runs that nobody declared: every setting of the spec, drawn together with the others."""
+"""Generated runs: random combinations of all settings of the spec."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_metrics_report_gaps_and_invalid_numbers(tmp_path: Path) -> None:
     assert series_of(metrics)["reward"].points == ((1, 0.5), (6, 0.7))
     assert metrics.broken == {"reward": (2, 7)}
     assert metrics.missing == (4, 5)
-    assert metrics.notes == ("metrics.jsonl:3 is no JSON object",)
+    assert metrics.notes == ("metrics.jsonl:3 is not a JSON object",)
     (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in (0, 1, 5)]))
     assert read_metrics(tmp_path).missing == (2, 3, 4)
 

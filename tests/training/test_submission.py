@@ -46,7 +46,7 @@ def created(hub: EmulatedHub) -> list[dict[str, Any]]:
 
 def test_submission_is_created_once_and_found_again(hub: EmulatedHub, platform: Platform) -> None:
     first = submit(RUN, identity(), platform)
-    assert (first.outcome, first.name) == ("submitted", identity().name)
+    assert (first.outcome, first.name) == ("submitted", identity().run)
     again = submit(RUN, identity(commit="another commit"), platform)
     assert (again.outcome, again.id) == ("already-submitted", first.id)
     [run] = created(hub)
@@ -120,7 +120,7 @@ def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, a
 
 def test_run_list_of_invalid_form_is_refused(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs garbage what=list times=always")
-    with pytest.raises(RunsUnreadable, match="could not be read whole"):
+    with pytest.raises(RunsUnreadable, match="could not be read completely"):
         list_runs(platform.prime, platform.access, platform.stop)
 
 

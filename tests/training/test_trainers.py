@@ -23,7 +23,7 @@ OTHER_MEANINGS = {"prime", "trl", "local"}
 GROUPS_OF_DEPENDENCIES = TOOLS / "envops" / "validation" / "resolve.py"
 """Names the dependency groups of the tool's own tests, some of which are called like what they install."""
 MADE_UP = '''\
-"""A trainer that nobody has."""
+"""A made-up trainer."""
 
 from envops.rules.runs.trainer import RefusedSetting, TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, origin, toml_text
@@ -97,7 +97,7 @@ def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
     found = {finding["rule"]: finding["message"] for finding in run["findings"]}
     assert "20 steps are more than nine" in found["RUN014"]
     assert "made-up is not known to support the model acme/unknown" in found["RUN003"]
-    assert "100 rollouts per step are no whole groups of 8" in found["RUN020"]
+    assert "100 rollouts per step are not a multiple of the group size 8" in found["RUN020"]
 
 
 def test_added_trainer_has_its_metrics_read(checkout: Path) -> None:

@@ -52,7 +52,7 @@ def test_cases_are_read_with_line_numbers(tmp_path: Path) -> None:
         ("- {name: a, task: 0, reply: 4, expect: {reward: 1}}", "reply is text"),
         (
             "- {name: a, task: 0, reply: x, expect: {reward: 1}}\n- {name: a, task: 1, reply: x, expect: {reward: 1}}",
-            "2: 'a' is the name of the case on line 1 too",
+            "2: 'a' is also the name of the case on line 1",
         ),
         ("name: a", "is not a list of cases"),
         ("- [", "cannot be read"),

@@ -97,7 +97,10 @@ def test_base_without_a_lock_is_refused(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("nosuch", "neither a package's folder nor a revision"), ("environments", r"folder without pyproject\.toml")],
+    [
+        ("nosuch", "neither a package's folder nor a known git revision"),
+        ("environments", r"folder without pyproject\.toml"),
+    ],
 )
 def test_base_that_is_invalid_is_refused(root: Path, given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
@@ -118,5 +121,5 @@ def test_shallow_clone_error_names_the_fetch_command(root: Path, tmp_path: Path)
 
 
 def test_base_without_git_repository_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DeclarationError, match="no git repository here"):
+    with pytest.raises(DeclarationError, match="not a git repository"):
         find_base(tmp_path, "main")

@@ -78,7 +78,7 @@ def test_rollouts_are_played_by_jobs_without_earlier_scoring(
     facts = look_at(package, workspace, patch).facts
     assert facts.failures == {}
     assert facts.started.origin == origin
-    assert facts.started.reason.startswith("" if not more else "it cannot be forked once it is loaded: threads")
+    assert facts.started.reason.startswith("" if not more else "it cannot be forked after loading: threads")
     by_job, played_by = (
         {one.functions["scored_by"].score for one in rows if one.policy == "oracle"}
         for rows in (facts.scores, facts.rollouts)

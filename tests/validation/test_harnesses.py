@@ -142,7 +142,7 @@ def test_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
 
 
 @pytest.mark.parametrize(
-    ("harness", "said"), [("nobody", "harness 'nobody' not found"), ("codex", "wants a container")]
+    ("harness", "said"), [("nobody", "harness 'nobody' not found"), ("codex", "requires a container")]
 )
 def test_unusable_harness_is_an_infrastructure_failure(
     harness: str, said: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch

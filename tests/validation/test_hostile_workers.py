@@ -177,7 +177,7 @@ def test_worker_garbage_on_open_files_is_a_protocol_failure(hostile: Callable[[s
 
 def test_worker_that_closes_all_files_is_a_protocol_failure(hostile: Callable[[str], Path], workspace: Workspace):
     failure = lost(hostile("import os, time; os.closerange(3, 64); time.sleep(600)"), workspace)
-    assert (failure.kind, failure.message) == ("protocol", "the worker sent nothing more and closed its channel")
+    assert (failure.kind, failure.message) == ("protocol", "the worker closed its channel")
 
 
 def test_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):

@@ -291,7 +291,7 @@ def test_estimate_is_an_upper_bound() -> None:
     assert longer.tokens.prompt > 10 * bound.tokens.prompt
 
 
-def test_team_of_primes_is_named_to_prime_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prime_team_is_sent_to_prime_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRIME_TEAM_ID", "team-7")
     with relayed(key_variable="PRIME_API_KEY") as (fake, relay):
         ask(relay)

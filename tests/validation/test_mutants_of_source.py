@@ -130,7 +130,7 @@ def test_mutants_are_made_only_of_executed_lines():
     assert read.unreached > 0
 
 
-def test_function_around_one_that_ran_did_not_run_itself():
+def test_outer_function_of_running_one_has_not_run():
     source = """\
         def load(share=0.5):
             weight = share + 1

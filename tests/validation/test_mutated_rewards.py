@@ -162,7 +162,7 @@ def test_closure_is_mutated_where_it_lives(bench: Bench, weak: Mutation):
     assert {each.outcome for each in of(weak, name, "drop branch")} == {"killed"}
 
 
-def test_constant_takes_those_made_from_it_along(strong: Mutation):
+def test_mutated_constant_updates_derived_constants(strong: Mutation):
     assert of(strong, "LOOKED_UP", "change number")
     assert {each.outcome for each in of(strong, "LOOKED_UP", "change number")} == {"killed"}
     assert {each.outcome for each in of(strong, "LOOKED_UP", "change text")} == {"killed"}

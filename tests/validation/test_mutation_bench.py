@@ -99,6 +99,14 @@ def test_bench_counts_too_slow_conversation_as_left_out(monkeypatch: pytest.Monk
     assert list(bench.left_out) == ["b"]
 
 
+def test_bench_first_score_that_imports_libraries_counts_as_fast():
+    imports = iter([mutation_bench.MOST_SECONDS + 0.5])
+    code = Code(lambda _: busy(next(imports, 0.0)) or 1.0)
+    bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
+    assert decided(code, bench, lambda _: 0.0).outcome == "killed"
+    assert bench.unasked == {}
+
+
 def test_bench_tries_conversation_that_waits():
     code = Code(lambda _: time.sleep(0.2) or 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]

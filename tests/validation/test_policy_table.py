@@ -165,5 +165,5 @@ def test_policy_is_documented(each: Any) -> None:
 
 
 def test_policy_with_taken_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="two policies are called oracle"):
+    with pytest.raises(ValueError, match="duplicate policy name: oracle"):
         policy("oracle", reply="another one", bound="maximum")(oracle.make)

@@ -81,7 +81,7 @@ def test_interrupt_ends_it(tmp_path: Path):
     assert gone("interrupted-program")
 
 
-def test_child_that_stays_does_not_keep_the_host_waiting(tmp_path: Path):
+def test_lingering_child_does_not_delay_the_host(tmp_path: Path):
     code = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('done')"
     assert run(tmp_path, code, "staying-child", seconds=20.0) == "done\n"
     assert gone("staying-child")

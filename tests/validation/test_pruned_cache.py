@@ -31,7 +31,7 @@ def test_pruning_removes_old_entries() -> None:
     assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
 
 
-def test_least_recently_used_goes_beyond_a_size() -> None:
+def test_least_recently_used_is_removed_above_a_size() -> None:
     things = [kept("middle", 2), kept("oldest", 3), kept("newest", 1)]
     assert names(dispensable(things, NOW, None, 200)) == ["oldest"]
     assert names(dispensable(things, NOW, None, 199)) == ["oldest", "middle"]

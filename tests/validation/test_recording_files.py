@@ -143,7 +143,7 @@ def test_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
 
 
-def test_baseline_that_is_none(tmp_path: Path) -> None:
+def test_file_that_is_not_a_baseline_is_refused(tmp_path: Path) -> None:
     path = recorded(tmp_path).with_name("blend.json")
     path.write_text('{"version": 1,\n oops}')
     assert problems(tmp_path) == [

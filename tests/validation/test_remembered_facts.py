@@ -111,7 +111,7 @@ def test_value_of_a_secret_changes_the_key(before: str | None, after: str, monke
 
 def test_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
     first = key()
-    monkeypatch.setattr(facts_cache, "tool_digest", lambda: "another")
+    monkeypatch.setattr(facts_cache, "code_digest", lambda *_: "another")
     assert key() != first
 
 

@@ -94,7 +94,7 @@ def test_timeout_of_v0_is_no_zero(tmp_path: Path, stop: str, field: str):
     assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
 
 
-def test_timeout_of_v1_is_no_reward_though_it_is_ok(tmp_path: Path):
+def test_v1_timeout_with_status_ok_has_no_reward(tmp_path: Path):
     episode = json.loads(lines_of("v1_0.4.0")[0])
     episode["traces"][0]["is_timeout"] = True
     (row,) = of_lines(tmp_path, "v1", [json.dumps(episode)]).rows
@@ -141,13 +141,13 @@ def test_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path,
 
 def test_imported_file_with_two_formats_is_refused(tmp_path: Path):
     found = of_lines(tmp_path, "v0", [lines_of("v0")[0], lines_of("v1_0.4.0")[0]])
-    assert [(one.line, "the lines before are of format v0" in one.message) for one in found.refusals] == [(2, True)]
+    assert [(one.line, "the lines before have format v0" in one.message) for one in found.refusals] == [(2, True)]
 
 
 def test_imported_results_of_another_environment_are_refused():
     found = import_results(SAMPLES / "v1_0.4.0", replace(expected("v1"), environment="gsm8k", module="gsm8k"))
     assert len(found.refusals) == 12
-    assert found.refusals[0].message == "is of environment 'reverse_text', not 'gsm8k'"
+    assert found.refusals[0].message == "belongs to environment 'reverse_text', not 'gsm8k'"
 
 
 def own_row(number: int, **changes: Any) -> EvaluationRow:
@@ -176,7 +176,7 @@ def test_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
     found = own_file(tmp_path, own_row(0), own_row(0))
     assert len(found.rows) == 1
     assert [str(one) for one in found.problems] == [
-        "line 2: rollout 0 of blend on task 0 again, first on line 1; it counts once"
+        "line 2: rollout 0 of blend on task 0 is a duplicate of line 1 and counts once"
     ]
 
 

@@ -250,7 +250,7 @@ def test_forked_jobs_observe_the_same_as_new_processes(
     files = {"module.py": module, "tests/cases.yaml": CASES, "tests/test_small.py": TESTS}
     package = write_package(environments / f"small_{generation}", generation, files)
     started, fresh = observed(replace(package, fresh_process=True), workspace)
-    assert started == StartMode("fresh", "pyproject.toml asks for a fresh process", "process")
+    assert started == StartMode("fresh", "pyproject.toml requests a fresh process", "process")
     started, forked = observed(package, workspace)
     assert started == StartMode("forked", "", "environment")
     assert fresh["scores"]
@@ -403,7 +403,7 @@ def test_fork_refusal_has_a_reason(environments: Path, workspace: Workspace) -> 
     asking = write_package(
         environments / "asking", "v1", {"module.py": V1}, settings="\n[tool.envops.worker]\nfresh = true\n"
     )
-    assert "asks for a fresh process" in refused(asking, workspace)
+    assert "requests a fresh process" in refused(asking, workspace)
     package = write_package(environments / "bringing", "v1", {"module.py": V1})
     (package.folder / "overlay").mkdir()
     (package.folder / "overlay/sitecustomize.py").touch()
@@ -419,7 +419,9 @@ def test_template_with_entry_points_is_a_new_process(
     )
     facts = look_at(package, workspace, patch, request=ObservationRequest(use_cache=False, evaluate=False)).facts
     assert facts.failures == {}
-    assert facts.started == StartMode("fresh", "the wheel has entry points, which imports may look for", "environment")
+    assert facts.started == StartMode(
+        "fresh", "the wheel has entry points, which other packages may load", "environment"
+    )
     assert facts.scores
     assert facts.repetitions
 
@@ -497,10 +499,10 @@ Monitor(target=threading.Event().wait, daemon=True).start()
     [
         (
             "threading.Thread(target=threading.Event().wait, name='ticker', daemon=True).start()",
-            "threads are left behind: ticker\n",
+            "threads are still running:  ticker\n",
         ),
-        ("held = socket.socket()", "a channel is left open: socket:"),
-        ("held = os.pipe()", "a channel is left open: pipe:"),
+        ("held = socket.socket()", "a channel is still open:  socket:"),
+        ("held = os.pipe()", "a channel is still open:  pipe:"),
         ("held = open('/etc/hostname'), open(os.devnull)", "\n"),
         (TQDM, "\n"),
     ],

@@ -11,7 +11,7 @@ from envops.emulator.server import EmulatedHub, emulator
 from envops.facts.observed import Wheel
 from envops.release.evidence import ValidationEvidence
 from envops.release.ledger import LedgerEntry
-from envops.release.planning import make_plan
+from envops.release.plan import make_plan
 from envops.release.release import Release
 from envops.release.verifying import Verified
 from envops.repository.repository import Repository

@@ -1,7 +1,7 @@
 """Runs a job of a workflow as GitHub would, as far as these workflows go: in a clone, step by step, without GitHub.
 
 Expressions are not evaluated: whoever runs a job says what each one that is met stands for, and
-one that nobody said anything about is a mistake. Actions are played where that is simple
+one without a declared handling is a mistake. Actions are played where that is simple
 (checkout, artifacts) and looked at where it is not.
 """
 
@@ -237,7 +237,7 @@ def _inner(text: str) -> str:
 
 
 def _value(expression: str, values: Mapping[str, str]) -> str:
-    assert expression in values, f"nobody said what {expression!r} stands for"
+    assert expression in values, f"no value is declared for {expression!r}"
     return values[expression]
 
 

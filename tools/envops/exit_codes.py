@@ -1,4 +1,4 @@
-"""What the exit code of every command means."""
+"""The exit codes of all commands."""
 
 PASS = 0
 FAIL = 1

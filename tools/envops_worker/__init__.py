@@ -1,4 +1,4 @@
-"""The process that looks at one environment, inside that environment's own virtual environment.
+"""The worker: the process that observes one environment inside its own virtual environment.
 
 Only the standard library and what verifiers itself installs may be imported here. The host
 puts this package alone on the path (see `validation/starting.py`), so that nothing of the

@@ -17,7 +17,7 @@ JobRequest = dict[str, Any]
 
 
 class Channel:
-    """One request at a time comes in; any number of answers to it go out."""
+    """Receives one request at a time, and sends any number of answers to it."""
 
     def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
         self._requests = requests
@@ -27,7 +27,7 @@ class Channel:
 
     @classmethod
     def over_standard_streams(cls) -> Channel:
-        """Take standard input and output over, so that nothing else can use them."""
+        """Reserve standard input and output for the channel."""
         requests = os.fdopen(os.dup(0), "rb")
         answers = os.fdopen(os.dup(1), "wb", buffering=0)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -54,7 +54,7 @@ class Channel:
         self._send({"event": "item", "kind": kind, "value": value})
 
     def be_about(self, value: Any) -> None:
-        """Send what is done next; the host reports it if this process ends on the way."""
+        """Send the next action; the host reports it if this process ends during it."""
         self._send({"event": "about", "value": value})
 
     def done(self) -> None:
@@ -62,7 +62,7 @@ class Channel:
         self._send({"event": "done"})
 
     def failed(self, failure: dict[str, Any]) -> None:
-        """The current request came to an end early."""
+        """The current request failed."""
         self._send({"event": "failed", "failure": failure})
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ def with_text_keys(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Anything that JSON has no form for, as the nearest thing that it has one for."""
+    """A value that JSON cannot represent, as the nearest one that it can."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", exclude_none=True)

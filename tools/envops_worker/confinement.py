@@ -1,4 +1,4 @@
-"""What the environment's code must not do to the machine; attempts are recorded.
+"""Restrictions on the environment's code; attempts to break them are recorded.
 
 Python's audit hooks see every connection that this process opens. They do not see into programs that it starts, so the
 variables of those hold no key.
@@ -20,11 +20,11 @@ MAXIMUM_ATTEMPTS = 20
 
 
 class NetworkBlocked(ConnectionError):
-    """The environment tried to reach beyond this machine while the gates run offline."""
+    """The environment tried to use the network while the gates run offline."""
 
 
 def prefer_to_be_killed() -> None:
-    """When the machine runs out of memory, the worker goes before anything else."""
+    """Make the kernel end the worker first if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
             file.write("1000")
@@ -33,7 +33,7 @@ def prefer_to_be_killed() -> None:
 
 
 class NetworkGuard:
-    """Refuses connections beyond loopback and records who tried, at most 20 times."""
+    """Refuses connections beyond loopback and records the first 20 attempts."""
 
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []
@@ -43,11 +43,11 @@ class NetworkGuard:
         self._seen: set[tuple[str, str, str | None, int | None]] = set()
 
     def attribute_to(self, sources: Sources) -> None:
-        """From now on these files are the author's."""
+        """Attribute accesses of these files to the author."""
         self._sources = sources
 
     def watch(self) -> None:
-        """Watch the process from now on; an audit hook cannot be taken away again."""
+        """Watch the process; an audit hook cannot be removed."""
         watched: dict[str, Callable[[tuple[Any, ...]], str | None]] = {
             "socket.connect": _address_of_connect,
             "socket.sendto": _address_of_connect,

@@ -1,4 +1,4 @@
-"""What work costs by the processor's clock, which is the same however busy the machine is."""
+"""Costs in processor time, which does not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ PATIENCE_TIMES = 4.0
 
 
 def processor_seconds() -> float:
-    """What this process has used of a processor, and those that it has waited for."""
+    """The processor time of this process and of the children that it has waited for."""
     used = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 class BudgetSpent(Exception):
-    """There is nothing left to work with."""
+    """The processor budget is used up."""
 
 
 class ProcessorBudget:
-    """So much of the processor; by the wall clock more, for what waits and for a machine that is busy."""
+    """A budget of processor time, with a larger limit in wall time for waiting code and busy machines."""
 
     def __init__(self, seconds: float, patience: float | None = None) -> None:
         """Begin to count; `patience` is in seconds of the wall clock, by default `PATIENCE_TIMES` times as many."""
@@ -39,7 +39,7 @@ class ProcessorBudget:
         self._deadline = time.monotonic() + (PATIENCE_TIMES * seconds if patience is None else patience)
 
     def extend(self, seconds: float) -> None:
-        """So much more, by either clock."""
+        """Extend both limits."""
         self._limit += seconds
         self._deadline += seconds
 
@@ -64,7 +64,7 @@ def processor_limit(seconds: float) -> Iterator[None]:
     """Raise `OutOfTime` in the main thread when the block uses more of the processor; its children do not count."""
 
     def expired(_number: int, _frame: Any) -> None:
-        raise OutOfTime(f"used more than {seconds:g} s of the processor")
+        raise OutOfTime(f"used more than {seconds:g} s of processor time")
 
     previous = set_handler(signal.SIGPROF, expired)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -33,7 +33,7 @@ class HarnessUnusable(Exception):
 
 
 class Accusation(Exception):
-    """Of a function that had returned when it was accused, so that no traceback leads to it."""
+    """A failure of a function that had already returned, so no traceback leads to it."""
 
     def __init__(self, message: str, code: CodeType | None = None) -> None:
         super().__init__(message)
@@ -41,11 +41,11 @@ class Accusation(Exception):
 
 
 class NotANumber(TypeError):
-    """A reward function answered with something that is not a number."""
+    """A reward function returned something that is not a number."""
 
 
 class NotFinite(ValueError):
-    """A reward function answered with NaN or infinity."""
+    """A reward function returned NaN or infinity."""
 
 
 class Sources:
@@ -118,7 +118,7 @@ class Sources:
 
 
 def said_as_exception(error: BaseException) -> BaseException:
-    """An exception in place of `SystemExit` and its like."""
+    """A `SystemExit` or similar as an ordinary exception."""
     if isinstance(error, (Exception, OutOfTime)):
         return error
     if isinstance(error, SystemExit):

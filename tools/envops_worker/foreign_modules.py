@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ForeignModules:
-    """Modules without code of the environment, as seen in frames.
+    """Modules without code of the environment.
 
     Code that watches many frames checks their module first: reading a frame's code raises an audit event for every
     guard.

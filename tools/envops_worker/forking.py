@@ -1,4 +1,4 @@
-"""Requests a process of a template: the host does so for jobs, and a job for its tool servers."""
+"""Forking of processes by a template: the host requests jobs, a job its tool servers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fork(template: socket.socket, settings: Mapping[str, Any], given: Descriptor
         try:
             socket.send_fds(template, [content], list(named.values()))
         except OSError as error:
-            raise NotForked(f"its template is gone: {error}") from None
+            raise NotForked(f"its template has ended: {error}") from None
         theirs.close()
         process = ForkedProcess(report)
         ours.pop_all()
@@ -61,7 +61,7 @@ class ForkedProcess:
         with suppress(subprocess.TimeoutExpired):
             pid = self._reported(SIGN_OF_LIFE_SECONDS)
         if pid is None:
-            raise NotForked("its template is gone or has no room for another process")
+            raise NotForked("its template has ended or cannot start another process")
         self.pid = pid
 
     def poll(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Importing verifiers, which is most of what anybody waits for."""
+"""Importing verifiers, which takes most of the time of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Look for no garbage in the block: hundreds of thousands of objects are made there, and stay.
+    """Pause garbage collection in the block, which creates hundreds of thousands of lasting objects.
 
     Going through them again and again takes as long as the import itself.
     """

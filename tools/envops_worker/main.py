@@ -1,4 +1,4 @@
-"""What a process of an environment's virtual environment begins as, and the loop in which it answers requests."""
+"""The entry point of a worker process, and its request loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STAGES = {"cases": "rewards", "template": "load"}
 
 
 def main(start: Mapping[str, Any]) -> NoReturn:
-    """Be what the host started this process for: a lock template, or a job that loads by itself."""
+    """Run the role of this process: a lock template, or a job that loads by itself."""
     if start["role"] == "job":
         _be_job(None, start)
     guard = NetworkGuard(Sources(), allowed=start["allow_network"])
@@ -118,7 +118,7 @@ def answer(session: Session, request: JobRequest) -> None:
     session.enter(str(request.get("stage") or STAGES.get(request["operation"], request["operation"])))
     try:
         if request["operation"] not in OPERATIONS:
-            raise LookupError(f"no operation is called {request['operation']!r}")
+            raise LookupError(f"there is no operation {request['operation']!r}")
         importlib.import_module(f"envops_worker.operations.{request['operation']}").answer(session, request)
     except BaseException as error:
         failure = said_as_exception(error)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
+"""One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -20,6 +21,12 @@ def text_of(message: Mapping[str, Any]) -> str:
 def says(text: str) -> Message:
     """An assistant message."""
     return {"role": "assistant", "content": text}
+
+
+def script_of(reply: str | Sequence[str | Mapping[str, Any]]) -> list[Message]:
+    """The assistant's messages of a reply, or of the turns of a conversation, each a text or a message."""
+    turns = [reply] if isinstance(reply, str) else reply
+    return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
 
 
 def last_words(completion: Sequence[Mapping[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Paths that importing verifiers derived from HOME and TMPDIR, set anew in the folder of each environment.
+"""Paths that importing verifiers derived from HOME and TMPDIR, moved to the folder of each environment.
 
 Libraries read both variables when they are imported and keep what follows from them. They keep it in variables of
 their modules and in the one class that is named here; a test searches all objects for more.
@@ -16,7 +16,7 @@ CLASS = ("verifiers.v1.runtimes.subprocess", "SubprocessRuntime")
 
 
 class Holder(NamedTuple):
-    """One thing that keeps a path below the folder."""
+    """One object that stores a path below the folder."""
 
     owner: Any
     name: str
@@ -26,7 +26,7 @@ class Holder(NamedTuple):
 
 
 def paths_below(folder: str) -> list[Holder]:
-    """Everything imported so far that keeps a path below a folder."""
+    """All imported objects that store a path below a folder."""
     found = []
     for owner in (*sys.modules.values(), getattr(sys.modules.get(CLASS[0]), CLASS[1], None)):
         variables: Any = getattr(owner, "__dict__", None)
@@ -40,7 +40,7 @@ def paths_below(folder: str) -> list[Holder]:
 
 
 def move(holders: list[Holder], folder: str) -> None:
-    """Let each keep the same path below another folder."""
+    """Move all stored paths to another folder."""
     for owner, name, rest, kind in holders:
         setattr(owner, name, kind(folder + rest))
 

@@ -1,4 +1,4 @@
-"""The state of a worker between requests: the loaded environment, and how to run its code safely."""
+"""The state of a worker: the loaded environment, and safe execution of its code."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class Session:
         }
 
     def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        """What verifiers' own scoring gives a reply.
+        """The score of a reply by verifiers' own scoring.
 
         Raises `OutOfTime`.
         """

@@ -51,9 +51,12 @@ def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
     try:
         status = _watch(worker, lifeline)
         end_group(worker)
+        if status is None:
+            os.kill(worker, signal.SIGKILL)  # it may not lead a group yet
+            os.waitpid(worker, 0)  # the host waits for this process, and so for the worker and its processor time
         if not leaves_others:
             _end_everyone()
-        _end_like(status)
+        _end_like(status or 0)
     finally:
         os._exit(70)
 
@@ -85,8 +88,8 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value)
 
 
-def _watch(worker: int, lifeline: int) -> int:
-    """Reap until the worker or the host is gone; the worker's wait status, 0 when it was the host."""
+def _watch(worker: int, lifeline: int) -> int | None:
+    """Reap until the worker or the host is gone; the worker's wait status, `None` when it was the host."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -97,7 +100,7 @@ def _watch(worker: int, lifeline: int) -> int:
                 return status
         ready, _, _ = select.select([lifeline, woken], [], [])
         if lifeline in ready and not os.read(lifeline, 1):
-            return 0
+            return None
         with contextlib.suppress(BlockingIOError):
             os.read(woken, 4096)
 

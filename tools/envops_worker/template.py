@@ -35,7 +35,7 @@ MOST_DESCRIPTORS = 8
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """What a process is forked for."""
+    """A request for a forked process."""
 
     settings: dict[str, Any]
     descriptors: dict[str, int]
@@ -168,14 +168,14 @@ def open_descriptors() -> set[int]:
 
 
 def reason_not_to_fork(known: set[int]) -> str:
-    """What forks of this process could not carry, or nothing: threads, and channels that were not open before."""
+    """The reason against forking this process, or an empty text: threads, and channels that were not open before."""
     others = [one for one in threading.enumerate() if one is not threading.main_thread()]
     # The thread of a progress bar need not run in forks.
     threads = [one.name for one in others if not type(one).__module__.startswith("tqdm")]
     if threads:
-        return f"threads are left behind: {', '.join(threads)}"
+        return f"threads are still running:  {', '.join(threads)}"
     for descriptor in open_descriptors() - known:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISCHR(mode) and not stat.S_ISDIR(mode):
-            return f"a channel is left open: {Path(f'/proc/self/fd/{descriptor}').readlink()}"
+            return f"a channel is still open:  {Path(f'/proc/self/fd/{descriptor}').readlink()}"
     return ""

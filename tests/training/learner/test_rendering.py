@@ -99,7 +99,7 @@ def test_template_without_tools_is_refused_if_tools_exist() -> None:
 
 
 def test_template_without_reply_end_is_refused() -> None:
-    with pytest.raises(UnfitTemplate, match="closes a reply with none of"):
+    with pytest.raises(UnfitTemplate, match="closes a reply with a token other than"):
         renderer(WITHOUT_ENDS)
 
 

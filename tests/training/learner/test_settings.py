@@ -34,11 +34,11 @@ def test_settings_of_committed_file_are_read_completely() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[rollouts]\nenvironment = 'sums'\n", "model names no model"),
-        ("model = 'm'\n", "rollouts.environment names no environment"),
+        ("[rollouts]\nenvironment = 'sums'\n", "model is missing"),
+        ("model = 'm'\n", "rollouts.environment is missing"),
         (LEAST + "max_concurent = 3\n", "there is no rollouts.max_concurent; did you mean rollouts.max_concurrent"),
         (LEAST + "[gpro]\n", "there is no gpro; did you mean grpo"),
-        (LEAST + "[grpo]\ntrust_remote_code = true\n", "stays off"),
+        (LEAST + "[grpo]\ntrust_remote_code = true\n", "must be off"),
         (LEAST + "[grpo]\ntemperature = 0.0\n", "must be above 0"),
         ("model = \n", "is not valid TOML"),
         ("model = 'm'\nrollouts = 3\n", "rollouts is not a table"),

@@ -176,7 +176,7 @@ def test_interrupted_run_resumes_without_losing_finished_steps(tiny_model: Path,
 
 RATES = """\
 import io, json, torch
-from envops.training.learner.learning_rate import ask_for
+from envops.training.learner.training import set_learning_rate
 def made(rate):
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))], lr=rate)
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 10)
@@ -187,7 +187,7 @@ before, now = made(1e-5), made(3e-6)
 step(*before)
 for old, new in zip(before, now):
     new.load_state_dict(old.state_dict())
-ask_for(3e-6, *now)
+set_learning_rate(3e-6, *now)
 print(json.dumps([now[1].get_last_lr()[0], now[0].param_groups[0]["lr"], step(*now)]))
 """
 
@@ -226,7 +226,7 @@ def test_full_weights_run_ends_with_its_budget(tiny_model: Path, tmp_path: Path)
     [
         (("learning_rate", "learning_rat"), "there is no grpo.learning_rat; did you mean grpo.learning_rate"),
         (("num_generations = 4", "num_generations = 3"), "grpo: .*must be divisible by num_generations"),
-        (('model = "', 'model = "./nowhere'), "holds no config.json"),
+        (('model = "', 'model = "./nowhere'), "contains no config.json"),
         (("environment = ", 'environment = "revers-text" #'), "did you mean reverse-text"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`envops cache`: what the cache takes up, and what of it goes."""
+"""`envops cache`: the size of the cache, and removing old entries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from envops.validation.cache_contents import KINDS, CacheEntry, cache_entries, d
 
 EXAMPLES = """examples:
   envops cache                                what .envops/ holds, and virtual environments
-  envops cache --older-than 14                remove what was not used for 14 days
+  envops cache --older-than 14                remove entries unused for 14 days
   envops cache --max-size 2 --older-than 30   and the least recently used beyond 2 GB
 
-all of it can be made again; files that uv's cache holds too (hard links) do not count for --max-size;
-virtual environments are shared by all checkouts; they lie in ENVOPS_CACHE_DIR, by default ~/.cache/envops
+everything can be recreated; files that uv's cache holds too (hard links) do not count for --max-size;
+virtual environments are shared by all checkouts; they are in ENVOPS_CACHE_DIR, by default ~/.cache/envops
 """
 
 DAY_SECONDS = 86_400.0
@@ -27,10 +27,10 @@ DAY_SECONDS = 86_400.0
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     command.add_argument(
-        "--older-than", type=arguments.amount, metavar="DAYS", help="remove what was not used for so long"
+        "--older-than", type=arguments.amount, metavar="DAYS", help="remove entries unused for this many days"
     )
     command.add_argument(
-        "--max-size", type=arguments.amount, metavar="GB", help="keep no more than this, the most recently used"
+        "--max-size", type=arguments.amount, metavar="GB", help="keep at most this much, the most recently used entries"
     )
     arguments.printed(command)
 
@@ -71,7 +71,7 @@ def _show(kept: list[CacheEntry], form: str) -> None:
         print(json.dumps({"parts": sums}))
         return
     for kind, said in sums.items():
-        print(f"{kind:9} {said['count']:6}  {_size(said['bytes']):>9}  of which its own {_size(said['own_bytes'])}")
+        print(f"{kind:9} {said['count']:6}  {_size(said['bytes']):>9}  unshared {_size(said['own_bytes'])}")
 
 
 def _size(count: float) -> str:

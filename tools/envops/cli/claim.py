@@ -1,4 +1,4 @@
-"""`envops claim`: what costs money happens once per commit of a pull request."""
+"""`envops claim`: allow one evaluation per commit of a pull request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from envops.github.commit_status_lock import claim, close
 
 EXAMPLES = """examples:
   envops claim 12                      prints the head commit of pull request 12, once
-  envops claim --close COMMIT success  records how it ended
+  envops claim --close COMMIT success  records the outcome
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("number", nargs="?", type=arguments.positive, metavar="PULL_REQUEST", help="whose head commit")
-    which.add_argument("--close", nargs=2, metavar=("COMMIT", "RESULT"), help="a commit, and how its evaluation ended")
+    which.add_argument(
+        "--close", nargs=2, metavar=("COMMIT", "RESULT"), help="a commit and the outcome of its evaluation"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`envops comment`: the one comment of a pull request, in a job that only reads the artifact of another run."""
+"""`envops comment`: the comment of a pull request, in a job that only reads the artifact of another run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from envops.repository.problem import DeclarationError
 
 EXAMPLES = """examples:
   envops comment artifact/             in a workflow_run job, with GITHUB_TOKEN
-  envops comment reports/ --dry-run    print what it would say
+  envops comment reports/ --dry-run    print it instead
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", type=Path, metavar="FOLDER", help="validate.json and plan.json; not trusted")
-    command.add_argument("--dry-run", action="store_true", help="print the comment and send GitHub nothing")
+    command.add_argument("--dry-run", action="store_true", help="print the comment without sending it")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`envops compare NAME --before X --after Y`: is what was trained better, on the same tasks?"""
+"""`envops compare NAME --before X --after Y`: is the trained model better on the same tasks?"""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     breaking_off,
     ceiling_of,
     default_tasks,
     described,
     refused_by,
     relay_for,
-    say,
+    requested_of,
     spent,
 )
 from envops.models.spending import estimate
@@ -52,7 +51,7 @@ from envops.reports.before_after import (
     render_text,
 )
 from envops.reports.html.written import refresh_page
-from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
+from envops.reports.printing import print_message, print_report, write_report
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -90,8 +89,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     calls.add_argument("--any-sampling", action="store_true", help="compare sides that were sampled differently")
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress, and only the answer")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument("--quiet", action="store_true", help="no progress; report only the answer")
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "the environment", "it loads")
     arguments.reports(command, "comparisons/ goes")
 
@@ -102,7 +101,7 @@ def _seed(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is the same for both sides."""
+    """The settings that both sides share."""
 
     root: Path
     entry: EnvironmentEntry
@@ -116,7 +115,7 @@ class Comparison:
         return self.options.reports or self.root / "reports"
 
     def rollouts_file(self, side: ComparisonSide) -> Path:
-        """Where an endpoint's rollouts are left. The name is no other command's: what those leave is read here."""
+        """The file for an endpoint's rollouts. No other command uses this name."""
         file = f"{self.entry.name}--{side.name}--compare-{side.side}.jsonl".replace("/", "_")
         return self.reports / "rollouts" / file
 
@@ -152,7 +151,7 @@ def run(options: argparse.Namespace) -> int:
         with terminated_like_interrupted():
             report, journals = _compared(comparison)
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     _write(report, comparison)
     for journal in journals:
@@ -168,7 +167,7 @@ def _refuse_to_overwrite(comparison: Comparison) -> None:
             continue
         written = comparison.rollouts_file(asked)
         if written.exists() and written.samefile(read.path):
-            raise RunRefused(f"{read.name}: the rollouts of {asked.name} are written there; compare a copy of it")
+            raise RunRefused(f"{read.name}: the rollouts of {asked.name} would overwrite it; compare a copy")
 
 
 def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
@@ -195,7 +194,7 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
 
 
 def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideRollouts]]:
-    """What the sides that are files hold, and the environment that they must be of."""
+    """The rollouts of sides that are files, and their required environment."""
     files = [side for side in comparison.sides if side.endpoint is None]
     if not files:
         return None, {}
@@ -225,7 +224,7 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
                 f"{there.side.name}: none of its tasks is among the first {MOST_TASKS} of {facts.environment}"
             )
         tasks, rollouts = len(indices), there.rollouts
-    asked = asked_of(options, comparison.endpoints[0], tasks, rollouts)
+    asked = requested_of(options, comparison.endpoints[0], tasks, rollouts)
     return replace(asked, tasks=len(indices) or asked.tasks, indices=indices)
 
 
@@ -281,14 +280,14 @@ def _evaluated(
                     keep=True,
                 )
         finally:
-            say(f"{side.name}: {spent(relay.spending, endpoint)}")
+            print_message(f"{side.name}: {spent(relay.spending, endpoint)}")
         if relay.refusal is not None:
             raise refused_by(relay.refusal)
         if relay.ceiling_reached:
-            again = "what was paid for is kept: the same command continues with a higher --max-cost"
+            again = "paid calls are kept: the same command continues with a higher --max-cost"
             raise RunRefused(f"{side.name}: cut short by the ceiling; {again}", exit_codes.INCONCLUSIVE)
         cost = relay.spending.cost
-    say(f"{side.name}: every rollout is in {path}")
+    print_message(f"{side.name}: every rollout is in {path}")
     return EvaluatedSide(SideRollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
 
 
@@ -304,7 +303,7 @@ def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: Evaluation
         said = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
         raise RunRefused(
             f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{said}\n"
-            "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
+            "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
         )
 
 
@@ -406,12 +405,8 @@ def _write(report: ComparisonReport, comparison: Comparison) -> None:
     write_report(folder / f"{report.file}.json", written["json"])
     write_report(folder / f"{report.file}.md", written["markdown"])
     refresh_page(comparison.reports)
-    append_to_summary(written["markdown"])
-    form = options.format if options.format in written else None
-    print_text(
-        for_terminal(
-            lambda width, colour: (
-                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
-            )
-        )
+    print_report(
+        options.format,
+        written,
+        lambda width, colour: render_text(report, width=width, colour=colour, quiet=options.quiet),
     )

@@ -1,4 +1,4 @@
-"""`envops diagnose` and `envops watch`: a run in numbers, what is wrong with it, and what to change."""
+"""`envops diagnose` and `envops watch`: the state of a run, its findings, and suggested changes."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help="only its status and what is wrong")
     arguments.reports(command, "runs/NAME.json goes")
     if command.get_default("command") == "watch":
-        command.add_argument("--follow", action="store_true", help="look again until the run has ended")
+        command.add_argument("--follow", action="store_true", help="repeat until the run has ended")
         command.add_argument("--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look once, or again and again with `watch --follow`; the exit code is that of the last look."""
+    """Report once, or repeatedly with `watch --follow`; the exit code is that of the last report."""
     stop = threading.Event()
     try:
         checkout = checkout_of(options.root)

@@ -24,11 +24,11 @@ from envops.models.hosted_evaluation import (
     write_samples,
 )
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
-from envops.models.model_run import RunRefused, approve_bound, asked_of, ceiling_of, say
+from envops.models.model_run import RunRefused, approve_bound, ceiling_of, requested_of
 from envops.models.provider import PRIME_KEY
 from envops.models.relay import hide_memory
-from envops.release.planning import desired_of
-from envops.release.steps import Desired
+from envops.release.plan import Desired, desired_of
+from envops.reports.printing import print_message
 from envops.repository.endpoints import Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -51,8 +51,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment, as it is published")
     arguments.root(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="evaluate again even where nothing changed")
+    command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="evaluate again even if nothing changed")
     arguments.network(command, "the environment", "it loads here")
     arguments.reports(command)
     command.add_argument(
@@ -64,7 +64,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Have it evaluated, import what came of it, judge it, and return the exit code."""
+    """Start the evaluation, import and judge its results, and return the exit code."""
     root = options.root.absolute()
     stop = threading.Event()
     hide_memory()  # it holds the key, and the environment is loaded beside it
@@ -72,18 +72,18 @@ def run(options: argparse.Namespace) -> int:
         with terminated_like_interrupted():
             folder = _evaluated(root, options, stop)
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     except (NotEvaluated, EvaluationsUnreadable, HubUnavailable) as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return exit_codes.ERROR
     except (StageFailed, ProgramFailed) as error:
-        say(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
+        print_message(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
         return exit_codes.ERROR
     except KeyboardInterrupt:
-        say("the evaluation goes on at the platform; the same command follows it again at no further cost")
+        print_message("the evaluation continues on the platform; the same command follows it again at no further cost")
         raise
-    say(f"every rollout is in {folder}")
+    print_message(f"every rollout is in {folder}")
     return judge_results(options.name, folder, options)
 
 
@@ -127,15 +127,15 @@ def _fetch(
     *,
     again: bool,
 ) -> None:
-    """Have it evaluated, and write down what came of it."""
+    """Start the evaluation, and record its outcome."""
     try:
         evaluation, new = submitted(request, side, again=again)
-        say(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
-        evaluation = followed(evaluation, request, side, say)
+        print_message(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
+        evaluation = followed(evaluation, request, side, print_message)
         samples = read_samples(side.prime, side.access, evaluation.id, side.stop)
     except Interrupted:
         raise KeyboardInterrupt from None
-    say(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
+    print_message(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
     about = {
         "env_id": request.desired.address,
         "model": request.model,
@@ -180,12 +180,12 @@ def _approved(
 ) -> tuple[dict[int, Task], EvaluationSize]:
     """The tasks that are known by number, and how much there is to ask; the bound was shown and fits."""
     gate = entry.gates.distribution
-    asked = asked_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
+    asked = requested_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
     with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=asked.tasks))
     tasks = [checked(Task, value) for kind, value in parts if kind == "task"]
     splits = [checked(Dataset, value) for kind, value in parts if kind == "dataset"]
     asked = EvaluationSize(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
     approve_bound(entry, OpenedTasks(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
-    say("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
+    print_message("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
     return {task.index: task for task in tasks} if len(splits) == 1 else {}, asked

@@ -1,4 +1,4 @@
-"""`envops distribution results NAME FILE`: the gate on rollouts that were made elsewhere."""
+"""`envops distribution results NAME FILE`: the gate on rollouts from elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envops.cli import arguments
 from envops.cli.selection import facts_of
 from envops.facts.observed import Facts
 from envops.facts.stages import needed_by
-from envops.models.import_results import Expected, Imported, NoResults, import_results, say_problems
+from envops.models.import_results import Expected, Imported, NoResults, import_results, print_problems
 from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
@@ -42,8 +42,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     arguments.root(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument("--quiet", action="store_true", help="no progress; report only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "the environment", "it loads")
     arguments.reports(command)
 
@@ -75,9 +75,9 @@ def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
             return exit_codes.USAGE
         path = imported.path
         if imported.refusals:
-            say_problems(path, imported.refusals, "not judged: the file is about something else")
+            print_problems(path, imported.refusals, "not judged: the file belongs to another environment or version")
             return exit_codes.USAGE
-        say_problems(path, imported.problems, "judged all the same; unusable rollouts count as missing")
+        print_problems(path, imported.problems, "judged anyway: unusable rollouts count as missing")
         facts = _with_rollouts(imported, known)
         judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started
@@ -92,7 +92,7 @@ def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
 def known_environment(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, options: argparse.Namespace
 ) -> Facts:
-    """What the environment is, without scores or rollouts of our own."""
+    """The description of the environment, without scores or rollouts."""
     request = ObservationRequest(options.allow_network, not options.no_cache, evaluate=False, score=False)
     return facts_of(entry, package, workspace, request, threading.Event(), quiet=options.quiet)
 

@@ -1,4 +1,4 @@
-"""`envops docs`: the files generated from the registry, the rules, the command line, the schema and the policies."""
+"""`envops docs`: what is generated from registry, rules, command line, schema, policies, stages and trainers."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ _POLICIES = f"""\
 
 Made from `tools/envops_worker/policies` by `nox -s docs`; a test compares. Do not edit by hand.
 
-A scripted policy returns a reply whose worth is known. It tests an environment and says nothing about its difficulty.
-The reference reply is what a perfect model would say: the result of `tests/oracle.py`, or the task's own answer in the
-format that the prompt asks for.
+A scripted policy returns a reply whose worth is known. It tests an environment and does not measure its difficulty.
+The reference reply is what a perfect model would reply: the result of `tests/oracle.py`, or the task's own answer in
+the format that the prompt requests.
 
 In the rewards gate each policy replies to the first tasks; in a multi-turn environment it plays rollouts. An
 OpenAI-compatible endpoint on loopback serves all of them as models (`envops endpoint`). It also serves `{BLEND}`, a
@@ -76,7 +76,7 @@ seeded mix with a skill for each task, which takes weights: `{BLEND}:{oracle.nam
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--check", action="store_true", help="write nothing, fail where something is out of date")
+    command.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file is out of date")
     arguments.root(command)
 
 
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:
-            print(f"{name} is out of date; write it anew with: nox -s docs", file=sys.stderr)
+            print(f"{name} is out of date; update it with: nox -s docs", file=sys.stderr)
         else:
             (root / name).parent.mkdir(exist_ok=True)
             write_whole(root / name, generated[name])
@@ -132,7 +132,7 @@ def _command(name: str, command: argparse.ArgumentParser) -> str:
 
 
 def _named(action: argparse.Action) -> str:
-    """How an argument is written: `-n`, `--tasks N`."""
+    """The usage of an argument: `-n`, `--tasks N`."""
     metavar = action.metavar if isinstance(action.metavar, str) else None
     if metavar is None and action.choices is not None:
         metavar = " or ".join(str(choice) for choice in action.choices)

@@ -17,21 +17,21 @@ from envops.validation.machine import HealthCheck, Machine, examined, look
 EXAMPLES = """examples:
   envops doctor
   envops doctor --fix              removes virtual environments that are incomplete
-  envops doctor --format json      for machines; exit code 1 where something needed is missing
+  envops doctor --format json      for machines; exit code 1 if a requirement is missing
 """
 
 SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--fix", action="store_true", help="fix what can be fixed without harm")
+    command.add_argument("--fix", action="store_true", help="apply safe fixes")
     command.add_argument("--offline", action="store_true", help="do not check whether endpoints can be reached")
     arguments.printed(command)
     arguments.root(command)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print every check, fix what can be fixed without harm, and fail where something needed is missing."""
+    """Print every check, apply safe fixes, and fail where something needed is missing."""
     root = options.root.absolute()
     machine = look(root, os.environ, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
@@ -66,4 +66,4 @@ def _print(checks: list[HealthCheck], fixed: int) -> None:
     if fixed:
         print(f"removed {fixed} virtual environment(s) that were incomplete")
     failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
-    print(f"\n{failed} thing(s) to fix, {advised} piece(s) of advice" if failed or advised else "\nno problems found")
+    print(f"\n{f'{failed} to fix' if failed else 'nothing to fix'}{f', {advised} recommended' if advised else ''}")

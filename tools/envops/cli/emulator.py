@@ -31,18 +31,20 @@ FOLDER = Path(".envops/emulator")
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
-    command.add_argument("--state", type=Path, metavar="FOLDER", help="its memory (default: .envops/emulator)")
+    command.add_argument(
+        "--state", type=Path, metavar="FOLDER", help="the folder of its state (default: .envops/emulator)"
+    )
     command.add_argument("--user", default="rehearsal", metavar="NAME", help="the key's user (default: rehearsal)")
     command.add_argument(
         "--team", action="append", metavar="NAME", help="a team of that user (default: the owner in registry.yaml)"
     )
-    command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key that may do everything")
+    command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key with all permissions")
     add_behaviour(command)
     command.add_argument("--assumptions", action="store_true", help="print what is known and what is assumed")
 
 
 def add_behaviour(command: argparse.ArgumentParser) -> None:
-    """How the Hub on loopback behaves."""
+    """Arguments for the behaviour of the emulated Hub."""
     command.add_argument(
         "--fault",
         action="append",
@@ -74,14 +76,14 @@ def run(options: argparse.Namespace) -> int:
             faults=options.fault,
             port=options.port,
         ) as running:
-            _say(running, options.key)
+            _print_variables(running, options.key)
             while not stop.wait(1.0):
                 pass
     except (FaultSyntaxError, UnknownAssumption) as error:
         print(f"envops emulator: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except OSError as error:
-        print(f"envops emulator: port {options.port}: {error.strerror}; --port 0 takes a free one", file=sys.stderr)
+        print(f"envops emulator: port {options.port}: {error.strerror}; --port 0 picks a free one", file=sys.stderr)
         return exit_codes.USAGE
     print("stopped", file=sys.stderr)
     return exit_codes.PASS
@@ -96,7 +98,7 @@ def registered_owners(root: Path) -> list[str]:
     return sorted({registry.owner, *(entry.owner for entry in registry.environments.values() if entry.owner)})
 
 
-def _say(running: EmulatedHub, key: str) -> None:
+def _print_variables(running: EmulatedHub, key: str) -> None:
     print(
         f"export PRIME_API_BASE_URL={running.url} PRIME_API_KEY={key} PRIME_DISABLE_VERSION_CHECK=1 NO_PROXY=127.0.0.1"
     )

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             )
             for kind, value in request:
                 if kind == "endpoint":
-                    _say(name, package.module, package.generation, value)
+                    _print_usage(name, package.module, package.generation, value)
     except Interrupted:
         print("stopped", file=sys.stderr)
         return exit_codes.PASS
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.ERROR
 
 
-def _say(name: str, module: str, generation: str | None, served: dict[str, object]) -> None:
+def _print_usage(name: str, module: str, generation: str | None, served: dict[str, object]) -> None:
     url, policies = served["url"], served["policies"]
     assert isinstance(policies, list)
     print(f"{name}: {served['tasks']} tasks at {url}", file=sys.stderr)

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     for name in options.rules:
         if name.upper() not in rules:
             near = nearest(name.upper(), rules)
-            print(f"no rule is called {name}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
+            print(f"there is no rule {name}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
             return exit_codes.USAGE
         print(explain(name.upper()))
     return exit_codes.PASS

@@ -1,4 +1,4 @@
-"""`envops inspect`: what a dataset holds, and which environment fits it."""
+"""`envops inspect`: describe a dataset and suggest an environment."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("source", metavar="SOURCE", help="a JSONL, CSV or Parquet file, a folder, or a Hub dataset")
     add_hub_arguments(command)
-    command.add_argument("--rows", type=arguments.positive, metavar="N", help="read at most so many rows of a split")
+    command.add_argument(
+        "--rows", type=arguments.positive, metavar="N", help="maximum number of rows to read from a split"
+    )
     arguments.printed(command)
 
 
 def add_hub_arguments(command: argparse.ArgumentParser) -> None:
-    """Which part of a dataset of the Hub."""
+    """Arguments that select a part of a Hub dataset."""
     command.add_argument("--config", metavar="NAME", help="configuration of a Hub dataset")
     command.add_argument("--split", metavar="NAME", help="only this split (default: all; of a large one the beginning)")
     command.add_argument("--revision", metavar="REV", help="commit, tag or branch of a Hub dataset")
@@ -62,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def opened(name: str, options: argparse.Namespace) -> DatasetSource:
-    """A local source, or one of the Hub: what exists here is taken from here."""
+    """A local source if it exists, else one of the Hub."""
     if is_hub_name(name):
         return open_hub(name, options.config or "", options.split or "", options.revision or "")
     return open_local(Path(name), options.split or "")

@@ -1,4 +1,4 @@
-"""`envops lock`: resolve requirements.lock anew."""
+"""`envops lock`: resolve requirements.lock again."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from envops.validation.resolve import resolve_locks, resolve_tool_locks
 EXAMPLES = """examples:
   envops lock                 all environments
   envops lock reverse-text    one
-  envops lock --environments --resolution lowest-direct    does what is allowed at least still work?
+  envops lock --environments --resolution lowest-direct    do the lowest allowed versions still work?
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
-    command.add_argument("--environments", action="store_true", help="leave the tool's own locks as they are")
+    command.add_argument("--environments", action="store_true", help="do not update the tool's own locks")
     command.add_argument(
         "--resolution",
         choices=("highest", "lowest-direct"),
         default="highest",
-        help="of what is allowed, the newest or, of direct requirements, the oldest (default: highest)",
+        help="highest allowed versions, or the lowest of direct requirements (default: highest)",
     )
 
 
@@ -44,6 +44,6 @@ def run(options: argparse.Namespace) -> int:
             for path in resolve_tool_locks(root / "tools", threading.Event()):
                 print(f"{path.relative_to(root)}: written")
     except ProgramFailed as error:
-        print(f"uv found no lock:\n{error.failure.message}", file=sys.stderr)
+        print(f"uv could not resolve the lock:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
     return exit_codes.PASS

@@ -1,4 +1,4 @@
-"""The command line: what can be called, and which module does it.
+"""The command line: its commands and their modules.
 
 A command is a line in `COMMANDS` and a module with `EXAMPLES`, `add_arguments(parser)` and `run(options)`. The
 module is imported when its command is called, so that `envops --help` imports none of them.
@@ -30,49 +30,49 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "validate": Command("prove environments: all gates"),
+    "validate": Command("run all gates on environments"),
     "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
     "rewards": Command("one gate: what the reward functions return for right and wrong replies", "validate"),
     "rewards diff": Command("compare the rewards of two versions of an environment"),
-    "rewards explain": Command("a rule, and what it finds in environments"),
+    "rewards explain": Command("list what a rule finds in environments"),
     "rewards reply": Command("score one reply, function by function"),
     "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
     "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
-    "distribution results": Command("the same gate on rollouts that were made elsewhere"),
+    "distribution results": Command("the same gate on rollouts from elsewhere"),
     "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
     "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
     "test": Command("an environment's own tests and cases, by pytest"),
     "record": Command("evaluate once and keep the rollouts and their baseline"),
     "compare": Command("before and after training: the paired difference on the same tasks"),
-    "plan": Command("what a release would publish; changes nothing"),
-    "release": Command("publish what the plan says, on passing evidence"),
+    "plan": Command("show what a release would publish; changes nothing"),
+    "release": Command("publish the planned changes, on passing evidence"),
     "bump": Command("raise the version of environments by one step"),
     "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
     "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
-    "comment": Command("the one comment of a pull request, from a run's report"),
-    "claim": Command("let an evaluation happen once per commit"),
-    "inspect": Command("what a dataset holds, and which environment fits it"),
-    "new": Command("write an environment that passes all gates, to build on"),
-    "migrate": Command("move an environment from v0 to v1, and prove that it pays the same"),
-    "doctor": Command("what this machine lacks, and what to do about it"),
+    "comment": Command("create or update the comment of a pull request from a run's report"),
+    "claim": Command("allow one evaluation per commit"),
+    "inspect": Command("describe a dataset and suggest an environment"),
+    "new": Command("create an environment that passes all gates"),
+    "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
+    "doctor": Command("check this machine, and suggest fixes"),
     "report open": Command("show the HTML report in the browser"),
     "report merge": Command("join the reports of several machines"),
     "site": Command("the catalogue of the repository as static pages"),
     "shards": Command("divide environments among machines, by past timings"),
-    "cache": Command("what the cache takes up, and removing what is old"),
+    "cache": Command("show the size of the cache, and remove old entries"),
     "train": Command("submit the training runs that are due, or train one on this machine"),
     "train compile": Command("write the trainers' configurations of the declared runs"),
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),
     "train file": Command("train what a compiled file of TRL declares, on this machine"),
     "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
-    "train requirements": Command("the file of requirements that a call of train needs"),
+    "train requirements": Command("print the requirements file that a train command needs"),
     "watch": Command("follow a training run: curves, rollouts, checkpoints, and what is wrong", "diagnose"),
     "diagnose": Command("name what is wrong with a training run, and the change that fixes it"),
     "optimize": Command("search for a better system prompt, by GEPA"),
-    "lock": Command("resolve every environment's requirements.lock anew"),
-    "together": Command("install all environments into one place and import them"),
-    "explain": Command("what a rule checks, why, and how to fix what it finds"),
-    "docs": Command("write what is generated: CODEOWNERS, docs/{rules,cli,registry,policies,architecture}.md"),
+    "lock": Command("resolve every environment's requirements.lock again"),
+    "together": Command("install all environments into one virtual environment and import them"),
+    "explain": Command("explain a rule: what it checks, why, and how to fix its findings"),
+    "docs": Command("write what is generated: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
 }
 """In the order of `--help`."""
 
@@ -108,16 +108,16 @@ def run() -> None:
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """What was typed, as options. Old flags are rewritten, with a note on standard error."""
+    """The parsed command line. Old flags are rewritten, with a note on standard error."""
     typed = list(arguments)
     current = rewritten(typed)
     if current != typed:
         import shlex
 
-        print(f"note: this is now written as: envops {shlex.join(current)}", file=sys.stderr)
+        print(f"note: deprecated; use: envops {shlex.join(current)}", file=sys.stderr)
     words = _with_whole_name(current)
     if words and words[0] not in COMMANDS and (known := _below(words[0])):
-        parser(()).error(f"which of these? {', '.join(f'envops {name}' for name in known)}")
+        parser(()).error(f"ambiguous; use one of: {', '.join(f'envops {name}' for name in known)}")
     return parser(words[:1]).parse_args(words)
 
 
@@ -141,7 +141,7 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def _complete(added: argparse.ArgumentParser, name: str, module: str) -> None:
-    """Give a command its arguments, and the examples and further commands that its help ends with."""
+    """Add a command's arguments, examples and subcommands."""
     imported = import_module(f"envops.cli.{module}")
     imported.add_arguments(added)
     parts = [imported.EXAMPLES[name] if isinstance(imported.EXAMPLES, dict) else imported.EXAMPLES]
@@ -156,6 +156,6 @@ def _below(word: str) -> list[str]:
 
 
 def _with_whole_name(words: Sequence[str]) -> list[str]:
-    """The words with those of a command of two as one."""
+    """The arguments, with a command of two words joined."""
     whole = " ".join(words[:2])
     return [whole, *words[2:]] if len(words) > 1 and whole in COMMANDS else list(words)

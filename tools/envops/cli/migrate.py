@@ -1,4 +1,4 @@
-"""`envops migrate`: an environment of verifiers 0.3 as a package of 0.4, and the proof that it pays the same."""
+"""`envops migrate`: an environment of verifiers 0.3 as a package of 0.4, and the proof that its rewards are equal."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("old", metavar="NAME", help="the environment to move; it stays as it is")
-    command.add_argument("--name", metavar="NEW", help="what the new one is called (default: NAME-v1)")
+    command.add_argument("old", metavar="NAME", help="the environment to move; it is not changed")
+    command.add_argument("--name", metavar="NEW", help="name of the new environment (default: NAME-v1)")
     command.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")
     arguments.root(command)
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     old = repository.packages[options.old]
     new = options.name or f"{options.old}-v1"
     if old.generation != "v0":
-        message = f"{options.old} is written for verifiers 0.4 already: there is nothing to move"
+        message = f"{options.old} is already written for verifiers 0.4: nothing to move"
         raise DeclarationError([Problem(options.old, None, message)])
     try:
         refuse_taken(root, repository.registry, new)
@@ -52,10 +52,13 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
-        print(f"uv found no lock; once it can: nox -s lock -- {new}\n{error.failure.message}", file=sys.stderr)
+        print(
+            f"uv could not resolve the lock; retry with: nox -s lock -- {new}\n{error.failure.message}",
+            file=sys.stderr,
+        )
         return exit_codes.ERROR
-    _say(new, written)
-    left = _say_places(new, files)
+    _print_written(new, written)
+    left = _print_unfinished(new, files)
     proof = exit_codes.PASS if options.no_proof else _prove(root, old, new)
     if proof not in (exit_codes.PASS, exit_codes.FAIL):
         return proof
@@ -69,20 +72,20 @@ def _lock(root: Path, new: str) -> None:
         print(f"{new}: locked", file=sys.stderr)
 
 
-def _say(new: str, written: list[Path]) -> None:
+def _print_written(new: str, written: list[Path]) -> None:
     print(f"{new}: written")
     for path in written:
         print(f"  {path}")
 
 
-def _say_places(new: str, files: dict[str, str]) -> int:
-    """Print what the author has to finish; how many places that are."""
+def _print_unfinished(new: str, files: dict[str, str]) -> int:
+    """Print the unfinished places; returns their number."""
     places = unfinished_places(files)
     folder = Path("environments") / new.replace("-", "_")
     for place in places:
         print(f"{folder / place.file}:{place.line}: {place.reason}")
     if places:
-        print(f"{len(places)} place(s) could not be moved; the original code stands beside each, marked MIGRATE.")
+        print(f"{len(places)} place(s) could not be moved; each has a comment MIGRATE with the original code.")
     return len(places)
 
 

@@ -1,4 +1,4 @@
-"""`envops smoke` and `envops distribution` with `--endpoint`: the gate, with a real model that answers."""
+"""`envops smoke` and `envops distribution` with `--endpoint`: the gate with a real model."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     chosen,
     refused_by,
     relay_to,
-    say,
+    requested_of,
     spent,
 )
 from envops.models.relay import Relay
+from envops.reports.printing import print_message
 from envops.reports.written import report
 from envops.repository.package import Package
 from envops.repository.recordings import read_recordings
@@ -48,7 +48,7 @@ PLAYED: Mapping[Gate, StageName] = {"smoke": "smoke", "distribution": "distribut
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What is the same for all environments of a run with a model."""
+    """The settings that all environments of a model run share."""
 
     repository: Repository
     workspace: Workspace
@@ -70,13 +70,13 @@ def run_with_model(options: argparse.Namespace) -> int:
             reports = options.reports or root / "reports"
             shared = ModelRun(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
             results = [_evaluated(shared, name) for name in names]
-            say(spent(relay.spending, relay.endpoint))
+            print_message(spent(relay.spending, relay.endpoint))
             refusal = relay.refusal
     except HarnessUnsupported as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return exit_codes.USAGE
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     result = ValidationResult(
         verdict=worst(one.verdict for one in results),
@@ -89,7 +89,7 @@ def run_with_model(options: argparse.Namespace) -> int:
     report(result, reports, options.format, quiet=options.quiet)
     if refusal is not None:
         said = refused_by(refusal)
-        say(f"{said}")
+        print_message(f"{said}")
         return said.code
     return exit_codes.OF_VERDICT[result.verdict]
 
@@ -99,7 +99,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     entry = shared.repository.registry.environments[name]
     package = shared.repository.packages[name]
     tasks, rollouts = _wanted(entry, shared.gate)
-    asked = asked_of(shared.options, shared.relay.endpoint, tasks, rollouts)
+    asked = requested_of(shared.options, shared.relay.endpoint, tasks, rollouts)
     path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
 
     meter = EvaluationProgress(name, None, shared.relay, shared.options.quiet)
@@ -123,7 +123,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
                 seen=meter.seen,
                 allow_network=shared.options.allow_network,
             )
-        say(f"{meter.line(meter.rows)}; every rollout is in {path}")
+        print_message(f"{meter.line(meter.rows)}; every rollout is in {path}")
         judgement = _judged(shared, entry, package, evaluated)
         facts = evaluated.facts
     except KeyboardInterrupt:
@@ -148,7 +148,7 @@ def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
 
 
 def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
-    """The gate's judgement; a run that its ceiling or the endpoint cut short proves nothing."""
+    """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
     recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
     baseline = baseline_for(recorded, facts)

@@ -1,20 +1,23 @@
-"""`envops new`: write an environment that passes all gates, to build on."""
+"""`envops new`: create an environment that passes all gates."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import get_args
 
 from envops import exit_codes
 from envops.authoring.dataset.advice import recommended_kind
 from envops.authoring.dataset.huggingface import open_hub
-from envops.authoring.dataset.layout import AnswerFormat
+from envops.authoring.dataset.layout import AnswerFormat, Example
 from envops.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
+from envops.authoring.dataset.roles import Columns, columns_of, fields_of
 from envops.authoring.dataset.source import DatasetSource, SourceProblem, numbered, open_local
-from envops.authoring.new.gather import Gathered, gather, sample, words_of
+from envops.authoring.new.gather import HELD_OUT, ONE_IN, Gathered, gather, sample, with_held_out, words_of
 from envops.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
 from envops.authoring.new.render import files_of, ignored_by
 from envops.authoring.new.write import NotWritten, refuse_taken, usual_owners, write
@@ -28,13 +31,24 @@ EXAMPLES = """examples:
   envops new capital-cities --data questions.jsonl     kind and answer as inspect finds them
   envops new capital-cities --kind tool --answer number
   envops new grade-school --dataset openai/gsm8k --config main
-  envops new                                           asks, on a terminal
+  envops new                                           prompts for the choices, on a terminal
 """
 
 KINDS, ANSWERS = get_args(EnvironmentKind), get_args(AnswerFormat)
 MOST_ROWS = 10_000
 """Rows of a split that go into a package; it is uploaded and installed as a whole."""
 FEWEST_ROWS = 4
+
+
+class Once(argparse.Action):
+    """An option that may be given once: of two columns only the last would be used."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"argument {option}: is given twice; name one column")
+        setattr(namespace, self.dest, values)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -45,12 +59,18 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--dataset", metavar="DATASET", help="a Hub dataset; its rows at one commit go into the package"
     )
     add_hub_arguments(command)
-    command.add_argument("--kind", choices=KINDS, help="how the model is asked (default: what fits the data)")
-    command.add_argument("--answer", choices=ANSWERS, help="what an answer is (default: what fits the data)")
-    command.add_argument("--question", metavar="COLUMN", help="the column with the question (default: as detected)")
-    command.add_argument("--solution", metavar="COLUMN", help="the column with the answer (default: as detected)")
+    command.add_argument("--kind", choices=KINDS, help="kind of environment (default: detected from the data)")
+    command.add_argument("--answer", choices=ANSWERS, help="type of answer (default: detected from the data)")
+    command.add_argument(
+        "--question", metavar="COLUMN", action=Once, help="the column with the question (default: as detected)"
+    )
+    command.add_argument(
+        "--solution", metavar="COLUMN", action=Once, help="the column with the answer (default: as detected)"
+    )
     command.add_argument("--v0", action="store_true", help="for verifiers 0.3: load_environment() instead of a Taskset")
-    command.add_argument("--owner", action="append", metavar="@OWNER", help="who reviews it (default: as its siblings)")
+    command.add_argument(
+        "--owner", action="append", metavar="@OWNER", help="reviewers (default: those of its siblings)"
+    )
     arguments.root(command)
 
 
@@ -60,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         registry = load_registry(root)
         if options.name is None:
-            _ask(options)
+            _prompt(options)
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
         written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan))
@@ -71,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except ProgramFailed as error:
-        print(f"uv found no lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
+        print(f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
     print(f"{plan.name}: {plan.kind}, {plan.answer}, {plan.generation}")
     for path in written:
@@ -112,7 +132,9 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
         source = open_local(Path(options.data), options.split or "")
     rows = {split.name: list(numbered(split, MOST_ROWS)) for split in source.splits}
     first = max(rows.values(), key=len)
+    columns = columns_of([row for _, row in first])
     asked = (options.question or "", options.solution or "")
+    _refuse_unknown(columns, options)
     found = layout_as(first, options.answer, *asked) if options.answer else recognise(first, *asked)
     gathered = gather(rows, found)
     examples = next(iter(gathered.splits.values()), [])
@@ -121,10 +143,11 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
             f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
             f" An environment needs {FEWEST_ROWS}. `envops inspect {source.name}` shows the columns; --question and"
-            " --solution name them, --answer says what an answer is."
+            " --solution name them, --answer names the kind of answer."
         )
     kind: EnvironmentKind = options.kind or recommended_kind(found)
-    _tell(source, found, gathered)
+    splits = with_held_out(gathered.splits)
+    _print_choices(source, found, gathered, columns, splits)
     if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
         raise NotWritten(
             f"{source.name} has programs but no tests, so there is nothing to hold a program against. Add a column"
@@ -132,18 +155,36 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
         )
     named = source.name if options.dataset else Path(source.name).name
     provenance = DataOrigin(named, source.config, source.revision, source.details.get("licence", ""))
-    words = found.layout.vocabulary or words_of(found.layout.answer, examples)
+    everything = [example for split in splits.values() for example in split]
+    words = found.layout.vocabulary or words_of(found.layout.answer, everything)
     unordered, unit = found.layout.unordered, found.layout.unit
-    return EnvironmentPlan(
-        name, kind, found.layout.answer, generation, gathered.splits, provenance, words, unordered, unit
-    )
+    return EnvironmentPlan(name, kind, found.layout.answer, generation, splits, provenance, words, unordered, unit)
 
 
-def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
+def _refuse_unknown(columns: Columns, options: argparse.Namespace) -> None:
+    known = [*columns, *fields_of(columns)]
+    for option, name in (("--question", options.question), ("--solution", options.solution)):
+        if name and name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise NotWritten(f"{option}: there is no column {name!r}.{meant} The columns are {', '.join(known)}.")
+
+
+def _print_choices(
+    source: DatasetSource,
+    found: Recognised,
+    gathered: Gathered,
+    columns: Columns,
+    splits: Mapping[str, Sequence[Example]],
+) -> None:
     roles = found.layout.roles
-    columns = roles.conversation or f"{roles.question} → {roles.answer}"
-    taken = ", ".join(f"{len(examples)} for {split}" for split, examples in gathered.splits.items())
-    print(f"{source.name}: {found.task} ({columns}); examples: {taken}", file=sys.stderr)
+    chosen = roles.conversation or f"{roles.question} → {roles.answer}"
+    taken = ", ".join(f"{len(examples)} for {split}" for split, examples in splits.items())
+    print(f"{source.name}: {found.task} ({chosen}); examples: {taken}", file=sys.stderr)
+    if len(splits) > len(gathered.splits):
+        print(f"held out every {ONE_IN}th example as the split {HELD_OUT}", file=sys.stderr)
+    if unused := [name for name in columns if name not in roles.columns]:
+        print(f"columns not used: {', '.join(unused)}", file=sys.stderr)
     if gathered.unreadable:
         first = gathered.unreadable[0]
         print(
@@ -153,7 +194,7 @@ def _tell(source: DatasetSource, found: Recognised, gathered: Gathered) -> None:
         print(f"left out {gathered.repeated} row(s) with a repeated question", file=sys.stderr)
 
 
-def _ask(options: argparse.Namespace) -> None:
+def _prompt(options: argparse.Namespace) -> None:
     """Prompt for missing choices, on a terminal.
 
     Raises `NotWritten` in CI and where there is no terminal.

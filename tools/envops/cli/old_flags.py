@@ -1,4 +1,4 @@
-"""Flags that became commands of their own: what was typed before goes on working."""
+"""Old flags that are commands now, and still work."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def rewritten(words: Sequence[str]) -> list[str]:
 
 
 def _kept(_flag: str, words: list[str]) -> list[str]:
-    """The flag is one of the new command too."""
+    """The new command keeps the flag."""
     return words
 
 
 def _dropped(flag: str, words: list[str]) -> list[str]:
-    """The flag, which had no value, is the new command."""
+    """The new command replaces the flag."""
     return [word for word in words if word != flag]
 
 
 def _behind(flag: str, words: list[str]) -> list[str]:
-    """The others are arguments of another command, and stand behind `--`."""
+    """The other arguments belong to another command and follow `--`."""
     return ["--", *_dropped(flag, words)]
 
 

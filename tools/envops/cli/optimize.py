@@ -12,7 +12,7 @@ from envops.cli import arguments
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
-from envops.models.model_run import RunRefused, breaking_off, refused_by, relay_to, say, spent
+from envops.models.model_run import RunRefused, breaking_off, refused_by, relay_to, spent
 from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envops.models.prompt_placing import NotPlaceable, Placement, placement
 from envops.models.relay import Relay
@@ -26,7 +26,7 @@ from envops.reports.optimized import (
     render_markdown,
     render_text,
 )
-from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
+from envops.reports.printing import print_message, print_report, write_report
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
@@ -57,20 +57,24 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--endpoint", required=True, metavar="NAME", help="the model of configs/endpoints.toml that plays and reflects"
     )
-    budget = command.add_argument_group("budget", "shown, and refused where it could be too much, before it starts")
+    budget = command.add_argument_group("budget", "shown before the start; too much is refused")
     budget.add_argument(
-        "--max-calls", type=arguments.positive, default=200, metavar="N", help="stop at so many rollouts (default: 200)"
+        "--max-calls",
+        type=arguments.positive,
+        default=200,
+        metavar="N",
+        help="maximum number of rollouts (default: 200)",
     )
     arguments.max_cost(budget, "the search")
     budget.add_argument(
-        "--train-tasks", type=arguments.positive, metavar="N", help="tasks that reflections look at (default: 24)"
+        "--train-tasks", type=arguments.positive, metavar="N", help="training tasks, for reflections (default: 24)"
     )
     budget.add_argument(
         "--validation-tasks", type=arguments.positive, metavar="N", help="tasks to score candidates on (default: 16)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
-    command.add_argument("--initial-prompt", metavar="TEXT", help="v1: where to begin, where tasks have none")
-    command.add_argument("--write", action="store_true", help="put the better prompt where the old one is written")
+    command.add_argument("--initial-prompt", metavar="TEXT", help="v1: initial prompt for tasks without one")
+    command.add_argument("--write", action="store_true", help="write the better prompt into the source")
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
     arguments.network(command, "the environment", "it loads")
@@ -107,14 +111,14 @@ def run(options: argparse.Namespace) -> int:
                 with breaking_off(name, search.stop):
                     found = _searched(search, relay, budget, bound)
             finally:
-                say(spent(relay.spending, relay.endpoint))
+                print_message(spent(relay.spending, relay.endpoint))
             report = _report(search, relay, found)
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     _show(report, search)
     if options.write and report.placed == "not-placeable":
-        say(f"nothing was written: {report.place}")
+        print_message(f"nothing was written: {report.place}")
         return exit_codes.USAGE
     return exit_codes.OF_VERDICT[report.verdict]
 
@@ -134,9 +138,9 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
         raise RunRefused(
             f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
-            "Ask for fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
+            "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
-    say(said)
+    print_message(said)
     return budget, bound
 
 
@@ -165,8 +169,8 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
             )
         if not prompted and options.initial_prompt is None:
             raise RunRefused(
-                f"no task of {name} has a system prompt: its instructions stand in the prompt itself, which GEPA does "
-                "not change.\nSay --initial-prompt TEXT to look for one that is put before it, or set system_prompt in "
+                f"no task of {name} has a system prompt: its instructions are in the prompt itself, which GEPA does "
+                "not change.\nPass --initial-prompt TEXT to search for one that precedes it, or set system_prompt in "
                 "the task's data."
             )
     elif options.initial_prompt is not None:
@@ -187,7 +191,7 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
 
     def seen(rollouts: int) -> None:
         if not options.quiet:
-            say(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
+            print_message(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
 
     try:
         return optimize_prompt(
@@ -211,7 +215,7 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
 
 
 def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEstimate) -> str:
-    """How far a search is; what it has cost stands beside what it could."""
+    """The progress of a search, with its cost and the limit."""
     spending = relay.spending
     cost = "" if bound.cost is None else f", ${spending.cost:.4f} of at most ${bound.cost:.4f}"
     return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
@@ -280,12 +284,8 @@ def _show(report: OptimizationReport, search: PromptSearch) -> None:
     written = {"json": render_json(report), "markdown": render_markdown(report)}
     write_report(told, written["json"])
     write_report(prompt, report.after)
-    append_to_summary(written["markdown"])
-    form = options.format if options.format in written else None
-    print_text(
-        for_terminal(
-            lambda width, colour: (
-                written[form] if form else render_text(report, width=width, colour=colour, quiet=options.quiet)
-            )
-        )
+    print_report(
+        options.format,
+        written,
+        lambda width, colour: render_text(report, width=width, colour=colour, quiet=options.quiet),
     )

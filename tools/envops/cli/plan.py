@@ -10,8 +10,8 @@ from pathlib import Path
 from envops import exit_codes
 from envops.cli import arguments
 from envops.hub.access import HubUnavailable
+from envops.release.plan import make_plan
 from envops.release.plan_report import print_plan, write_plan
-from envops.release.planning import make_plan
 from envops.system.subprocesses import Interrupted
 
 EXAMPLES = """examples:
@@ -20,7 +20,7 @@ EXAMPLES = """examples:
   envops plan --changed HEAD~1         what the last commit changed
   envops plan --format markdown        for a job's summary
 
-without a key nothing is asked of the Hub, and the plan says so
+without a key the Hub is not queried, and the plan states this
 """
 
 

@@ -18,16 +18,16 @@ from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
     approve,
-    asked_of,
     breaking_off,
     chosen,
     default_tasks,
     refused_by,
     relay_to,
-    say,
+    requested_of,
     spent,
 )
 from envops.models.relay import Relay
+from envops.reports.printing import print_message
 from envops.repository.content import reward_digest
 from envops.repository.package import Package
 from envops.repository.read_package import read_package
@@ -55,7 +55,7 @@ EXAMPLES = """examples:
 
 MIN_COVERAGE = 0.9
 """The least share of rollouts with a reward that is worth keeping."""
-SCRIPTED = "a scripted policy: it proves the plumbing, and says nothing about a model"
+SCRIPTED = "a scripted policy: it tests the pipeline and does not measure a model"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def _date(text: str) -> str:
 
 @dataclass(frozen=True)
 class RecordingRun:
-    """What is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     repository: Repository
     workspace: Workspace
@@ -96,9 +96,9 @@ def run(options: argparse.Namespace) -> int:
             try:
                 _record_all(RecordingRun(repository, Workspace(root), relay, options, stop), names)
             finally:
-                say(spent(relay.spending, relay.endpoint))
+                print_message(spent(relay.spending, relay.endpoint))
     except RunRefused as error:
-        say(f"{error}")
+        print_message(f"{error}")
         return error.code
     return exit_codes.PASS
 
@@ -107,7 +107,7 @@ def _record_all(shared: RecordingRun, names: tuple[str, ...]) -> None:
     for name in names:
         entry, package = shared.repository.registry.environments[name], shared.repository.packages[name]
         if keep_from_hub(package.folder):
-            say(f"{name}: .gitignore now keeps recordings from the Hub; commit it with the recording")
+            print_message(f"{name}: .gitignore now keeps recordings from the Hub; commit it with the recording")
             package = _read_again(package, shared.repository.root)
         _record(shared, entry, package)
 
@@ -120,7 +120,7 @@ def _read_again(package: Package, root: Path) -> Package:
 
 def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> None:
     endpoint = shared.relay.endpoint if shared.relay else None
-    asked = asked_of(shared.options, endpoint, *default_tasks(package))
+    asked = requested_of(shared.options, endpoint, *default_tasks(package))
     evaluated = _evaluated(shared, entry, package, asked)
     _check_worth(shared, package, evaluated)
     root = shared.repository.root
@@ -132,9 +132,9 @@ def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> 
     written = write_recording(package.folder, name, rows, baseline)
     size = sum(path.stat().st_size for path in written)
     left = f"; {rows.left_out} more were left out to stay below {MAX_BYTES:,} bytes" if rows.left_out else ""
-    say(f"{package.name}: {len(rows.rows)} rollouts, mean reward {baseline['mean']}, {size:,} bytes{left}")
+    print_message(f"{package.name}: {len(rows.rows)} rollouts, mean reward {baseline['mean']}, {size:,} bytes{left}")
     for path in written:
-        say(f"  {path.relative_to(root)}")
+        print_message(f"  {path.relative_to(root)}")
 
 
 def _evaluated(
@@ -180,10 +180,10 @@ def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluat
 
 def _check_packed(package: Package, rows: Packed) -> None:
     if not rows.rows:
-        message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; ask for fewer (-r)"
+        message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; request fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
-        message = f"{package.name}: a rollout holds what looks like a key of some service; nothing was recorded"
+        message = f"{package.name}: a rollout contains what looks like an API key; nothing was recorded"
         raise RunRefused(message, exit_codes.FAIL)
 
 

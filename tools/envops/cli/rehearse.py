@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   envops rehearse reverse-text         one environment
   envops rehearse reverse-text --fault 'POST /environmentshub/*/versions status code=503'
 
-it works on a copy with a home of its own: nothing here and nothing on the real Hub is changed
+it works on a copy with its own home folder: neither this repository nor the real Hub is changed
 """
 
 KEY = "rehearsal-key"
@@ -39,12 +39,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
     add_behaviour(command)
     arguments.printed(command)
-    command.add_argument("--quiet", action="store_true", help="of every step only what decides")
+    command.add_argument("--quiet", action="store_true", help="report only what decides each step")
 
 
 @dataclass(frozen=True)
 class _Scene:
-    """One command of the way."""
+    """One command of the rehearsal."""
 
     title: str
     command: tuple[str, ...]
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
-    stage, tell = folder / root.name, _teller(options)
+    stage, print_line = folder / root.name, _printer(options)
     registry = load_registry(root)
     added = rehearsal_copy(root, stage)
     with emulator(
@@ -84,12 +84,14 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
         others = {f"{entry.hub_owner}/{entry.hub_name}": entry.version for entry in registry.external.values()}
         for address, version in others.items():
             hub.control("PUT", f"environments/{address}", {"version": version})
-        tell(f"A copy of this repository{', with what is not committed,' if added else ''} and a Hub at {hub.url}.")
+        print_line(
+            f"A copy of this repository{', with what is not committed,' if added else ''} and a Hub at {hub.url}."
+        )
         scenes = _scenes(options.names)
         played = [
             _play(scene, place, len(scenes), stage, folder, hub, options) for place, scene in enumerate(scenes, 1)
         ]
-        return _told(played, hub, others, options)
+        return _print_outcome(played, hub, others, options)
 
 
 def _scenes(names: Sequence[str]) -> list[_Scene]:
@@ -109,7 +111,7 @@ def _play(
     quiet = ("--quiet",) if options.quiet and "--quiet" not in scene.command else ()
     command = (*scene.command, *quiet)
     shown = f"nox -s {command[0]}{' -- ' if command[1:] else ''}{' '.join(command[1:])}"
-    _teller(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
+    _printer(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
     before = len(hub.writes())
     done = subprocess.run(
         [sys.executable, "-m", "envops", *command],
@@ -125,7 +127,7 @@ def _play(
 
 
 def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The user's, without what belongs to the real Hub or to a job of GitHub; with a home of its own."""
+    """The user's variables, without those of the real Hub and of GitHub jobs, and with a separate home."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     kept = {name: value for name, value in environ.items() if not name.startswith(("PRIME_", "GITHUB_"))}
@@ -134,12 +136,14 @@ def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.e
 
 
 def _absolute(environ: Mapping[str, str]) -> str:
-    """Where this tool is found from any folder."""
+    """The absolute paths of this tool."""
     here = str(Path(__file__).parents[2])
     return os.pathsep.join([here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))])
 
 
-def _told(played: Sequence[_Played], hub: EmulatedHub, others: Collection[str], options: argparse.Namespace) -> int:
+def _print_outcome(
+    played: Sequence[_Played], hub: EmulatedHub, others: Collection[str], options: argparse.Namespace
+) -> int:
     """Print the outcome; the exit code is the worst of the scenes."""
     codes = [scene.exit_code for scene in played]
     repeated = played[3].writes
@@ -169,10 +173,10 @@ def _published(hub: EmulatedHub, state: Mapping[str, Any]) -> Iterator[tuple[str
             yield at, f"{at} {latest} {environment['visibility']}"
 
 
-def _teller(options: argparse.Namespace) -> Any:
-    """Prints what is going on: beside the result where that is for machines."""
+def _printer(options: argparse.Namespace) -> Any:
+    """A function that prints progress; on standard error if the result is JSON."""
 
-    def tell(text: str) -> None:
+    def print_line(text: str) -> None:
         print(text, file=sys.stderr if options.format == "json" else sys.stdout, flush=True)
 
-    return tell
+    return print_line

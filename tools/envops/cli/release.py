@@ -17,13 +17,11 @@ from envops.cli import plan
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubUnavailable
 from envops.models.relay import hide_memory
-from envops.release.due_runs import submit_runs
 from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence
 from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown, render_release_text
+from envops.release.plan import Planned, PlannedRun, make_plan
 from envops.release.plan_report import print_plan, render_plan_text, write_plan
-from envops.release.planning import Planned, make_plan
 from envops.release.release import Release
-from envops.release.steps import PlannedRun
 from envops.reports.printing import append_to_summary, print_text
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
@@ -33,7 +31,8 @@ from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.system.termination import terminated_like_interrupted
 from envops.text.scrubbing import SECRET_NAME
-from envops.training.due import Situation, SubmittedRun
+from envops.training.due import Situation, carry_out, decided_runs
+from envops.training.submit import Submission
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
@@ -41,21 +40,21 @@ EXAMPLES = """examples:
   envops release --evidence reports/validate.json  on the evidence of an earlier job
   envops release reverse-text                      one environment
 
-what it did is in reports/release.json; applied twice it changes nothing the second time
+reports/release.json lists the actions; a second run changes nothing
 """
 
 LEDGER = "release.json"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Those of `plan`, and how far to go."""
+    """The arguments of `plan`, and how much to do."""
     plan.add_arguments(command)
     command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
     command.add_argument(
         "--evidence",
         type=Path,
         metavar="FILE",
-        help="a validate.json to go by; only what it does not name is validated here",
+        help="evidence to use; only environments missing from it are validated here",
     )
 
 
@@ -88,18 +87,18 @@ def _refuse_to_write(planned: Planned) -> None:
     if planned.hub is None and planned.plan.steps:
         raise HubUnavailable(f"nothing can be released: {planned.plan.not_asked}", "set PRIME_API_KEY, or: --dry-run")
     if planned.hub is not None and not planned.hub.identity.may_write and planned.plan.writes:
-        message = f"the key of {planned.hub.identity.slug} may read environments but not write them"
-        raise HubUnavailable(message, "make a key with write access to environments, and set PRIME_API_KEY to it")
+        message = f"the key of {planned.hub.identity.slug} can read environments but not write them"
+        raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
 
 
 def _evidence(
     root: Path, planned: Planned, file: Path | None, reports: Path
 ) -> tuple[dict[str, ValidationEvidence], str]:
-    """Evidence for what is to be written, and a message where there is none.
+    """The evidence for what will be published, or a message if there is none.
 
-    A file speaks for what it names, be it stale or a failure. What it does not name is validated
-    here: an earlier release may have failed to publish it. There is no file where nothing changed
-    now and nothing had to be proven. Raises `NoEvidence`.
+    A file decides for the environments in it, even if it is stale or a failure. Others are validated here: an earlier
+    release may have failed to publish it. There is no file if nothing changed.
+    Raises `NoEvidence`.
     """
     names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
     if not names:
@@ -138,7 +137,7 @@ def _applied(
     *,
     quiet: bool,
 ) -> ReleaseLedger:
-    """Carry out the plan and write down what came of it, also when it is cut short."""
+    """Carry out the plan and record the result, even if it is interrupted."""
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
     ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__)
     if planned.prime is None or planned.hub is None:
@@ -171,28 +170,31 @@ def _applied(
     except (KeyboardInterrupt, Interrupted):
         ledger.interrupted = True
     for step in planned.plan.steps:
-        cut = LedgerEntry(step, "not-reached", "the release was interrupted", "run it again: it reads first")
+        cut = LedgerEntry(
+            step, "not-reached", "the release was interrupted", "run it again: it reads the Hub's state first"
+        )
         entry = done.get(step.desired.name, cut)
         ledger.entries.append(cut if entry.result == "not-reached" else entry)
     return ledger
 
 
 def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
-    """What came of the runs; whatever goes wrong with them, what was published is still written down."""
+    """The results of the runs; an error in one does not lose the record of the release."""
+    due = [run.name for run in planned if run.action == "submit"]
     try:
-        return [asdict(each) for each in submit_runs(situation, planned)]
+        return [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
     except Interrupted:
         raise
     except Exception as error:
         expected = isinstance(error, DeclarationError | HubUnavailable)
         named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
         said = situation.access.scrubber.text(named)
-        due = [run.name for run in planned if run.action == "submit"]
-        return [asdict(SubmittedRun(name, "unknown", said, "nox -s train: it looks first")) for name in due]
+        said_next = "nox -s train: it reads the list of runs first"
+        return [asdict(Submission(name, "unknown", said, said_next)) for name in due]
 
 
 def _repository(root: Path, planned: Planned) -> Repository:
-    """The packages that are written, or whose evaluations may have to be."""
+    """The packages to publish, or whose evaluations may be pushed."""
     entries = planned.registry.environments
     names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
     names |= {step.desired.name for step in planned.plan.writes}
@@ -200,11 +202,11 @@ def _repository(root: Path, planned: Planned) -> Repository:
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
-    """What decides about each environment to be written and is not in git; nothing where there is no git."""
+    """Uncommitted files of each environment to publish; empty without git."""
     status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
     if status.returncode != 0 and (root / ".git").exists():
         said = status.stderr.decode(errors="replace").strip()
-        raise DeclarationError([Problem(".git", None, f"git cannot say what is uncommitted: {said}")])
+        raise DeclarationError([Problem(".git", None, f"git cannot list uncommitted files: {said}")])
     files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:
@@ -229,7 +231,7 @@ def _reported(ledger: ReleaseLedger, planned: Planned, options: argparse.Namespa
 
 
 def _external_exit_code(planned: Planned) -> int:
-    """What the registry takes from others has to be there as well."""
+    """The exit code for external environments, which must exist as well."""
     states = {external.standing for external in planned.plan.external}
     if states & {"missing", "no-access"}:
         return exit_codes.FAIL

@@ -1,4 +1,4 @@
-"""`envops report merge`: one report of what several machines proved."""
+"""`envops report merge`: merge the reports of several machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from envops.cli import arguments
 from envops.reports.json_report import head_data, plain_json_parts
 from envops.reports.merge import merged, missing_shards
 from envops.reports.reading import read_report, result_of
-from envops.reports.written import print_result, tell_github, write_reports
+from envops.reports.written import print_result, report_to_github, write_reports
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE
 from envops.repository.repository import Repository
@@ -22,7 +22,7 @@ from envops.repository.repository import Repository
 EXAMPLES = """examples:
   envops report merge shards/                        every validate.json below a folder
   envops report merge one.json two.json three.json
-  envops report merge shards/ --matrix shards.json   and nothing of the matrix may be missing
+  envops report merge shards/ --matrix shards.json   and every shard of the matrix must be there
 """
 
 REPORT = "validate.json"
@@ -35,10 +35,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--matrix",
         type=Path,
         metavar="FILE",
-        help="output of `envops shards --format json`: all of it must be there",
+        help="output of `envops shards --format json`: every shard must be there",
     )
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only what decides the verdict")
+    command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
     command.add_argument(
         "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
     )
@@ -64,12 +64,12 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
     else:
         print_result(result, options.format, reports=written, quiet=options.quiet)
-    tell_github(result)
+    report_to_github(result)
     return exit_codes.OF_VERDICT[result.verdict]
 
 
 def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise `DeclarationError` where a report is evidence of other files than lie here: those of another commit."""
+    """Raise `DeclarationError` if a report belongs to another commit."""
     if not (root / REGISTRY_FILE).is_file():
         print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return
@@ -81,7 +81,7 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
         Problem(
             file,
             None,
-            f"is of another commit: {one['name']} has other files here",
+            f"belongs to another commit: {one['name']} has different files here",
             found=one["digest"][:19],
             allowed=packages[one["name"]].digest[:19],
             fix="merge it where its commit is checked out, or validate this commit",

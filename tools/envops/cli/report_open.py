@@ -25,7 +25,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page anew from what lies in the folder of reports, and show it."""
+    """Rewrite the page from the folder of reports, and show it."""
     folder: Path = (options.reports or options.root / "reports").absolute()
     if not (folder / "validate.json").is_file():
         print(f"{folder} holds no validate.json\nrun first: nox -s validate", file=sys.stderr)
@@ -33,5 +33,5 @@ def run(options: argparse.Namespace) -> int:
     page = write_page(folder)
     print(page)
     if not options.print and not webbrowser.open(page.as_uri()):
-        print("no browser to open it with", file=sys.stderr)
+        print("no browser was found", file=sys.stderr)
     return exit_codes.PASS

@@ -14,7 +14,7 @@ from envops.cli import arguments
 from envops.cli.selection import chosen_environments, facts_of
 from envops.facts.observed import Facts, Failure
 from envops.reports.html.written import refresh_page
-from envops.reports.printing import append_to_summary, for_terminal, print_text, write_report
+from envops.reports.printing import print_report, write_report
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
 from envops.repository.base_revision import Base, NoBase, find_base
 from envops.repository.package import Package
@@ -47,14 +47,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     arguments.printed(command, "markdown")
     command.add_argument("--quiet", action="store_true", help="no progress")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
     arguments.reports(command)
 
 
 @dataclass(frozen=True)
 class DiffRun:
-    """What is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     base: Base
     workspace: Workspace
@@ -88,15 +88,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> None:
-    written = {"reward-diff.json": render_json(result), "reward-diff.md": render_markdown(result)}
-    for name, text in written.items():
-        write_report(folder / name, text)
+    written = {"json": render_json(result), "markdown": render_markdown(result)}
+    write_report(folder / "reward-diff.json", written["json"])
+    write_report(folder / "reward-diff.md", written["markdown"])
     refresh_page(folder)
-    append_to_summary(written["reward-diff.md"])
-    form = {"json": "reward-diff.json", "markdown": "reward-diff.md"}.get(options.format)
-    print_text(
-        for_terminal(lambda width, colour: written[form] if form else render_text(result, width=width, colour=colour))
-    )
+    print_report(options.format, written, lambda width, colour: render_text(result, width=width, colour=colour))
 
 
 def _note(shared: DiffRun, text: str) -> None:
@@ -124,7 +120,7 @@ def _compare_one(shared: DiffRun, repository: Repository, name: str) -> Environm
             return _failed(name, error, shared.base.label)
     found = _findings(Subject(entry, package, facts, comparison=comparison))
     verdict = _verdict(found)
-    reason = _said(comparison)
+    reason = _summary(comparison)
     seconds = time.monotonic() - started
     return EnvironmentDiff(name, verdict, "compared", reason, comparison, found, seconds=seconds)
 
@@ -184,7 +180,7 @@ def _verdict(found: tuple[Finding, ...]) -> Verdict:
     return "inconclusive" if all(finding.inconclusive for finding in counting) else "fail"
 
 
-def _said(comparison: RewardComparison) -> str:
+def _summary(comparison: RewardComparison) -> str:
     changed, count = len(comparison.changed), len(comparison.replies)
     if not count:
         return "nothing could be compared"

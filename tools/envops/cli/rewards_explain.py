@@ -28,17 +28,17 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("rule", metavar="RULE", help="a rule id, of those that `envops explain` lists")
+    command.add_argument("rule", metavar="RULE", help="a rule id; `envops explain` lists all")
     arguments.selection(command)
     arguments.printed(command)
     command.add_argument("--quiet", action="store_true", help="no progress")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
 
 
 @dataclass(frozen=True)
 class RuleFindings:
-    """What a rule found in one environment."""
+    """The findings of a rule in one environment."""
 
     name: str
     folder: str
@@ -85,7 +85,7 @@ def _unseen(rule: Rule, facts: Facts) -> str:
     if facts.failures:
         stage, failure = next(iter(facts.failures.items()))
         first = (failure.message.strip().splitlines() or [""])[0]
-        return f"{stage} failed ({failure.type}: {first}), so not everything was seen"
+        return f"{stage} failed ({failure.type}: {first}), so the result is incomplete"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""`envops rewards reply NAME TEXT`: one reply, function by function."""
+"""`envops rewards reply NAME [TEXT…]`: one reply, function by function."""
 
 from __future__ import annotations
 
@@ -13,28 +13,42 @@ from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.job import StageFailed
-from envops.validation.reply import OneReplyError, UnknownTaskError, render_json, render_text, reply_to
+from envops.validation.reply import (
+    NoOracleReplyError,
+    OneReplyError,
+    UnknownTaskError,
+    render_json,
+    render_text,
+    reply_to,
+    turn_of,
+)
 
 EXAMPLES = """examples:
   envops rewards reply gsm8k "#### 42" --task 3
   envops rewards reply number-guess "<guess>7</guess>" "<guess>9</guess>"    the turns of a conversation
   envops rewards reply gsm8k - < reply.txt                                   from standard input
+  envops rewards reply gsm8k --task 3                                        the oracle's reply
+  envops rewards reply ledger - "120" < call.json                            a turn that calls tools, then the answer
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     command.add_argument(
-        "replies", nargs="+", metavar="TEXT", help="the reply, or - to read it; several are the turns of a conversation"
+        "replies",
+        nargs="*",
+        metavar="TEXT",
+        help="the reply, or - to read it; several are the turns of a conversation, and"
+        ' {"tool_calls": [{"name": …, "arguments": {…}}]} is a turn that calls tools (default: the oracle\'s reply)',
     )
-    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="the task it replies to (default: 0)")
+    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="index of the task (default: 0)")
     arguments.root(command)
     arguments.printed(command)
     arguments.network(command, "the environment", "it loads")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Score what was given on the command line and print what came of it."""
+    """Score the reply of the command line and print the result."""
     root = options.root.absolute()
     if options.replies.count("-") > 1:
         print("standard input can be read once: only one TEXT may be -", file=sys.stderr)
@@ -42,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     package = repository.packages[name]
-    turns = [sys.stdin.read() if turn == "-" else turn for turn in options.replies]
+    turns = [turn_of(sys.stdin.read() if turn == "-" else turn) for turn in options.replies]
     if options.task < 0:
         print(f"tasks are counted from 0: there is no task {options.task}", file=sys.stderr)
         return exit_codes.USAGE
@@ -57,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
             allow_network=options.allow_network,
             stop=stop,
         )
-    except (UnknownTaskError, OneReplyError) as error:
+    except (UnknownTaskError, OneReplyError, NoOracleReplyError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except (StageFailed, ProgramFailed) as error:

@@ -1,4 +1,4 @@
-"""Which environments a command is about (all, those named, those changed, one machine's part), and their facts."""
+"""The selection of environments (all, named, changed, one machine's part), and their facts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops.facts.observed import Facts
-from envops.reports.open_progress import open_progress
+from envops.reports.live_progress import open_progress
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.rules.result import Share
+from envops.rules.result import ShardOfRun
 from envops.validation.collected_facts import ProgressListener
 from envops.validation.facts_cache import remembered
 from envops.validation.observation import observe
@@ -30,13 +30,12 @@ class Choice:
     names: tuple[str, ...]
     note: str = ""
     """A note on the choice."""
-    share: Share | None = None
+    share: ShardOfRun | None = None
 
 
 def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
-    """What the options choose.
-
-    Raises `DeclarationError` for a name that is none, a declaration that is wrong, or a base that git does not know.
+    """The environments that the options select. Raises `DeclarationError` for an unknown name, an invalid declaration,
+    or an unknown base.
     """
     choice = _selected(root, options)
     shard: tuple[int, int] | None = getattr(options, "shard", None)
@@ -47,7 +46,7 @@ def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
     note = f"shard {index} of {of}: {len(part)} of {len(choice.names)} environments"
     names = tuple(name for name in choice.names if name in set(part))
     said = "; ".join(filter(None, (choice.note, note)))
-    return Choice(choice.repository, names, said, Share(index, of, tuple(sorted(choice.names))))
+    return Choice(choice.repository, names, said, ShardOfRun(index, of, tuple(sorted(choice.names))))
 
 
 def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
@@ -79,7 +78,7 @@ def facts_of(
     *,
     quiet: bool,
 ) -> Facts:
-    """The remembered facts of an environment, or those of an observation now, with its progress unless `quiet`."""
+    """The cached facts of an environment, or those of a new observation, with progress unless `quiet`."""
     known = remembered(entry, package, workspace, request)
     if known is not None:
         return known
@@ -96,7 +95,7 @@ class HarnessUnsupported(Exception):
 
 
 def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:
-    """Raise `HarnessUnsupported` where a harness is wanted and an environment is of v0."""
+    """Raise `HarnessUnsupported` if a harness is requested and an environment is v0."""
     without = [name for name in names if repository.packages[name].generation == "v0"]
     if harness is not None and without:
         raise HarnessUnsupported(f"--harness requires a v1 environment; {', '.join(without)} is v0")

@@ -25,7 +25,11 @@ an empty one means that nothing is to be proved
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
     command.add_argument(
-        "--max", type=arguments.positive, default=256, metavar="N", help="machines at most (default and limit: 256)"
+        "--max",
+        type=arguments.positive,
+        default=256,
+        metavar="N",
+        help="maximum number of machines (default and limit: 256)",
     )
     arguments.printed(command)
 

@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the site from the registry, the READMEs and what lies in the folder of reports."""
+    """Write the site from the registry, the READMEs and the folder of reports."""
     root = options.root.absolute()
     reports: Path = options.reports or root / "reports"
     out: Path = options.out or reports / "site"
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _catalogue(root: Path, reports: Path) -> tuple[Catalogue, list[str]]:
-    """Everything the site is made of, and what is wrong with reports of runs that cannot be read."""
+    """The data of the site, and the errors of unreadable run reports."""
     repository = Repository.load(root)
     registry = repository.registry
     file = reports / "validate.json"
@@ -70,7 +70,7 @@ def _catalogue(root: Path, reports: Path) -> tuple[Catalogue, list[str]]:
 
 
 def _released(file: Path) -> dict[str, Any] | None:
-    """What the last release wrote down, where one did."""
+    """The ledger of the last release, if there is one."""
     try:
         data = json.loads(file.read_bytes())
         return data if all({"name", "result", "package_version"} <= set(one) for one in data["environments"]) else None

@@ -1,4 +1,4 @@
-"""`envops test NAME`: an environment's own tests and cases, by pytest, where they belong."""
+"""`envops test NAME`: an environment's own tests and cases, by pytest, in its virtual environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run pytest with the given arguments and return what its outcome means."""
+    """Run pytest with the given arguments and return the exit code."""
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])

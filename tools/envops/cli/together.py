@@ -1,4 +1,4 @@
-"""`envops together`: all environments in one place."""
+"""`envops together`: install all environments into one virtual environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Try each generation of verifiers for itself, since only one can be installed, and return the exit code."""
+    """Try each generation of verifiers separately, since only one can be installed, and return the exit code."""
     root = options.root.absolute()
     repository = Repository.load(root, options.names or None)
     packages = [repository.packages[name] for name in repository.select(options.names)]

@@ -13,33 +13,31 @@ from envops.cli import arguments
 from envops.cli.train_file import train_here
 from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
-from envops.release.planning import desired_of
-from envops.release.steps import step_of
+from envops.release.plan import desired_of, step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
-from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
-from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envops.training.trainers import trainer_named
 
 EXAMPLES = """examples:
   envops train                                 submit what is due: submit: on-release, and not there yet
   envops train --dry-run                       what would be submitted, and why
-  envops train reverse-text-4b                 this run, also where it says submit: manual
+  envops train reverse-text-4b                 this run, even if declared submit: manual
   envops train reverse-text-here               backend: trl: train it on this machine, now
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_runs(command)
-    command.add_argument("--dry-run", action="store_true", help="show what would be submitted, and submit nothing")
+    command.add_argument("--dry-run", action="store_true", help="show what would be submitted without submitting it")
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:
-    """Which declared runs, and how they are shown."""
+    """Arguments for the selection and display of declared runs."""
     command.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
     arguments.root(command)
     arguments.printed(command, "markdown")
@@ -47,7 +45,7 @@ def add_runs(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train the named runs of this machine, submit what is due of the others; the exit code."""
+    """Train the named runs of this machine and submit the others that are due; returns the exit code."""
     root = options.root.absolute()
     here = runs_of_this_machine(root, options.names)
     if here and not options.dry_run:
@@ -97,23 +95,20 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
 
 
 def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
-    """What the Hub has of the environments that these runs use."""
+    """The state of these runs' environments on the Hub."""
     access, prime = hub_access(), find_prime()
     stop = threading.Event()
     if not access.key:
         return Situation(root, registry, access, None, frozenset(), stop)
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", INSTALL)
-    specs = [registry.specs[name] for name in names]
-    used = {source.id for spec in specs for source in (*spec.environments, *spec.evaluated)}
-    local = sorted(used & set(registry.environments))
-    packages = Repository.load(root, local).packages if local else {}
+    packages = packages_of_runs(root, registry, [registry.specs[name] for name in names])
     desired = [desired_of(registry.environments[name], package) for name, package in packages.items()]
     hub = read_hub(prime, access, [each.address for each in desired], stop)
     ready = frozenset(
         each.name for each in desired if step_of(each, hub.readings.get(each.address)).action == "unchanged"
     )
-    return Situation(root, registry, access, prime, ready, stop)
+    return Situation(root, registry, access, prime, ready, stop, packages)
 
 
 def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
@@ -130,16 +125,12 @@ def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
     """
     registry = load_registry(root)
     specs = [registry.specs[name] for name in checked_names(registry, names)]
-    used = {source.id for spec in specs for source in (*spec.environments, *spec.evaluated)}
-    local = sorted(used & set(registry.environments))
-    packages = Repository.load(root, local).packages if local else {}
-    return declared_runs(registry, packages, specs)
+    return declared_runs(registry, packages_of_runs(root, registry, specs), specs)
 
 
 def checked_names(registry: Registry, names: list[str]) -> list[str]:
-    """The runs of these names, in the order of the registry; all for none.
-
-    Raises `DeclarationError` for a name that is no run.
+    """The runs of these names, in the order of the registry; all if none is named. Raises `DeclarationError` for an
+    unknown name.
     """
     unknown = [name for name in names if name not in registry.specs]
     if unknown:

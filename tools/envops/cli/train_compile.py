@@ -19,7 +19,7 @@ EXAMPLES = """examples:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_runs(command)
-    command.add_argument("--check", action="store_true", help="write nothing, fail where a file differs")
+    command.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file differs")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,6 +38,6 @@ def run(options: argparse.Namespace) -> int:
         print(f"{name}: its run is no longer declared; remove it", file=sys.stderr)
     if options.check:
         for name in changed:
-            print(f"{name} is out of date; write it anew with: nox -s train -- compile", file=sys.stderr)
+            print(f"{name} is out of date; update it with: nox -s train -- compile", file=sys.stderr)
     stale = options.check and (changed or leftover)
     return exit_codes.FAIL if stale or any(run.fails for run in runs) else exit_codes.PASS

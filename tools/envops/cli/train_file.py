@@ -1,4 +1,4 @@
-"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here, now."""
+"""`envops train file FILE`, and `envops train RUN` for a run of this machine (`backend: trl`): train it here."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from envops import exit_codes
 from envops.cli import arguments
 from envops.facts.observed import Failure
+from envops.reports.printing import print_message
 from envops.repository.content import reward_digest
 from envops.repository.problem import nearest
 from envops.repository.repository import Repository
@@ -59,7 +60,7 @@ def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
     root = options.root.absolute()
     for declared in runs:
         if failing := [finding for finding in declared.findings if finding.counts]:
-            _tell(declared.spec.name, failing)
+            _print_findings(declared.spec.name, failing)
             return exit_codes.FAIL
         if declared.compiled is None:
             return exit_codes.FAIL
@@ -94,7 +95,7 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
         return exit_codes.ERROR
     except Interrupted:
         return exit_codes.INTERRUPTED
-    print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _told(trained))
+    print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained))
     return CODES[trained.end]
 
 
@@ -112,7 +113,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     entry = repository.registry.environments[name]
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
-    _say(f"{settings.name}: {settings.model} on {name}")
+    print_message(f"{settings.name}: {settings.model} on {name}")
     from envops.training.learner.environment import NothingPlayed, RolloutLimits, opened_for_training
     from envops.training.learner.rendering import UnfitTemplate
     from envops.training.learner.training import Learner
@@ -120,7 +121,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     rollouts = settings.rollouts
     limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
-        learner = Learner(settings, root, stop, _say, reward_digest(entry, package))
+        learner = Learner(settings, root, stop, print_message, reward_digest(entry, package))
         try:
             if finished := learner.prepare():
                 return finished
@@ -144,7 +145,9 @@ def stopped_once() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        _say("stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending")
+        print_message(
+            "stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending"
+        )
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -154,7 +157,7 @@ def stopped_once() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _told(trained: Trained) -> str:
+def _summary(trained: Trained) -> str:
     lines = [f"{trained.end} after {trained.steps} steps; checkpoints and metrics are in {trained.folder}"]
     if trained.model is not None:
         lines.append(f"the trained model: {trained.model}")
@@ -168,10 +171,6 @@ def _as_json(trained: Trained) -> dict[str, Any]:
     return {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
 
 
-def _tell(name: str, findings: Sequence[Finding]) -> None:
+def _print_findings(name: str, findings: Sequence[Finding]) -> None:
     for finding in findings:
         print(f"{name}: {finding.rule}: {finding.message}", file=sys.stderr)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

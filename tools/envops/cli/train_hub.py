@@ -1,4 +1,4 @@
-"""`envops train hub OWNER/NAME --model M`: a run on what is on the Hub already, without registry and gates."""
+"""`envops train hub OWNER/NAME --model M`: a run on environments of the Hub, without registry and gates."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--model", required=True, metavar="M", help="the model to begin with")
     command.add_argument("--max-steps", type=int, default=100, metavar="N", help="training steps (default: 100)")
-    command.add_argument("--dry-run", action="store_true", help="show the configuration, and submit nothing")
-    command.add_argument("--yes", action="store_true", help="submit without asking")
+    command.add_argument("--dry-run", action="store_true", help="show the configuration without submitting it")
+    command.add_argument("--yes", action="store_true", help="submit without confirmation")
     command.add_argument(
         "--output", type=Path, metavar="FILE", help="where the configuration goes (default: configs/rl/)"
     )
@@ -93,7 +93,9 @@ def _check(options: argparse.Namespace) -> None:
         if not ADDRESS.fullmatch(address):
             raise Unusable(f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
     if not sys.stdin.isatty() and not options.yes and not options.dry_run:
-        raise Unusable("not a terminal, so nobody can confirm: add --yes to submit, or --dry-run to see it only")
+        raise Unusable(
+            "not a terminal, so the submission cannot be confirmed: add --yes to submit, or --dry-run to only show it"
+        )
 
 
 def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> HubRun:
@@ -148,5 +150,5 @@ def _name(options: argparse.Namespace) -> str:
 def _approved(options: argparse.Namespace, hub_run: HubRun) -> bool:
     if options.yes:
         return True
-    answer = input(f"Submit {hub_run.identity.name}? Hosted GPUs are paid by the hour. [y/N] ")
+    answer = input(f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour. [y/N] ")
     return answer.strip().lower() in ("y", "yes")

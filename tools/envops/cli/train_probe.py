@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.reports.printing import print_message
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
+from envops.repository.workspace import TOOLS, Workspace, code_digest
 from envops.system.subprocesses import ProgramFailed
 from envops.training.trainers import HERE
 from envops.validation.job import StageFailed, WorkerLost
@@ -37,12 +38,16 @@ WHAT_IT_PROVES = (
 CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
 BAR = 40
 MOST_TASKS = 512
+CODE = (TOOLS / "envops/training/probe", TOOLS / "envops/training/learner")
+"""The probe's own code: a checkpoint is resumed only by the code that wrote it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
-    command.add_argument("--seconds", type=float, default=120.0, metavar="S", help="how long it trains (default: 120)")
+    command.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="training time in seconds (default: 120)"
+    )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, tasks and samples (default: 0)")
     command.add_argument(
         "--args",
@@ -83,19 +88,19 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     entry, package = repository.registry.environments[chosen], repository.packages[chosen]
     args = {**entry.probe.args, **(options.args or {})}
     workspace = Workspace(root)
-    about = json.dumps([package.digest, code_digest(), args, options.seed], sort_keys=True, default=str)
+    about = json.dumps([package.digest, code_digest(*CODE), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
-    _say(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
+    print_message(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
         with opened_for_training(
             entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS
         ) as environment:
-            probed = probe(environment, options.seed, options.seconds, folder, _show, _say)
+            probed = probe(environment, options.seed, options.seconds, folder, _show, print_message)
     except NotForAProbe as error:
         print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except KeyboardInterrupt:
-        _say(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
+        print_message(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED
     shutil.rmtree(folder, ignore_errors=True)
     write_run(_report(chosen, probed), root / "reports")
@@ -103,20 +108,9 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     return CODES[probed.outcome]
 
 
-def code_digest() -> str:
-    """Of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
-    folder = Path(__file__).parents[1] / "training"
-    files = sorted(file for part in ("probe", "learner") for file in (folder / part).glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-
-
 def _show(step: ProbeStep) -> None:
     bar = "▇" * round(BAR * max(0.0, min(1.0, step.reward)))
-    _say(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print_message(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
 
 
 def _summary(name: str, probed: ProbeResult) -> str:

@@ -1,4 +1,4 @@
-"""`envops train requirements`: what has to be installed for a call of `envops train`; `nox -s train` installs it."""
+"""`envops train requirements`: the requirements of an `envops train` command; `nox -s train` installs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "call",
         nargs=argparse.REMAINDER,
         metavar="ARGUMENTS",
-        help="what would be typed behind `envops train`; behind -- where a flag comes first",
+        help="arguments of `envops train`; after -- if the first is a flag",
     )
 
 

@@ -1,6 +1,6 @@
 """`envops validate` and its single gates: observe the chosen environments, judge them, and report.
 
-`smoke` and `distribution` take `--endpoint` as well: then a real model answers instead of the scripted policies.
+`smoke` and `distribution` take `--endpoint` as well: then a real model replaces the scripted policies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.selection import HarnessUnsupported, check_harness, chosen_environments
-from envops.reports.open_progress import open_progress
+from envops.reports.live_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
@@ -48,8 +48,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The arguments of all gates, and those of a real model where the gate plays rollouts."""
     arguments.selection(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="observe again even where nothing changed")
+    command.add_argument("--quiet", action="store_true", help="no progress; report only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
     command.add_argument(
         "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
@@ -59,7 +59,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--shard",
         type=_shard,
         metavar="K/N",
-        help="only the K-th of N parts of equal work; `envops report merge` joins them",
+        help="run part K of N, split by expected work; `envops report merge` joins the parts",
     )
     arguments.reports(command)
     if command.get_default("command") in PLAYED:
@@ -133,7 +133,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
 def _observation_request(
     options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
 ) -> ObservationRequest:
-    """What is to be observed. Raises `HarnessUnsupported`."""
+    """The observation to make. Raises `HarnessUnsupported`."""
     harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
     check_harness(harness, repository, names)
     request = ObservationRequest(
@@ -152,7 +152,7 @@ def _observation_request(
 
 
 def _check_runs(repository: Repository) -> None:
-    """Raise `DeclarationError` where a declared training run fails its rules: it could not start."""
+    """Raise `DeclarationError` if a declared training run fails its rules."""
     if not repository.registry.specs:
         return
     from envops.training.declared_runs import run_problems

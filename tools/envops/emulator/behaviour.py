@@ -29,10 +29,8 @@ ASSUMPTIONS = {
     "private_wheels": Assumption(
         "Are a private environment's wheel and index offered to those who may see it?", ("served", "hidden")
     ),
-    "paging": Assumption(
-        "Are the pages that a list is asked for served, or everything at once?", ("served", "ignored")
-    ),
-    "page_limit": Assumption("How many entries does a page hold at most, whatever is asked for?", ()),
+    "paging": Assumption("Are requested pages of a list served, or everything at once?", ("served", "ignored")),
+    "page_limit": Assumption("How many entries does a page hold at most, whatever the request?", ()),
     "run_names": Assumption("May two runs have one name?", ("free", "unique")),
     "prepare": Assumption(
         "Is a training config checked before it is submitted? Where it is, the CLI installs what the server names.",

@@ -113,7 +113,7 @@ def inspect(hub: Hub, request: HubRequest) -> HubResponse:
     "GET",
     "/environmentshub/",
     MEASURED,
-    "paging: pages may be ignored (--assume paging=ignored), or be shorter than asked for (--assume page-limit=20)",
+    "paging: pages may be ignored (--assume paging=ignored), or be shorter than requested (--assume page-limit=20)",
     "without include_teams and mine_only, public environments and the key's own are listed",
 )
 def listed(hub: Hub, request: HubRequest) -> HubResponse:

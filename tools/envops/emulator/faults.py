@@ -93,7 +93,7 @@ def parse_fault(text: str) -> HubFault:
     """A fault from its text. Raises `FaultSyntaxError`."""
     words = text.split()
     if len(words) < 3:
-        raise FaultSyntaxError(f"{text!r} is no fault; it is written {USAGE}")
+        raise FaultSyntaxError(f"{text!r} is not a valid fault; the format is {USAGE}")
     method, path, kind, *rest = words
     if kind not in _KEYS:
         raise FaultSyntaxError(f"{text!r}: there is no fault {kind}; there are {', '.join(_KEYS)}")

@@ -50,7 +50,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Accounts:
-    """Which keys there are."""
+    """The known keys."""
 
     by_key: Mapping[str, Account] = field(default_factory=dict)
 

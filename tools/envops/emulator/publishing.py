@@ -63,7 +63,7 @@ def lookup(hub: Hub, request: HubRequest) -> HubResponse:
     MEASURED,
     "same_content: the status with which published content is refused (the words are those that CI scripts look for)",
     "a version that is published with other content is refused with 409",
-    "a wheel that is there already is not asked for again (upload_url is null, as the CLI allows)",
+    "a wheel that is there already is not requested again (upload_url is null, as the CLI allows)",
     "halves: whether a wheel without its source may be pushed again (--assume halves=wedged)",
 )
 def begin_wheel(hub: Hub, request: HubRequest) -> HubResponse:

@@ -144,7 +144,7 @@ class _Transport:
                 versions = environments.published(self.hub, found) if found else []
                 return versions[0]["semantic_version"] if versions else None
             case "PATCH", ("runs" | "evaluations"):
-                return self._tell("run" if kind == "runs" else "evaluation", subject, body)
+                return self._set_state("run" if kind == "runs" else "evaluation", subject, body)
             case "POST", "reset":
                 self.hub.store.forget()
                 self.faults.all = []
@@ -164,7 +164,7 @@ class _Transport:
                 self.hub.store.put(kind, id_, {"id": id_, **file, **named}, made["id"])
         return made
 
-    def _tell(self, kind: str, subject: str, body: Mapping[str, Any]) -> Any:
+    def _set_state(self, kind: str, subject: str, body: Mapping[str, Any]) -> Any:
         """Set the progress of a run: its own keys (status, startedAt …), and logs, metrics and so on."""
         found = self.hub.store.get(kind, subject)
         if found is None:

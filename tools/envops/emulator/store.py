@@ -28,7 +28,7 @@ class Store:
     """Documents by kind and id, a journal of requests, and files. One process, one thread.
 
     SQLite's write-ahead log holds the writes of a finished transaction, whatever happens to
-    the process. Files are written aside and renamed.
+    the process. Files are written under a temporary name and renamed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -119,7 +119,7 @@ class Store:
         return path.read_bytes() if path.is_file() else None
 
     def forget(self) -> None:
-        """Empty everything."""
+        """Delete all data."""
         with self.transaction():
             for table in ("documents", "journal", "pending"):
                 self._database.execute(f"DELETE FROM {table}")

@@ -51,7 +51,7 @@ def prepare(hub: Hub, request: HubRequest) -> HubResponse:
     MEASURED,
     "run_names: whether two runs may have one name (--assume run-names=unique)",
     "a config that is no table, or is without a model, is refused with 422; nothing else of it is looked at",
-    "a new run is QUEUED and stays so until the control endpoint says otherwise",
+    "a new run is QUEUED and stays so until the control endpoint changes it",
 )
 def create(hub: Hub, request: HubRequest) -> HubResponse:
     """Submit a training run."""
@@ -89,7 +89,7 @@ def create(hub: Hub, request: HubRequest) -> HubResponse:
     "/rft/runs",
     MEASURED,
     "paging: an older server ignores pages and sends no total (--assume paging=ignored)",
-    "page_limit: a page may be shorter than asked for",
+    "page_limit: a page may be shorter than requested",
 )
 def listed(hub: Hub, request: HubRequest) -> HubResponse:
     """Runs of the user or of a team, newest first, page by page."""
@@ -187,7 +187,7 @@ def metrics(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/rft/runs/{run}/progress", MEASURED)
 def progress(hub: Hub, request: HubRequest) -> HubResponse:
-    """How far a run is."""
+    """The progress of a run."""
     steps = [row["step"] for row in _reported(hub, request, "metrics", []) if "step" in row]
     latest: StoredDocument = {
         "latestStep": max(steps, default=None),
@@ -240,7 +240,7 @@ def env_server_logs(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/billing/runs/{run}/usage", READ)
 def usage(hub: Hub, request: HubRequest) -> HubResponse:
-    """What a run has used and cost."""
+    """The usage and cost of a run."""
     run = _run(hub, request)
     nothing = {"tokens": 0, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
     found = {"run_id": run["id"], "run_name": run["name"], "status": run["status"], "base_model": run["baseModel"]}
@@ -289,7 +289,7 @@ def _run(hub: Hub, request: HubRequest) -> StoredDocument:
 
 
 def _reported(hub: Hub, request: HubRequest, key: str, otherwise: Any) -> Any:
-    """What the control endpoint received about a run."""
+    """The data about a run from the control endpoint."""
     return (hub.store.get("reported", _run(hub, request)["id"]) or {}).get(key, otherwise)
 
 

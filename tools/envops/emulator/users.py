@@ -1,4 +1,4 @@
-"""Who the key belongs to, and its teams."""
+"""The user of the key, and its teams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envops.emulator.hub import ASSUMED, MEASURED, READ, HttpRefusal, Hub, HubRe
 
 @route("GET", "/user/whoami", MEASURED)
 def whoami(_hub: Hub, request: HubRequest) -> HubResponse:
-    """Who the key belongs to."""
+    """The user of the key."""
     account = request.signed_in()
     if team := request.query.get("teamId"):
         account.team_of(team)

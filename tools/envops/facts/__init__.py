@@ -1,1 +1,1 @@
-"""What was observed, as plain data without judgement."""
+"""Observations as plain data, without judgement."""

@@ -1,4 +1,4 @@
-"""How much an observation looks at, and how long each part of it may take."""
+"""The limits of an observation, in size and time."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ MutantOutcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
     "timeout",  # it hung, which is noticed as well
     "survived",  # it was tried on every conversation, and every expectation still held
-    "undecided",  # nothing noticed it so far, and the time was up or a conversation took too long to be asked about
+    "undecided",  # not noticed yet; the time limit was reached or a conversation took too long
     "equivalent",  # it survived, and the author declares that nothing can notice it
     "skipped",  # it could not be put in place of what runs
 ]
@@ -25,7 +25,7 @@ MutationBound = Literal[
 
 @dataclass(frozen=True)
 class ToldApart:
-    """A conversation that the mutant scores otherwise than the code itself: a case waiting to be written."""
+    """A conversation that the mutant scores differently than the original code: a candidate for a case."""
 
     task: int
     completion: tuple[dict[str, Any], ...]
@@ -36,7 +36,7 @@ class ToldApart:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One small change of the reward code and what became of it."""
+    """One small change of the reward code and its outcome."""
 
     id: str
     operator: str
@@ -57,7 +57,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class StaleMark:
-    """A mark `equivalent` of no mutant, or of one that is noticed after all."""
+    """An `equivalent` mark whose mutant does not exist or is detected."""
 
     mutant: str
     reason: str
@@ -100,12 +100,12 @@ class Mutation:
 
     @cached_property
     def outcomes(self) -> Counter[MutantOutcome]:
-        """How many mutants ended in each way."""
+        """The number of mutants by outcome."""
         return Counter(mutant.outcome for mutant in self.mutants) + Counter(self.unlisted)
 
     @property
     def tried(self) -> int:
-        """How many mutants were tried, listed or not."""
+        """The number of tried mutants, listed or not."""
         return self.outcomes.total()
 
     @property

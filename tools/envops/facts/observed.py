@@ -1,4 +1,4 @@
-"""What was observed of one environment: plain data, no judgement.
+"""Observations of one environment as plain data, without judgement.
 
 `validation/` writes facts, `rules/` reads them, and a cache may stand between the two. Every number is as measured: a
 reward that is missing is `None`, never 0.0.
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from envops_worker.messages import Message
+
 from envops.facts.mutation import Mutation
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
@@ -19,9 +21,6 @@ from envops.facts.stages import StageName
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-Message = dict[str, Any]
-"""One message of a conversation in OpenAI form: role, content, perhaps tool_calls."""
 
 FailureKind = Literal[
     "raised",  # the environment's own code raised
@@ -47,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that broke, as it was observed."""
+    """An observed failure."""
 
     kind: FailureKind
     type: str
@@ -58,7 +57,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class FunctionFailure:
-    """A reward function or metric that gave no usable number for one conversation."""
+    """A reward function or metric that returned no usable number for one conversation."""
 
     function: str
     failure: Failure
@@ -77,7 +76,7 @@ class RewardFunction:
 
 @dataclass(frozen=True)
 class FunctionScore:
-    """What one function returned: `score` before weighting, `None` where it gave no number."""
+    """The result of one function: `score` before weighting, `None` without a number."""
 
     score: float | None
     weight: float
@@ -215,7 +214,7 @@ class Rollout:
     truncated: bool = False
     """A reply was cut off at the limit of tokens."""
     retries: int = 0
-    """Retries after failures of the provider."""
+    """Retries after provider failures."""
     tokens: tuple[int, int] | None = None
     """Of prompts and of replies, over all turns, as the provider counts them."""
 
@@ -251,7 +250,7 @@ Circumstance = Literal["order", "fresh process", "hash seed", "parallel"]
 
 @dataclass(frozen=True)
 class Difference:
-    """A conversation that earned something else under other circumstances."""
+    """A conversation whose reward differed under other circumstances."""
 
     task: int
     policy: str
@@ -262,7 +261,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Repetition:
-    """The same conversations scored once more, under other circumstances."""
+    """The same conversations, scored again under other circumstances."""
 
     circumstance: Circumstance
     count: int
@@ -275,7 +274,7 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Growth:
-    """How long scoring takes while a reply of one shape grows."""
+    """The scoring time of growing replies of one shape."""
 
     task: int
     shape: str
@@ -293,7 +292,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Act:
-    """Something that the environment's own code read or did, beside reading the reply, while it scored."""
+    """An access of the environment's own code during scoring, other than to the reply."""
 
     what: Literal["clock", "randomness", "file", "environment variable", "program", "execution"]
     detail: str
@@ -361,7 +360,7 @@ JobOrigin = Literal["environment", "lock", "process"]
 
 @dataclass(frozen=True)
 class StartMode:
-    """How the processes were started. What they observe is the same in each case."""
+    """How the processes were started. Observations do not depend on it."""
 
     how: Literal["fresh", "forked"] = "fresh"
     """Whether they imported verifiers themselves, or were forked from a process that had."""
@@ -373,7 +372,7 @@ class StartMode:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that was observed of one environment at one digest."""
+    """All observations of one environment at one digest."""
 
     environment: str
     key: str
@@ -427,7 +426,7 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def as_json(value: object) -> bytes:
-    """Facts, or a part of them, as JSON: what dataclasses consist of, and nothing that is worked out from it."""
+    """Facts, or a part of them, as JSON: the fields of dataclasses, without computed properties."""
     try:
         return _writer()(value, inf_nan_mode="constants", fallback=str)
     except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for

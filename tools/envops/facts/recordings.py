@@ -1,4 +1,4 @@
-"""What was observed of an environment's recordings: their rows, and what the code gives them now."""
+"""Observations of an environment's recordings: their rows and the rewards of the current code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RecordingProblem:
-    """Something about a recording's files that keeps them from being what they should be."""
+    """A problem with a recording's files."""
 
     file: str
     """Relative to the environment's folder."""
@@ -19,7 +19,7 @@ class RecordingProblem:
 
 @dataclass(frozen=True)
 class RecordedScore:
-    """One row of a recording, as far as a baseline stands on it."""
+    """One row of a recording, as far as its baseline needs it."""
 
     line: int
     task: int
@@ -54,7 +54,7 @@ class NotCompared:
 
 @dataclass(frozen=True)
 class RecordingFacts:
-    """One recording: the rollouts, their baseline, and both held against the code at hand."""
+    """One recording: the rollouts, their baseline, and both compared with the current code."""
 
     file: str
     """The rollouts, relative to the environment's folder."""

@@ -1,7 +1,7 @@
 """Normalised results: one JSON object per rollout and line, whichever generation it came from.
 
 docs/results.md describes the format. Rows are appended as rollouts finish, each in one write,
-so a run that dies leaves at most one torn line at the end; a writer that opens the file again
+so a killed run leaves at most one incomplete line at the end; a writer that opens the file again
 removes it, and a reader reports it.
 """
 
@@ -17,12 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
-from envops.facts.observed import Failure, FunctionScore, Message, Rollout
+from envops_worker.messages import Message
+
+from envops.facts.observed import Failure, FunctionScore, Rollout
 from envops.facts.spending import Tokens
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
-"""Bytes of one row; a longer line is no row."""
+"""The size limit of one row in bytes."""
 
 ErrorClass = Literal[
     "provider",  # the model's side: refused, unreachable, cut off, malformed
@@ -36,7 +38,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 
 @dataclass(frozen=True)
 class RowError:
-    """Why a rollout has no reward that counts."""
+    """Why a rollout has no valid reward."""
 
     kind: ErrorClass
     """`class` in the file."""
@@ -69,7 +71,7 @@ class EvaluationRow:
     truncated: bool = False
     timed_out: bool = False
     retries: int = 0
-    """Retries after failures of the provider."""
+    """Retries after provider failures."""
     tokens: Tokens | None = None
     """Over all turns, as the provider counts them."""
     seconds: float = 0.0
@@ -77,7 +79,7 @@ class EvaluationRow:
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """What identifies a row: speaker, task, and number of the rollout."""
+        """The identity of a row: policy or model, task, and number of the rollout."""
         return self.speaker, self.task_key, self.rollout
 
     @property
@@ -125,7 +127,7 @@ class EvaluationRow:
 
 
 class MalformedRow(ValueError):
-    """What is wrong with one line."""
+    """A problem with one line."""
 
 
 def row_of(raw: Any) -> EvaluationRow:
@@ -152,7 +154,7 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         raise MalformedRow(f"reward is {raw['reward']!r}, neither a finite number nor null")
     for name in ("task", "rollout"):
         if type(raw[name]) is not int or raw[name] < 0:
-            raise MalformedRow(f"{name} is {raw[name]!r}, not a number from 0 on")
+            raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
     if raw["generation"] not in ("v0", "v1"):
         raise MalformedRow(f"generation is {raw['generation']!r}, neither 'v0' nor 'v1'")
     try:
@@ -258,7 +260,7 @@ def failure_of(error: RowError) -> Failure:
 class ResultsWriter:
     """Appends rows to a file, each in one write; use as a context manager.
 
-    A torn last line of an earlier run is cut off, and what stands before it is kept.
+    An incomplete last line of an earlier run is removed, and the lines before it are kept.
     """
 
     def __init__(self, path: Path) -> None:
@@ -290,12 +292,12 @@ class ResultsWriter:
         """Add a row. Raises `OSError` when it cannot be written whole."""
         line = row.line()
         if os.write(self._file, line) != len(line):
-            raise OSError(f"a row of {len(line)} bytes could not be written whole")
+            raise OSError(f"a row of {len(line)} bytes could not be written completely")
 
 
 @dataclass(frozen=True)
 class LineProblem:
-    """A line that could not be taken as it stands; line 0 is about the file."""
+    """A line that could not be read as it is; line 0 is the file as a whole."""
 
     line: int
     message: str
@@ -318,5 +320,5 @@ def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
             except RecursionError:
                 yield number, None, "is nested too deep"
             except ValueError as error:
-                torn = "is cut off: the file was not written to its end" if not line.endswith(b"\n") else ""
+                torn = "is cut off: the file is incomplete" if not line.endswith(b"\n") else ""
                 yield number, None, torn or f"is not JSON: {error}"

@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 
 def is_reward_number(reward: float | None) -> TypeGuard[float]:
-    """Whether a reward is there and finite."""
+    """Whether a reward exists and is finite."""
     return reward is not None and math.isfinite(reward)
 
 

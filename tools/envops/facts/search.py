@@ -1,4 +1,4 @@
-"""What a search for exploits observed: replies that earn rewards without carrying the answer."""
+"""Findings of the exploit search: replies that earn rewards without the answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PanelTask:
 
 @dataclass(frozen=True)
 class Earned:
-    """What a find earns on one task of the panel."""
+    """The reward of an exploit on one probe task."""
 
     task: int
     reply: str
@@ -48,7 +48,7 @@ class Earned:
 
 @dataclass(frozen=True)
 class Exploit:
-    """A reply that earns what it should not, as short as it could be made."""
+    """A reply with an undeserved reward, shortened as far as possible."""
 
     kind: ExploitKind
     pattern: str

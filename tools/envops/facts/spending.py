@@ -1,4 +1,4 @@
-"""What calls to a real model cost."""
+"""The cost of calls to a real model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Spending:
-    """Where a run stands."""
+    """The spending of a run so far."""
 
     calls: int = 0
     """Calls that the environment made."""
@@ -34,7 +34,7 @@ class Spending:
     cost: float = 0.0
 
     def since(self, earlier: Spending) -> Spending:
-        """What came after an earlier look at the same run."""
+        """The spending since an earlier snapshot of the same run."""
         counted = ("calls", "answered", "failed", "refused", "retries", "unmeasured", "cost")
         tokens = Tokens(self.tokens.prompt - earlier.tokens.prompt, self.tokens.completion - earlier.tokens.completion)
         return Spending(**{name: getattr(self, name) - getattr(earlier, name) for name in counted}, tokens=tokens)

@@ -1,16 +1,14 @@
-"""Metrics of a training run, from a trainer's own files or from what the platform answered.
+"""Metrics of a training run, from a trainer's own files or from the platform's response.
 
-Read are JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our
-own), TRL's `trainer_state.json`, a JSON list or `{"metrics": […]}` (the platform), CSV, and
-folders that hold such files. Rows of one step are joined. What is no finite number is kept
-as missing and named; steps that are missing are named too.
+Read are JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our own), TRL's
+`trainer_state.json`, a JSON list or `{"metrics": […]}` (the platform), CSV, and folders that hold such files. Rows of
+one step are joined. Values that are not finite count as missing and are listed, as are missing steps.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +16,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from envops.text.plain_data import parsed_json
 
 MOST_BYTES = 200 << 20
 LOG_TAIL = 200_000
@@ -27,12 +27,12 @@ LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
 
 
 class NoMetrics(Exception):
-    """There is nothing to read; the message names what was searched for."""
+    """No metrics were found; the message lists the expected files."""
 
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """What was measured, step by step, under the trainer's own names."""
+    """The metrics of each step, under the trainer's own names."""
 
     steps: Mapping[int, Mapping[str, float]]
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def read_metrics(path: Path) -> RunMetrics:
     if path.is_dir():
         files = sorted(found for name in METRIC_FILES for found in path.rglob(name))
         if not files:
-            raise NoMetrics(f"{path} holds none of {', '.join(METRIC_FILES)}")
+            raise NoMetrics(f"{path} contains none of {', '.join(METRIC_FILES)}")
         newest = _latest_state(files)
         logs = sorted(found for pattern in LOG_FILES for found in path.rglob(pattern))
         return joined((_read(file) for file in newest), [str(file) for file in newest], _tails(logs))
@@ -125,30 +125,23 @@ def _read(path: Path) -> Rows:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        row = _parsed(line)
+        row = parsed_json(line)
         if isinstance(row, dict):
             rows.append(row)
         else:
-            notes.append(f"{path.name}:{number} is no JSON object")
+            notes.append(f"{path.name}:{number} is not a JSON object")
     return rows, notes
 
 
 def _document(path: Path, text: str) -> Rows:
-    data = _parsed(text)
+    data = parsed_json(text)
     if isinstance(data, dict):
         data = next(
             (data[key] for key in ("log_history", "metrics", "history") if isinstance(data.get(key), list)), data
         )
     if isinstance(data, list):
         return [row for row in data if isinstance(row, dict)], []
-    return [], [f"{path.name} holds no list of metrics"]
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)  # NaN and Infinity, which trainers write, are read as such
-    except (ValueError, RecursionError):
-        return None
+    return [], [f"{path.name} has no list of metrics"]
 
 
 def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Writes files whole: a reader sees the old content or the new one."""
+"""Atomic writes: a reader sees the old content or the new one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from stat import S_IMODE
 
 
 def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
-    """Write a file, text as UTF-8, so that an interruption never leaves half of it.
+    """Write a file, text as UTF-8, atomically, so that an interruption never leaves a partial file.
 
-    The content, perhaps in parts, goes into a file beside it that is then renamed. A file that is
-    replaced keeps its permissions; the folder is made where it is missing.
+    The content is written to a temporary file in the same folder, which is then renamed. A file that is
+    replaced keeps its permissions; a missing folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = S_IMODE(path.stat().st_mode) if path.exists() else 0o644

@@ -55,7 +55,7 @@ class GitHub:
         """Read, again after a failure that may pass. Raises `GitHubError`."""
         for attempt in count():
             try:
-                return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
+                return self._request("GET", f"{path}?{urlencode(query)}" if query else path)
             except GitHubError as error:
                 wait_after(error, attempt)
         raise AssertionError
@@ -70,9 +70,9 @@ class GitHub:
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
         """Write, once: callers check the result before they write again. Raises `GitHubError`."""
-        return self._ask(method, path, json.dumps(body).encode())
+        return self._request(method, path, json.dumps(body).encode())
 
-    def _ask(self, method: str, path: str, content: bytes | None = None) -> Any:
+    def _request(self, method: str, path: str, content: bytes | None = None) -> Any:
         address = f"{self.url}/repos/{quote(self.repository)}/{path}"
         headers = {"Accept": "application/vnd.github+json", "Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(

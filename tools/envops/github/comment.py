@@ -1,4 +1,4 @@
-"""The one comment of a pull request: made once, then edited in place."""
+"""The comment of a pull request: created once, then edited in place."""
 
 from __future__ import annotations
 

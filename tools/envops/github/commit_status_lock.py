@@ -1,4 +1,4 @@
-"""A lock for what costs money and happens once per commit: a commit status with its beginning and its result."""
+"""A lock for paid work that runs once per commit: a commit status with its beginning and its result."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The Environments Hub and its CLI, as a client sees them."""
+"""A client of the Environments Hub and its CLI."""

@@ -37,7 +37,7 @@ DOWNLOAD_SECONDS = 120.0
 
 async def main() -> None:
     wanted = json.load(sys.stdin)
-    say({"prime": version("prime")})
+    write_line({"prime": version("prime")})
     from prime_cli.core.client import AsyncAPIClient
 
     client = AsyncAPIClient(require_auth=False)
@@ -46,11 +46,11 @@ async def main() -> None:
         check = wanted.get("check")
         if check:
             answer = await answered(client, gate, check, retry)
-            say(answer)
+            write_line(answer)
             if answer["outcome"] != "ok":
                 return
         for done in asyncio.as_completed([answered(client, gate, call, retry) for call in wanted.get("calls", ())]):
-            say(await done)
+            write_line(await done)
     finally:
         await client.client.aclose()
 
@@ -115,7 +115,7 @@ async def pages(client: Any, call: JsonObject) -> JsonObject:
         page = await get(client, call["path"], {**params, "limit": PAGE, call["pages"]: len(found)})
         items = next((page[key] for key in LISTS if isinstance(page.get(key), list)), None)
         if items is None:
-            raise ValueError("the answer holds no list")
+            raise ValueError("the response contains no list")
         found += items
         total = next((page[key] for key in ("total_count", "total") if isinstance(page.get(key), int)), None)
         if not items or (len(found) >= total if total is not None else len(items) < PAGE):
@@ -139,7 +139,7 @@ def worded(error: Exception) -> str:
     return (str(error) or type(error).__name__)[:500]
 
 
-def say(message: JsonObject) -> None:
+def write_line(message: JsonObject) -> None:
     print(json.dumps(message), flush=True)
 
 

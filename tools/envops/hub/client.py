@@ -57,10 +57,10 @@ class HubAnswers:
     of: Mapping[str, HubAnswer]
 
     def __getitem__(self, id: str) -> HubAnswer:
-        return self.of.get(id, HubAnswer("failed", message="the call was not answered"))
+        return self.of.get(id, HubAnswer("failed", message="the call got no response"))
 
 
-def ask_hub(
+def call_hub(
     prime: Prime, access: HubAccess, calls: Sequence[HubCall], stop: threading.Event, *, check: HubCall | None = None
 ) -> HubAnswers:
     """Make the calls, at most 32 at a time, each as often as `HUB_READ` allows; `check` goes first and must succeed.
@@ -82,7 +82,7 @@ def ask_hub(
                 sends=json.dumps(wanted),
             )
         except ProgramFailed as error:
-            raise HubUnavailable(_said(error, access), INSTALL) from None
+            raise HubUnavailable(_failure_message(error, access), INSTALL) from None
     prime_version, answers = "", {}
     for line in printed.splitlines():
         message = _parsed(line)
@@ -103,7 +103,7 @@ def _parsed(line: str) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _said(error: ProgramFailed, access: HubAccess) -> str:
+def _failure_message(error: ProgramFailed, access: HubAccess) -> str:
     text = access.scrubber.text(error.failure.message).strip()
     if "PackageNotFoundError" in text or "No module named 'prime_cli" in text:
         return "the prime CLI cannot be imported by its own Python"

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubCall, call_hub
 
 SAMPLES_OF_PAGE = 100
 TRIES = 3
@@ -45,7 +45,7 @@ def list_evaluations(
     """
     params = {"environment_name": environment, **({"team_id": access.team} if access.team else {})}
     call = HubCall("evaluations", "/evaluations/", params, pages="skip")
-    answer = ask_hub(prime, access, [call], stop)["evaluations"]
+    answer = call_hub(prime, access, [call], stop)["evaluations"]
     if answer.outcome != "ok":
         raise EvaluationsUnreadable(f"the platform's evaluations cannot be listed: {_why(answer)}")
     return tuple(_evaluation(each) for each in answer.data["items"] if isinstance(each, Mapping))
@@ -53,7 +53,7 @@ def list_evaluations(
 
 def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> PlatformEvaluation:
     """The status of one. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`."""
-    answer = ask_hub(prime, access, [HubCall("evaluation", f"/evaluations/{id}")], stop)["evaluation"]
+    answer = call_hub(prime, access, [HubCall("evaluation", f"/evaluations/{id}")], stop)["evaluation"]
     if answer.outcome != "ok" or not isinstance(answer.data, Mapping) or not answer.data.get("status"):
         raise EvaluationsUnreadable(f"the evaluation {id} cannot be read: {_why(answer)}")
     return _evaluation(answer.data)
@@ -70,7 +70,7 @@ def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event
         samples, why = _samples(prime, access, id, stop)
         if not why:
             return samples
-    raise EvaluationsUnreadable(f"the samples of {id} cannot be read whole: {why}")
+    raise EvaluationsUnreadable(f"the samples of {id} cannot be read completely: {why}")
 
 
 def _samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> tuple[list[dict[str, Any]], str]:
@@ -78,7 +78,7 @@ def _samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         params = {"page": number, "limit": SAMPLES_OF_PAGE}
         return HubCall(f"page {number}", f"/evaluations/{id}/samples", params)
 
-    first = ask_hub(prime, access, [page(1)], stop)["page 1"]
+    first = call_hub(prime, access, [page(1)], stop)["page 1"]
     found, total = _page(first)
     if found is None or total is None:
         return [], _why(first)
@@ -87,7 +87,7 @@ def _samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
     if not found:
         return [], f"none of {total} is on the first page"
     last = ceil(total / len(found))
-    answers = ask_hub(prime, access, [page(number) for number in range(2, last + 1)], stop)
+    answers = call_hub(prime, access, [page(number) for number in range(2, last + 1)], stop)
     for number in range(2, last + 1):
         more, still = _page(answers[f"page {number}"])
         if more is None or still != total:

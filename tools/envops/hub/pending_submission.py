@@ -1,8 +1,8 @@
-"""A submission to the platform, and the note that keeps a second one from being made too early.
+"""A submission to the platform, and a note that prevents a second one while its outcome is unknown.
 
-The platform has no idempotency keys, and its CLI retries nothing. So each submission has a name that states what
-it is, and it is looked for by that name before and after the call: what the CLI prints decides nothing. Where it does
-not appear, it may still appear. A note states this until the time is over in which that can happen.
+The platform has no idempotency keys, and its CLI retries nothing. So each submission has a name that states what it is,
+and it is looked up by that name before and after the call: the CLI's output does not decide. A submission may appear
+late. The note stays until that is no longer possible.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PendingSubmission:
         stop: threading.Event,
         pauses: Sequence[float] = PAUSES,
     ) -> tuple[Submitted | None, str]:
-        """Create it once and look for it; what is there then, and what the CLI printed that matters.
+        """Create it once and look for it; returns the entry found and the CLI's most important line.
 
         The note stays where it is not there and was not refused, and where this is interrupted.
         Raises `Interrupted`; errors of `look` pass through.
@@ -80,7 +80,7 @@ class PendingSubmission:
         return None, printed
 
     def end(self) -> None:
-        """Remove the note: what became of the submission is known."""
+        """Remove the note: the outcome of the submission is known."""
         self.note.unlink(missing_ok=True)
 
     @property
@@ -90,7 +90,7 @@ class PendingSubmission:
 
     @property
     def hour(self) -> str:
-        """When the note is over, for people."""
+        """When the note expires, for people."""
         return time.strftime("%H:%M:%S UTC", time.gmtime(self._until))
 
     @property
@@ -104,12 +104,12 @@ class PendingSubmission:
 
 
 def is_refusal(printed: str) -> bool:
-    """Whether the CLI's output leaves no doubt that nothing was created."""
+    """Whether the CLI's output proves that nothing was created."""
     return any(words in printed for words in REFUSALS)
 
 
-def telling_line(printed: str) -> str:
-    """The line of the CLI's output that matters most."""
+def decisive_line(printed: str) -> str:
+    """The most important line of the CLI's output."""
     lines = [" ".join(line.split()) for line in printed.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"error|failed|HTTP \d|exists", line, re.IGNORECASE)]
     return (errors or lines or ["the CLI printed nothing"])[0][:400]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubCall, call_hub
 
 PAGE = 100
 MOST_PAGES = 200
@@ -31,7 +31,7 @@ class PlatformRun:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether the run has ended."""
         return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
 
 
@@ -46,7 +46,7 @@ def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[P
         runs, why = _listed(prime, access, stop)
         if not why:
             return runs
-    raise RunsUnreadable(f"the list of training runs could not be read whole: {why}")
+    raise RunsUnreadable(f"the list of training runs could not be read completely: {why}")
 
 
 def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tuple[PlatformRun, ...], str]:
@@ -57,14 +57,14 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
         params: dict[str, Any] = {"page": page, "limit": PAGE}
         if access.team:
             params["team_id"] = access.team
-        answer = ask_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
+        answer = call_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
         rows, said = _page(answer)
         if rows is None:
             return (), said
         found |= {run.id: run for run in rows}
-        if total is not None and said_total(answer) != total:
-            return (), f"their number changed from {total} to {said_total(answer)} while it was read"
-        total = said_total(answer)
+        if total is not None and reported_total(answer) != total:
+            return (), f"their number changed from {total} to {reported_total(answer)} while it was read"
+        total = reported_total(answer)
         if total is None:
             return tuple(found.values()), ""  # a server that knows no pages sends everything
         if len(found) >= total:
@@ -74,7 +74,7 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
     return (), f"there are more than {MOST_PAGES * PAGE}"
 
 
-def said_total(answer: HubAnswer) -> int | None:
+def reported_total(answer: HubAnswer) -> int | None:
     """The number of runs in the list; `None` where the platform does not count them."""
     total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
     return total if isinstance(total, int) else None
@@ -85,7 +85,7 @@ def _page(answer: HubAnswer) -> tuple[list[PlatformRun] | None, str]:
         return None, answer.message or f"HTTP {answer.status}"
     rows = answer.data.get("runs") if isinstance(answer.data, Mapping) else None
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("id") for row in rows):
-        return None, "the answer holds no runs"
+        return None, "the response contains no runs"
     return [_run(row) for row in rows], ""
 
 
@@ -104,7 +104,7 @@ COUNT = ("count", "frequency", "value", "y", "n")
 
 
 @dataclass(frozen=True)
-class Bin:
+class RewardBin:
     """The number of rollouts with a reward from `low` to `high`."""
 
     low: float
@@ -117,12 +117,12 @@ class Histogram:
     """The rewards of one step; `step` is `None` where the platform does not name it."""
 
     step: int | None
-    bins: tuple[Bin, ...]
+    bins: tuple[RewardBin, ...]
 
 
 @dataclass(frozen=True)
 class RunDetails:
-    """Everything that the platform has about one run."""
+    """All data of the platform about one run."""
 
     run: PlatformRun
     model: str = ""
@@ -139,7 +139,7 @@ class RunDetails:
 
 
 def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
-    """Everything about one run; `None` where no run has this id.
+    """All data of one run; `None` if no run has this id.
 
     Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where the run itself could not be read.
     """
@@ -153,12 +153,14 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         "distributions": (f"{base}/distributions", {"type": "rewards"}),
         "usage": (f"/billing/runs/{id}/usage", None),
     }
-    answers = ask_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
+    answers = call_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
     if answers["run"].outcome == "missing":
         return None
     row = _inner(answers["run"], "run")
     if not isinstance(row, Mapping) or not row.get("id"):
-        raise RunsUnreadable(f"the run {id} could not be read: {answers['run'].message or 'the answer holds no run'}")
+        raise RunsUnreadable(
+            f"the run {id} could not be read: {answers['run'].message or 'the response contains no run'}"
+        )
     steps = row.get("maxSteps")
     usage = answers["usage"].data if isinstance(answers["usage"].data, Mapping) else {}
     cost = usage.get("total_cost_usd")
@@ -203,13 +205,13 @@ def histogram_of(answer: Any) -> Histogram | None:
     return Histogram(step if type(step) is int else None, known) if len(known) == len(raw) else None
 
 
-def _bin(raw: Any) -> Bin | None:
+def _bin(raw: Any) -> RewardBin | None:
     if not isinstance(raw, Mapping):
         return None
     low, high, count = (_number(raw, names) for names in (LOW, HIGH, COUNT))
     if low is None or high is None or count is None or high < low or count < 0:
         return None
-    return Bin(low, high, int(count))
+    return RewardBin(low, high, int(count))
 
 
 def _number(raw: Mapping[str, Any], names: tuple[str, ...]) -> float | None:

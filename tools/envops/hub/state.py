@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime
-from envops.hub.client import HubAnswer, HubAnswers, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubAnswers, HubCall, call_hub
 
 ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
 
@@ -52,7 +52,7 @@ class HubIdentity:
 
 @dataclass(frozen=True)
 class HubState:
-    """Everything that a plan is made from."""
+    """The inputs of a release plan."""
 
     identity: HubIdentity
     readings: Mapping[str, HubReading] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def read_hub(
     calls += [HubCall(f"pinned {each}", _path_of_version(each)) for each in pinned]
     calls += [HubCall(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
     params = {"teamId": access.team} if access.team else None
-    answers = ask_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
+    answers = call_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
     return HubState(
         identity,
@@ -117,18 +117,18 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
         raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
     if said.outcome == "refused":
         message = f"the Hub refuses the key from {access.source} (HTTP {said.status})"
-        raise HubUnavailable(message, "make a new key with write access to environments, and set PRIME_API_KEY to it")
+        raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
     if said.outcome != "ok":
         message = f"the Hub at {access.url} does not answer: {said.message}"
-        raise HubUnavailable(message, "try again; if it stays so, look at PRIME_API_BASE_URL and at the Hub's status")
+        raise HubUnavailable(message, "try again; if it persists, check PRIME_API_BASE_URL and the Hub's status")
     data = said.data.get("data") if isinstance(said.data, dict) else None
     if not isinstance(data, dict):
         message = f"{access.url} is not the Hub: whoami returned no user"
-        raise HubUnavailable(message, f"look at PRIME_API_BASE_URL, or bring prime up to date ({INSTALL})")
+        raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({INSTALL})")
     teams = _teams(answers["teams"])
     if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
         known = ", ".join(sorted(teams)) or "none"
-        message = f"PRIME_TEAM_ID names {access.team}, which is none of this key's teams ({known})"
+        message = f"PRIME_TEAM_ID names {access.team}, which is not one of this key's teams ({known})"
         raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
     return HubIdentity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from envops.facts.observed import Facts
 from envops.facts.results import EvaluationRow
-from envops.models.import_results import Expected, NoResults, import_results, say_problems
+from envops.models.import_results import Expected, NoResults, import_results, print_problems
 from envops.models.model_evaluation import sampling_of
 from envops.models.model_run import RunRefused
 from envops.repository.content import reward_digest
@@ -29,7 +29,7 @@ PHRASES = {"endpoint": "an endpoint", "results": "a file of results", "recording
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """Where the rollouts of one side come from."""
+    """The source of one side's rollouts."""
 
     side: SideName
     name: str
@@ -54,7 +54,7 @@ class SideRollouts:
 
     @property
     def sampling(self) -> Mapping[str, Any]:
-        """How it was sampled; empty where that is unknown."""
+        """The sampling parameters; empty if unknown."""
         return next((row.sampling for row in self.rows if row.sampling), {})
 
     @property
@@ -83,7 +83,7 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
         return meant[0]
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
-        raise RunRefused(f"{text} is ambiguous: write {ways}")
+        raise RunRefused(f"{text} is ambiguous: use {ways}")
     known = [*endpoints, *recordings]
     near = nearest(name, known)
     raise RunRefused(
@@ -118,7 +118,7 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
             first.setdefault(row.speaker, number)
     if len(first) > 1:
         said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise RunRefused(f"{side.name}: one side must have one model or policy, and this one has {said}")
+        raise RunRefused(f"{side.name}: one side must have one model or policy, this one has {said}")
     return SideRollouts(side, rows, date)
 
 
@@ -131,9 +131,9 @@ def _imported(
     except (NoResults, OSError) as error:
         raise RunRefused(f"{side.name}: {error}") from None
     if imported.refusals:
-        say_problems(imported.path, imported.refusals, "not compared: the file is not about this environment")
+        print_problems(imported.path, imported.refusals, "not compared: the file belongs to another environment")
         raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
-    say_problems(imported.path, imported.problems, "compared nevertheless: unusable lines count as missing")
+    print_problems(imported.path, imported.problems, "compared anyway: unusable lines count as missing")
     return tuple(imported.rows)
 
 
@@ -144,7 +144,7 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
         raise RunRefused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
     said = recording.baseline
     if said.get("environment") != entry.name:
-        raise RunRefused(f"{place}: is of environment {said.get('environment')!r}, not {entry.name!r}")
+        raise RunRefused(f"{place}: belongs to environment {said.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
     if said.get("reward_digest") != now:
         renewal = f"nox -s record -- {entry.name} --endpoint {said.get('endpoint') or 'ENDPOINT'}"
@@ -173,7 +173,7 @@ def _limit(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> int |
 
 
 def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> Mapping[str, Any]:
-    """How a side is sampled, without its seed."""
+    """The sampling parameters of a side, without its seed."""
     said = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
     return {key: value for key, value in said.items() if key != "seed" and value is not None}
 

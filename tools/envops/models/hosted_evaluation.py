@@ -22,8 +22,8 @@ from envops.facts.observed import Task
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
-from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
-from envops.release.steps import Desired
+from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
+from envops.release.plan import Desired
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
@@ -115,7 +115,9 @@ def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) 
             return _submitted(request, side, pending, again=again)
         except EvaluationsUnreadable as error:
             then = f" before {pending.hour}" if pending.holds else ""
-            raise NotEvaluated(f"{error}\nRun it again: nothing is created before the list was read{then}.") from None
+            raise NotEvaluated(
+                f"{error}\nRun it again: nothing is created before the list has been read{then}."
+            ) from None
 
 
 def _submitted(
@@ -128,9 +130,9 @@ def _submitted(
     if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and wanted)):
         pending.end()
         return latest, False
-    then = "See `prime eval list`; run it again after {}: nothing is submitted before."
+    then = "Check `prime eval list`, then run it again after {}: nothing is submitted before."
     if pending.holds:
-        message = "an earlier submission has no result yet, and may still come to be"
+        message = "an earlier submission has no result yet and may still appear"
         raise NotEvaluated(f"{message}\n{then.format(pending.hour)}")
     write_whole(side.note(request, "awaited"), f"{number + 1}\n")
     name = name_of_try(request, number + 1)
@@ -141,7 +143,7 @@ def _submitted(
         return found, True
     if is_refusal(printed):
         raise NotEvaluated(f"the platform refused the evaluation: {printed}")
-    raise NotEvaluated(f"what became of the submission is not known: {printed}\n{then.format(pending.hour)}")
+    raise NotEvaluated(f"the outcome of the submission is unknown: {printed}\n{then.format(pending.hour)}")
 
 
 def imported(request: HostedRequest, side: HostedSide) -> None:
@@ -157,7 +159,7 @@ def _awaited(request: HostedRequest, side: HostedSide) -> int:
 
 
 def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
-    """Call the CLI once; the line of its output that matters."""
+    """Call the CLI once; the most important line of its output."""
     command: list[str | Path] = [side.prime.program, "--plain", "eval", "run", request.desired.address, "--hosted"]
     command += ["-m", request.model, "-n", str(request.tasks), "-r", str(request.rollouts)]
     command += ["-c", str(request.max_concurrent), "-S", json.dumps(dict(request.sampling))]
@@ -172,23 +174,23 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
             )
         except ProgramFailed as error:
             said = error.failure.message
-    return telling_line(side.access.scrubber.text(said))
+    return decisive_line(side.access.scrubber.text(said))
 
 
 def followed(
-    evaluation: PlatformEvaluation, request: HostedRequest, side: HostedSide, tell: Callable[[str], None]
+    evaluation: PlatformEvaluation, request: HostedRequest, side: HostedSide, report: Callable[[str], None]
 ) -> PlatformEvaluation:
-    """Wait for the evaluation to complete; `tell` is called with every change.
+    """Wait for the evaluation to complete; `report` is called with every change.
 
     Raises `NotEvaluated` where it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
     """
     until = time.monotonic() + 60 * request.minutes + PATIENCE_SECONDS
     printed, unreadable = "", 0
-    resumes = "the same command continues with it, and pays nothing twice"
+    resumes = "the same command continues it at no further cost"
     while not evaluation.has_ended:
         line = f"{evaluation.name}: {evaluation.status.lower()}, {evaluation.samples} samples so far"
         if line != printed:
-            tell(line)
+            report(line)
             printed = line
         if side.stop.wait(side.look_seconds):
             raise Interrupted

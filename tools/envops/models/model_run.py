@@ -19,12 +19,13 @@ from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, NoKey, Op
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
 from envops.models.spending import CostEstimate, estimate
+from envops.reports.printing import print_message
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
 from envops.system.subprocesses import Interrupted, ProgramFailed
-from envops.text.visible_text import fitting, on_one_line
+from envops.text.visible_text import on_one_line
 from envops.validation.job import StageFailed
 
 DEFAULT_CEILING = 1.0
@@ -43,11 +44,6 @@ class RunRefused(Exception):
         super().__init__(message)
 
 
-def say(text: str, *, end: str = "\n") -> None:
-    """Print for the user on standard error, which is not parsed."""
-    print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
-
-
 def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
     """The named environments; at least one must be named, because a model costs money."""
     root = options.root.absolute()
@@ -58,7 +54,8 @@ def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
 
 
 def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
-    """What the run may cost. Raises `RunRefused` where the endpoint has no prices and no --max-cost none is given."""
+    """The limit on the run's cost. Raises `RunRefused` where the endpoint has no prices and no --max-cost none is
+    given."""
     wanted = options.max_cost
     if wanted == "none":
         return None
@@ -87,7 +84,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
     try:
         key = key_of(endpoint)
     except NoKey as error:
-        raise RunRefused(f"{error}\nSet it for this command alone, and never write it into a file.") from None
+        raise RunRefused(f"{error}\nSet it for this command only, and never write it to a file.") from None
     with Relay(endpoint, key, ceiling, seed=seed) as relay:
         try:
             relay.check()
@@ -98,7 +95,7 @@ def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None
 
 @contextmanager
 def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
-    """Turn what ends an evaluation as a whole into `RunRefused`, with the exit code of its cause."""
+    """Turn errors that end an evaluation into `RunRefused`, with their exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -115,7 +112,7 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
 def refused_by(error: EndpointRefuses) -> RunRefused:
     """An unreachable endpoint is an error of the run; a wrong key or model is a usage error."""
     fixes = {
-        "unreachable": "Is it up, and is this machine allowed to reach it?",
+        "unreachable": "Check that it is running and that this machine can reach it.",
         "unauthorised": f"Check the key in the variable that {ENDPOINTS_FILE} names.",
         "unknown-model": f"Check the key model in {ENDPOINTS_FILE}.",
         "refused": "See the endpoint's message.",
@@ -124,10 +121,10 @@ def refused_by(error: EndpointRefuses) -> RunRefused:
     return RunRefused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
 
 
-def asked_of(
+def requested_of(
     options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
 ) -> EvaluationSize:
-    """How much to evaluate: from the flags, or else these numbers of tasks and rollouts."""
+    """The size of the evaluation: from the flags, or these defaults."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
         more = "envops distribution hosted NAME --endpoint NAME"
@@ -153,12 +150,12 @@ def approve_bound(
     """The same for an endpoint without a relay."""
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
-    say(f"{entry.name}: {described(bound, endpoint)}")
+    print_message(f"{entry.name}: {described(bound, endpoint)}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} already spent" if spent else ""
         raise RunRefused(
             f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
-            "Ask for fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
+            "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
     return bound
 
@@ -199,7 +196,7 @@ class EvaluationProgress:
         now = time.monotonic()
         if not self.quiet and sys.stderr.isatty() and (now - self.shown > 0.2 or self.rows == total):
             self.shown = now
-            say(f"\r\x1b[K{self.line(total)}", end="\n" if self.rows == total else "")
+            print_message(f"\r\x1b[K{self.line(total)}", end="\n" if self.rows == total else "")
 
     def line(self, total: int) -> str:
         """The progress in one line."""
@@ -215,7 +212,7 @@ class EvaluationProgress:
 
 
 def spent(spending: Spending, endpoint: Endpoint) -> str:
-    """What a run used and cost, in one sentence."""
+    """The usage and cost of a run, in one sentence."""
     cost = f"${spending.cost:.4f}" if endpoint.has_prices else "no price configured"
     parts = [
         f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",

@@ -52,7 +52,7 @@ class _Found:
 
 
 def placement(folder: Path, old: str, new: str) -> Placement:
-    """Where the new prompt goes in the package's folder.
+    """The place of the new prompt in the package's folder.
 
     Raises `NotPlaceable` where the old one is not written down whole exactly once.
     """
@@ -62,7 +62,7 @@ def placement(folder: Path, old: str, new: str) -> Placement:
     found = [each for each in strings if each.value == old or (each.span is None and each.value.strip() == old.strip())]
     if len(found) > 1:
         places = ", ".join(f"{each.path.relative_to(folder)}:{each.line}" for each in found)
-        raise NotPlaceable(f"the prompt is in the source several times: {places}")
+        raise NotPlaceable(f"the prompt occurs several times in the source: {places}")
     if not found:
         raise NotPlaceable(
             f"the prompt is not in the source as a whole: it is assembled at run time{_near(strings, old, folder)}"

@@ -207,7 +207,7 @@ class Provider:
             return None, None, f"cannot be reached: {self._said(error)}"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._limit.count(unmeasured=1)
-            return None, None, f"broke off: {self._said(error)}"
+            return None, None, f"disconnected: {self._said(error)}"
         finally:
             self._limit.settle(bound, used)
 
@@ -221,7 +221,7 @@ class Provider:
             while not response.content.at_eof() and len(raw) <= LONGEST_ANSWER:
                 raw += await response.content.read(LONGEST_ANSWER + 1 - len(raw))
             if len(raw) > LONGEST_ANSWER:
-                raise aiohttp.ClientPayloadError(f"an answer of over {LONGEST_ANSWER >> 20} MiB")
+                raise aiohttp.ClientPayloadError(f"a response of over {LONGEST_ANSWER >> 20} MiB")
             return response.status, response.headers, raw
 
     def _read(self, status: int, raw: bytes) -> ProviderAnswer | None:

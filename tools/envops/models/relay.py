@@ -123,7 +123,7 @@ class Relay:
         if not isinstance(body, dict):
             return _response(error_answer(400, "not_json", "the body is not a JSON object"))
         if body.get("model") != self.endpoint.model:
-            message = f"this relay serves {self.endpoint.model} and no other model"
+            message = f"this relay serves only {self.endpoint.model}"
             return _response(error_answer(404, "model_not_found", message))
         answer = await self._provider.call(request.path.split("/v1/", 1)[1], body)
         if body.get("stream") and answer.status == 200:

@@ -29,14 +29,14 @@ class ValidationEvidence:
     def refusal(self, package: Package, wheel: Wheel | None = None) -> str:
         """Why the package may not be published on this evidence; empty where it may."""
         if (self.digest, self.hub_hash) != (package.digest, package.hub_hash):
-            return f"the validation is of {self.digest[:19]}…, and the package is {package.digest[:19]}…"
+            return f"the validation is for {self.digest[:19]}…, the package is {package.digest[:19]}…"
         missing = [gate for gate in GATES if gate not in self.gates]
         if missing:
             return f"the validation did not check {', '.join(missing)}"
         if self.verdict != "pass":
             return f"the validation is {self.verdict}{f': {self.reason}' if self.reason else ''}"
         if not self.wheel:
-            return "the validation names no wheel"
+            return "the validation has no wheel"
         if wheel is not None and wheel.sha256 != self.wheel:
             there, here = self.wheel[:12], wheel.sha256[:12]
             return f"the wheel built here ({here}…) is not the wheel that was tested ({there}…)"

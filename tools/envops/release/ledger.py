@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from envops.release.evidence import ValidationEvidence
+from envops.release.plan import ReleaseStep
 from envops.release.publishing import Published
 from envops.release.pushed_evaluations import PushedEvaluation
-from envops.release.steps import ReleaseStep
 from envops.release.verifying import Verified
 from envops.text.markdown import code_span, prose, table_cell
 from envops.text.scrubbing import Scrubber
@@ -43,7 +43,7 @@ class LedgerEntry:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the Hub has it as it is declared, so that runs may use it."""
+        """Whether the Hub has it as declared, so that runs can use it."""
         return self.result in ("published", "unchanged")
 
 
@@ -135,7 +135,7 @@ def sum_of(ledger: ReleaseLedger) -> str:
     counted: dict[str, int] = {}
     for entry in ledger.entries:
         counted[entry.result] = counted.get(entry.result, 0) + 1
-    said = ", ".join(f"{count:,} {result}" for result, count in counted.items()) or "nothing was chosen"
+    said = ", ".join(f"{count:,} {result}" for result, count in counted.items()) or "no environments were selected"
     return f"{said}{'; interrupted' if ledger.interrupted else ''}."
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from envops.files.atomic_write import write_whole
-from envops.release.steps import REFUSED, WRITES
+from envops.release.plan import REFUSED, WRITES
 from envops.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
 from envops.reports.printing import append_to_summary, print_text
 from envops.text.markdown import code_span, prose, table_cell
@@ -21,7 +21,7 @@ from envops.text.visible_text import on_one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.release.steps import ReleasePlan, ReleaseStep
+    from envops.release.plan import ReleasePlan, ReleaseStep
     from envops.rules.engine import Finding
 
 PlanFormat = Literal["text", "json", "markdown"]
@@ -84,7 +84,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
             else f"? {each.address}  external  {each.standing}"
         )
     for address in plan.orphans:
-        yield f"? {address}  orphan  on the Hub and not in registry.yaml; releases do not change it"
+        yield f"? {address}  orphan  on the Hub but not in registry.yaml; releases do not change it"
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"

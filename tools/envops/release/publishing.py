@@ -3,19 +3,34 @@
 The state of the Hub decides, not the exit code of the CLI. A lost answer of the last call looks
 like a failure although the version is published, and so does the refusal of content that is
 published already.
+
+A push is one `prime env push`, of exactly the files and the wheel that were validated. The CLI
+builds the wheel itself, with the key in its environment, where a build hook of the environment
+could read it. It calls `uv build` for that, by the name `uv`. What it finds under that name here
+is a script that copies the tested wheel: nothing is built beside the key, and what is uploaded is
+what was tested, byte by byte. Any other use of it ends the push before anything is sent.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
+from envops.hub.access import HubAccess, Prime
+from envops.hub.pending_submission import decisive_line
 from envops.hub.state import HubEnvironment, HubReading
-from envops.release.pushing import Push, SourceDiffers
-from envops.release.steps import Desired, ReleaseStep
+from envops.release.plan import Desired, ReleaseStep
+from envops.repository.content import hub_content_hash, hub_files
+from envops.repository.package import Package
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
+from envops.system.subprocesses import ProgramFailed, run_program
 
 PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
 """failed: needs a fix. wedged: needs a new version. unknown: another release finds out."""
@@ -65,7 +80,7 @@ def publish(step: ReleaseStep, hub: HubSide) -> Published:
         if result is not None:
             return result
         hub.retry.wait(turn, hub.stop)
-    message = f"nothing was published in {len(said)} tries: {said[-1]}"
+    message = f"nothing was published in {len(said)} attempts: {said[-1]}"
     return Published("failed", message, "run the release again when the Hub answers", len(said), tuple(said))
 
 
@@ -98,20 +113,20 @@ def _result(
     wanted, found = step.desired, reading.environment
     if reading.standing not in ("found", "missing"):
         then = "run the release again: it pushes only what is missing"
-        return published("unknown", f"the Hub could not be read back: {reading.why}", then)
+        return published("unknown", f"the Hub could not be read after the push: {reading.why}", then)
     if _is_there(wanted, found) and found is not None:
         if _is_whole(wanted, found):
             return published("published", f"{wanted.version}, {wanted.visibility}")
         if pushed.blame == "passing":
             return None
-        then = f"change it on the environment's page of the Hub, or publish a version: nox -s bump -- {wanted.name}"
+        then = f"change it on the environment's page on the Hub, or publish a version: nox -s bump -- {wanted.name}"
         return published("failed", f"the Hub keeps {wanted.address} {found.visibility}", then)
-    bump = f"nox -s bump -- {wanted.name}; only a new version helps"
+    bump = f"nox -s bump -- {wanted.name}; a new version is required"
     if wanted.content_hash in contents:
         return published("wedged", f"version {wanted.version} is published but is not the newest", bump)
     if _shown(found) != _shown(step.found):
         there = found.version if found else "nothing"
-        return published("failed", f"it was changed by someone else meanwhile: the Hub has {there}", "plan again")
+        return published("failed", f"it was changed by someone else in the meantime: the Hub has {there}", "plan again")
     return _without_effect(pushed, wanted, bump, published)
 
 
@@ -120,16 +135,16 @@ def _without_effect(pushed: Push, wanted: Desired, bump: str, published: Callabl
     if pushed.blame == "passing":
         return None
     if pushed.blame == "none":
-        then = "look at the environment's page of the Hub, then run the release again"
+        then = "check the environment's page on the Hub, then run the release again"
         return published("unknown", "the push succeeded, but the Hub does not show it", then)
     if pushed.blame == "taken":
         if "different content" in pushed.said:
-            return published("failed", f"version {wanted.version} is taken by other content", bump)
-        message = "the Hub has a wheel of this content without its source, from an interrupted push"
+            return published("failed", f"version {wanted.version} is already published with other content", bump)
+        message = "an interrupted push left a wheel of this content without its source on the Hub"
         return published("wedged", f"{message} ({pushed.short})", bump)
     if pushed.blame == "rights":
-        then = f"use a key that may write environments of {wanted.owner}"
-        return published("failed", f"the key may not write here: {pushed.short}", then)
+        then = f"use a key that can write environments of {wanted.owner}"
+        return published("failed", f"the key cannot write here: {pushed.short}", then)
     return published("failed", pushed.short, "fix what it reports, then run the release again")
 
 
@@ -143,3 +158,106 @@ def _is_whole(wanted: Desired, found: HubEnvironment | None) -> bool:
 
 def _shown(found: HubEnvironment | None) -> tuple[str, str]:
     return ("", "") if found is None else (found.version, found.content_hash)
+
+
+PUSH_SECONDS = 900.0
+"""Two uploads of at most 300 s and seven calls of at most 30 s."""
+_BUILDER = """#!/bin/sh
+# Replaces uv, which the CLI builds with: copies the tested wheel, and builds nothing.
+if [ "$*" = "build --wheel --out-dir dist" ]; then
+    mkdir -p dist && exec cp {wheel} dist/
+fi
+echo "only the tested wheel is published; the CLI ran: uv $*" >&2
+exit 1
+"""
+
+Blame = Literal["none", "passing", "rights", "taken", "refused", "local"]
+"""Why a push failed: it did not (none), a transient error, missing rights, content or version that is published
+already (taken), another refusal, or an error on this machine."""
+
+_STATUS = re.compile(r"(?:HTTP |(?:Client|Server) error ')(\d{3})")
+_WORDS: Mapping[str, Blame] = {
+    "API key unauthorized": "rights",
+    "Payment required": "refused",
+    "missing a username": "refused",
+    "Validation failed": "refused",
+    "Build failed": "local",
+    "only the tested wheel is published": "local",
+    "Failed to parse pyproject.toml": "local",
+    "Error: No ": "local",
+    "No such option": "local",
+}
+
+
+@dataclass(frozen=True)
+class Push:
+    """The output of the CLI; only the Hub shows whether the push had an effect."""
+
+    exit_code: int
+    said: str
+    """Without secrets."""
+
+    @property
+    def blame(self) -> Blame:
+        """Why the push failed, as far as the output shows."""
+        if self.exit_code == 0:
+            return "none"
+        if "already exists" in self.said:
+            return "taken"
+        for words, blame in _WORDS.items():
+            if words in self.said:
+                return blame
+        statuses = [int(found) for found in _STATUS.findall(self.said)]
+        if not statuses or HUB_PUSH.allows(statuses[-1]):
+            return "passing"  # a reset, a timeout, an answer that is not the Hub's
+        return "rights" if statuses[-1] in (401, 403) else "taken" if statuses[-1] == 409 else "refused"
+
+    @property
+    def short(self) -> str:
+        """The most important line."""
+        return decisive_line(self.said)
+
+
+class SourceDiffers(Exception):
+    """The files changed since the plan was made."""
+
+
+def push_environment(
+    desired: Desired, package: Package, wheel: Path, prime: Prime, access: HubAccess, stop: threading.Event
+) -> Push:
+    """Push once. Raises `SourceDiffers` before anything is sent, `Interrupted` when `stop` is set."""
+    with TemporaryDirectory(prefix="envops-push-") as scratch:
+        home, tools, source = (Path(scratch) / name for name in ("home", "bin", package.folder.name))
+        home.mkdir()
+        _stand_in(tools, wheel)
+        _copy(package, source)
+        if hub_content_hash(source) != desired.content_hash:
+            raise SourceDiffers(f"the files of {package.folder.name} changed since the plan was made")
+        environment = access.environment(home)
+        environment["PATH"] = f"{tools}:{environment.get('PATH', '/usr/bin:/bin')}"
+        command: list[str | Path] = [prime.program, "--plain", "env", "push", "--path", source]
+        command += ["--visibility", desired.visibility, "--owner", desired.owner]
+        if package.generation:
+            command += ["--runtime", package.generation]
+        try:
+            said = run_program(command, environment=environment, folder=source, seconds=PUSH_SECONDS, stop=stop)
+            return Push(0, access.scrubber.text(said))
+        except ProgramFailed as error:
+            return Push(1, access.scrubber.text(error.failure.message))
+
+
+def _stand_in(tools: Path, wheel: Path) -> None:
+    tools.mkdir()
+    program = tools / "uv"
+    program.write_text(_BUILDER.format(wheel=shlex.quote(str(wheel.resolve()))))
+    program.chmod(0o755)
+
+
+def _copy(package: Package, target: Path) -> None:
+    """The files of the Hub's archive, and the .gitignore that decides which they are; links stay links."""
+    for name in sorted({*package.files, *hub_files(package.folder)}):
+        path = target / name
+        if any((package.folder / parent).is_symlink() for parent in Path(name).parents):
+            continue  # it comes with what the link leads to, which lies inside of the folder
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(package.folder / name, path, follow_symlinks=False)

@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubCall, ask_hub
+from envops.hub.client import HubCall, call_hub
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
-from envops.release.pushing import Push
-from envops.release.steps import Desired
+from envops.release.plan import Desired
+from envops.release.publishing import Push
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
@@ -82,7 +82,9 @@ class EvaluationPusher:
                 there = self._samples(known.id) if known.id else 0
                 if there is not None and 0 < there < len(recording.rows):
                     of = f"the Hub has {there} of its {len(recording.rows)} samples"
-                    return PushedEvaluation(name, "failed", f"{of}: delete that evaluation there, and release again")
+                    return PushedEvaluation(
+                        name, "failed", f"{of}: delete that evaluation on the Hub, then release again"
+                    )
                 if there is not None:
                     rows = recording.rows if there == 0 else ()
                     push = self._push(name, desired, recording, rows=len(rows), continues=known.id)
@@ -107,7 +109,7 @@ class EvaluationPusher:
 
     def _samples(self, id: str) -> int | None:
         call = HubCall("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
-        answer = ask_hub(self.prime, self.access, [call], self.stop)["samples"]
+        answer = call_hub(self.prime, self.access, [call], self.stop)["samples"]
         total = answer.data.get("total") if isinstance(answer.data, dict) else None
         return total if isinstance(total, int) else None
 
@@ -134,7 +136,7 @@ def evaluation_name(desired: Desired, model: str) -> str:
 
 
 def write_evaluation(folder: Path, name: str, desired: Desired, recording: RecordingOnDisk, rows: int) -> None:
-    """A recording in the form that `prime eval push` takes: metadata.json and results.jsonl, with so many rows."""
+    """A recording in the form that `prime eval push` takes: metadata.json, and results.jsonl with `rows` rows."""
     baseline = recording.baseline
     metadata: dict[str, Any] = {
         "env_id": desired.address,

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubCall, ask_hub
+from envops.hub.client import HubCall, call_hub
 from envops.hub.state import HubIdentity, HubReading, reading_of
 from envops.release.evidence import ValidationEvidence
 from envops.release.ledger import LedgerEntry
-from envops.release.publishing import HubSide, publish
+from envops.release.plan import REFUSED, WRITES, ReleasePlan, ReleaseStep
+from envops.release.publishing import HubSide, Push, publish, push_environment
 from envops.release.pushed_evaluations import EvaluationPusher
-from envops.release.pushing import Push, push_environment
-from envops.release.steps import REFUSED, WRITES, ReleasePlan, ReleaseStep
 from envops.release.verifying import Fetched, Verified, Verifier
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -33,7 +32,7 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Release:
-    """Everything that is the same for all environments of one release."""
+    """The settings that all environments of a release share."""
 
     repository: Repository
     workspace: Workspace
@@ -46,7 +45,7 @@ class Release:
     uncommitted: Mapping[str, str]
     """Environment → its uncommitted files."""
     stop: threading.Event
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     retry: RetryPolicy = HUB_PUSH
 
     def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> None:
@@ -121,9 +120,11 @@ class Release:
             return LedgerEntry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
         if name in self.uncommitted:
             message = f"not committed: {self.uncommitted[name]}"
-            return LedgerEntry(step, "refused", message, "commit it: what is published must be in git")
+            return LedgerEntry(step, "refused", message, "commit it: only committed files are published")
         if self.identity.owns(step.desired.owner) is False and step.action == "create":
-            return LedgerEntry(step, "refused", f"{step.desired.owner} is not this key's", "use a key of that owner")
+            return LedgerEntry(
+                step, "refused", f"the key does not belong to {step.desired.owner}", "use a key of that owner"
+            )
         return None
 
     def _prepared(self, known: LedgerEntry, built: dict[str, BuiltWheel]) -> LedgerEntry:
@@ -155,7 +156,7 @@ class Release:
         if name not in built:
             return known
         wheel = built[name].wheel
-        self.tell(f"{step.desired.address}: {step.action} {step.desired.version}")
+        self.report(f"{step.desired.address}: {step.action} {step.desired.version}")
         published = publish(step, self._hub_side(step, built[name].overlay.parent / wheel.filename))
         known = replace(
             known, result=published.outcome, message=published.message, next=published.next, published=published
@@ -190,7 +191,7 @@ class Release:
             then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
             message = f"published, but {verified.message}"
             return replace(known, result="failed", message=message, next=then, verified=verified)
-        self.tell(f"{desired.address}: {desired.version} is published, {verified.message}")
+        self.report(f"{desired.address}: {desired.version} is published, {verified.message}")
         return replace(known, verified=verified)
 
     def _hub_side(self, step: ReleaseStep, wheel: Path) -> HubSide:
@@ -205,7 +206,7 @@ class Release:
         address = step.desired.address
         place = f"/environmentshub/{address}"
         calls = [HubCall("status", f"{place}/status"), HubCall("all", f"{place}/versions")]
-        answers = ask_hub(self.prime, self.access, calls, self.stop)
+        answers = call_hub(self.prime, self.access, calls, self.stop)
         data = answers["all"].data
         versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
         contents = frozenset(str(each.get("sha256")) for each in versions if isinstance(each, dict))

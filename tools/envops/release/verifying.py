@@ -11,9 +11,9 @@ from typing import Any
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Wheel
 from envops.hub.access import HubAccess, Prime
-from envops.hub.client import HubAnswer, HubCall, ask_hub
+from envops.hub.client import HubAnswer, HubCall, call_hub
+from envops.release.plan import Desired
 from envops.release.publishing import READS
-from envops.release.steps import Desired
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
@@ -54,7 +54,7 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Verifier:
-    """Everything that is the same for all versions."""
+    """The settings that all versions share."""
 
     prime: Prime
     access: HubAccess
@@ -74,7 +74,7 @@ class Verifier:
         address = details.get("wheel_url")
         if not isinstance(address, str) or not address:
             hidden = desired.visibility == "PRIVATE" and bool(details)
-            message = f"the Hub offers no wheel of {desired.address}@{desired.version}"
+            message = f"the Hub has no wheel of {desired.address}@{desired.version}"
             return Verified(hidden, f"{message}; its content hash is the validated one" if hidden else message)
         place = folder / desired.name
         place.mkdir()
@@ -82,10 +82,10 @@ class Verifier:
         answer = self._asked(HubCall("wheel", download=address, to=str(wheel)))
         if answer.outcome != "ok":
             seen = answer.outcome != "failed"
-            return Verified(False, f"its wheel could not be fetched: {answer.message}", seen=seen)
+            return Verified(False, f"its wheel could not be downloaded: {answer.message}", seen=seen)
         sha256 = str(answer.data["sha256"])
         if sha256 != proven.sha256:
-            return Verified(False, f"its wheel has the hash {sha256}, and the tested one has {proven.sha256}", sha256)
+            return Verified(False, f"its wheel has the hash {sha256}, the tested one has {proven.sha256}", sha256)
         index = details.get("install_index_url") or details.get("simple_index_url")
         return Fetched(wheel, sha256, str(index or "") if desired.visibility == "PUBLIC" else "")
 
@@ -120,17 +120,17 @@ class Verifier:
                         pass
         except (ProgramFailed, StageFailed, WorkerLost) as error:
             said = self.access.scrubber.text(error.failure.message).strip()[-300:]
-            return Verified(False, f"installed as {how} it does not load: {said}", fetched.sha256, how)
-        return Verified(True, f"installed as {how} and loaded", fetched.sha256, how)
+            return Verified(False, f"installed from {how}, it does not load: {said}", fetched.sha256, how)
+        return Verified(True, f"installed from {how} and loaded", fetched.sha256, how)
 
     def _asked(self, call: HubCall) -> HubAnswer:
         """The answer of the Hub, read again while that fails: no later release verifies this version."""
         for turn in range(READS - 1):
-            answer = ask_hub(self.prime, self.access, [call], self.stop)[call.id]
+            answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
             if answer.outcome != "failed":
                 return answer
             self.retry.wait(turn, self.stop)
-        return ask_hub(self.prime, self.access, [call], self.stop)[call.id]
+        return call_hub(self.prime, self.access, [call], self.stop)[call.id]
 
     def _install(self, wanted: list[str], overlay: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}

@@ -1,1 +1,1 @@
-"""How do I see it? Renders one result in many forms and recomputes nothing."""
+"""Reports: one result in many formats; nothing is recomputed."""

@@ -1,4 +1,4 @@
-"""A comparison of before and after: its report, as text, Markdown and JSON, and read again for the HTML page."""
+"""The report of a before-and-after comparison: text, Markdown, JSON, and its data for the HTML page."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """Everything that a comparison says."""
+    """The data of a comparison report."""
 
     environment: str
     digest: str
@@ -125,7 +125,7 @@ class ComparisonReport:
 
     @property
     def file(self) -> str:
-        """The name that its files have, without what they end with."""
+        """The name of its files, without suffix."""
         parts = (self.environment, self.before.name, self.after.name)
         return "--".join(re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") for part in parts)[:180]
 
@@ -145,7 +145,7 @@ def render_json(report: ComparisonReport) -> str:
 def read_comparisons(reports: Path, digests: Mapping[str, str]) -> list[dict[str, Any]]:
     """The comparisons below the folder of reports that are of these environments at these digests, by name.
 
-    What is no comparison, or of another version or package, is passed over: it does not concern what is shown.
+    Other files, and comparisons of another version or package, are skipped.
     """
     found = []
     for path in sorted((reports / FOLDER).glob("*.json")):

@@ -1,4 +1,4 @@
-"""Declared training runs: their configurations and findings."""
+"""Reports of declared training runs: their configurations and findings."""
 
 from __future__ import annotations
 
@@ -131,5 +131,5 @@ def _finding_data(finding: Finding) -> dict[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """One line that shows everything and does nothing, its indentation kept."""
+    """One escaped line with its indentation."""
     return " " * (len(text) - len(text.lstrip(" "))) + on_one_line(text)

@@ -42,7 +42,7 @@ def json_parts(result: ValidationResult) -> Iterator[str]:
 
 
 def plain_json_parts(head: Mapping[str, Any], environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A report's data as text that no terminal or log can be fooled by; its environments come last."""
+    """A report's data as text without active characters; its environments come last."""
     start, end = _plain_text({**plain_data(head), "environments": []}).rsplit("[]", 1)
     between = "[\n    "
     yield start
@@ -72,7 +72,7 @@ def report_data(result: ValidationResult) -> dict[str, Any]:
 
 
 def head_data(result: ValidationResult) -> dict[str, Any]:
-    """The run in the JSON report; the HTML report is rendered from the same."""
+    """The run's own data in the JSON report; the HTML report uses it, too."""
     return {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,
@@ -149,7 +149,7 @@ def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) 
 
 
 def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
-    """Everything, every mutant with its diff and what became of it included; of a brief one the counts alone."""
+    """All mutants with their diffs and outcomes; only the counts if it is brief."""
     if mutation is None:
         return None
     data = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
@@ -158,7 +158,7 @@ def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
 
 
 def _search_data(search: Search | None) -> dict[str, Any] | None:
-    """Everything, every find with what it earns on the panel included."""
+    """All data, with every exploit and its rewards on the probe tasks."""
     return None if search is None else {part.name: getattr(search, part.name) for part in fields(search)}
 
 

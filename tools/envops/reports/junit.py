@@ -44,13 +44,10 @@ _OUTCOMES: dict[FindingKind, str] = {
 }
 
 
-def render_junit(result: ValidationResult) -> str:
-    """The result as JUnit XML that parses for any text in the evidence."""
-    return "".join(junit_parts(result))
-
-
 def junit_parts(result: ValidationResult) -> Iterator[str]:
-    """The same a suite at a time. The first line counts all cases, so every suite is kept until that is known."""
+    """The result as JUnit XML that parses for any text in the evidence, a suite at a time.
+
+    The first line counts all cases, so every suite is kept until that is known."""
     root = Element("testsuites", name="envops validate", time=_time(result.seconds))
     totals: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
     suites: SpillList[str] = SpillList()
@@ -141,7 +138,7 @@ def _rule(suite: Element, environment: EnvironmentResult, rule: str, findings: l
     prefix = {"inconclusive": "inconclusive: ", "ignored": f"ignored ({first.ignored}): "}.get(finding_kind(first), "")
     texts = [_finding_text(environment, finding) for finding in findings[:MOST_FINDINGS_OF_A_RULE]]
     if len(findings) > MOST_FINDINGS_OF_A_RULE:
-        texts.append(f"and {len(findings) - MOST_FINDINGS_OF_A_RULE} more, all in validate.json")
+        texts.append(f"and {len(findings) - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json")
     _outcome(case, _OUTCOMES[finding_kind(first)], rule, prefix + first.message, "\n\n".join(texts))
 
 

@@ -54,7 +54,7 @@ _CUT_PASSED_ROW, _CUT_FAILED_ROW, _CUT_HEADING = 7, 12, 13
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of the page with the ways in which it may be cut: when, and what is left of it."""
+    """A part of the page, with the ways to cut it and their order."""
 
     kind: Literal["row", "heading", "finding"]
     shown: str
@@ -62,7 +62,7 @@ class _Piece:
 
 
 class _Weight:
-    """What there is to know of a piece in order to cut it: sizes in bytes."""
+    """The sizes of a piece in bytes, to decide on cuts."""
 
     __slots__ = ("cuts", "kind", "size", "times_cut")
 
@@ -73,13 +73,13 @@ class _Weight:
         self.times_cut = 0
 
     def cut(self, left: int) -> int:
-        """Leave only so much; the answer is how many bytes that saves."""
+        """Cut to a level; returns the saved bytes."""
         saved, self.size = self.size - left, left
         self.times_cut += 1
         return saved
 
     def left_of(self, piece: _Piece) -> str:
-        """What is to be shown of the piece that has this weight."""
+        """The remaining part of the piece with this weight."""
         return piece.cuts[self.times_cut - 1][1] if self.times_cut else piece.shown
 
 

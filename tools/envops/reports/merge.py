@@ -1,4 +1,4 @@
-"""The reports of a divided run as one, and what is missing from it.
+"""Merging the reports of a divided run, and listing missing ones.
 
 A missing report never counts as a pass: its environments are unfinished, and the
 merged verdict is inconclusive at best.
@@ -70,7 +70,7 @@ def _disagreements(reports: Mapping[str, dict[str, Any]]) -> Iterable[Problem]:
         mine, theirs = share_of(part), share_of(first)
         divided = (mine and (mine.of, mine.environments), theirs and (theirs.of, theirs.environments))
         if divided[0] != divided[1] and not part["problems"] and not first["problems"]:
-            yield Problem(file, None, f"is a shard of another division than {first_file}", "shard")
+            yield Problem(file, None, f"belongs to a different split than {first_file}", "shard")
 
 
 def _repeated(reports: Mapping[str, dict[str, Any]]) -> Iterable[Problem]:

@@ -1,4 +1,4 @@
-"""A search for a better system prompt as people and machines read it: the change, and what it scored."""
+"""The report of a search for a better system prompt: the change and its scores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CandidateReport:
 
 @dataclass(frozen=True)
 class OptimizationReport:
-    """Everything that a search says."""
+    """The data of an optimization report."""
 
     environment: str
     digest: str
@@ -70,7 +70,7 @@ class OptimizationReport:
 
 
 def files(reports: Path, environment: str) -> tuple[Path, Path]:
-    """Where the report and the best prompt of an environment are written."""
+    """The files of the report and the best prompt of an environment."""
     return reports / FOLDER / f"{environment}.json", reports / FOLDER / f"{environment}.txt"
 
 
@@ -81,10 +81,10 @@ def render_json(report: OptimizationReport) -> str:
 
 
 def render_text(report: OptimizationReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
-    """For the terminal: the whole change, because it is what is decided about."""
+    """For the terminal: the whole change, which the author decides on."""
     page = Page(width=width, colour=colour)
     page.line((f"{report.environment}: {report.verdict}", _STYLES[report.verdict]), f"  {report.reason}")
-    for label, text in _told(report):
+    for label, text in _labelled_lines(report):
         page.field(label, text, indent=2)
     if report.change:
         page.blank()
@@ -103,17 +103,17 @@ def render_markdown(report: OptimizationReport) -> str:
         f"**{report.verdict}**: {prose(report.reason)}",
         "",
     ]
-    lines += [f"- {label}: {prose(text)}" for label, text in _told(report)]
+    lines += [f"- {label}: {prose(text)}" for label, text in _labelled_lines(report)]
     lines += ["", fenced(report.change)] if report.change else []
     lines += [fenced(report.patch)] if report.patch else []
     return "\n".join(lines) + "\n"
 
 
-def _told(report: OptimizationReport) -> Sequence[tuple[str, str]]:
+def _labelled_lines(report: OptimizationReport) -> Sequence[tuple[str, str]]:
     before, after = report.scores
     told = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
     if report.difference is not None:
-        flattering = "the best of several, chosen on the same tasks: flattering"
+        flattering = "optimistic: the best of several, chosen on the same tasks"
         told.append(("paired", f"{report.difference.text(signed=True)}; {flattering}"))
     each = ", ".join(f"{candidate.score:.3f}" for candidate in report.candidates)
     told.append(("candidates", f"{len(report.candidates)} scored: {each}"))

@@ -101,7 +101,7 @@ class Page:
         self._beside(self._labelled(label, indent), "│ ", raw)
 
     def _labelled(self, label: str, indent: int) -> str:
-        """What stands before the first line; a long label gets a line of its own."""
+        """The label before the first line; a long one gets its own line."""
         label = on_one_line(label)
         if len(label) > LONGEST_LABEL:
             label = f"{label[: LONGEST_LABEL - 1]}…"

@@ -26,10 +26,24 @@ def print_text(
     stream.flush()
 
 
+def print_message(text: str, *, end: str = "\n") -> None:
+    """Print for the user on standard error, which is not parsed."""
+    print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
+
+
+def print_report(form: str, written: Mapping[str, str], render: Callable[[int, bool], str]) -> None:
+    """Print a report as it is written in this form, or else as `render` makes it for the terminal.
+
+    Inside a GitHub job the Markdown is appended to its summary.
+    """
+    append_to_summary(written["markdown"])
+    print_text(written[form] if form in written else for_terminal(render))
+
+
 def for_terminal(
     render: Callable[[int, bool], str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """What `render` returns for the terminal's width, and for whether it shows colours."""
+    """The result of `render` for the terminal's width and colours."""
     terminal = (stream or sys.stdout).isatty()
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
     return render(width, terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")

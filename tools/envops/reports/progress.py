@@ -1,4 +1,4 @@
-"""What is going on, while it goes on: events in, lines or a live table on standard error out.
+"""Progress of a run: events in, lines or a live table on standard error out.
 
     with open_progress(names, quiet=False) as progress:
         progress.started("gsm8k")
@@ -6,8 +6,7 @@
         progress.advance("gsm8k", 12, 30)
         progress.finished(result)
 
-Events come from any thread. A progress that cannot be drawn falls silent; it never breaks
-or delays a run.
+Events come from any thread. If it cannot be drawn, it is silent; it never breaks or delays a run.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MOST_NAMED_IN_A_LINE = 4
 
 @dataclass(frozen=True)
 class EnvironmentProgress:
-    """Where one environment stands."""
+    """The progress of one environment."""
 
     name: str
     state: Literal["waiting", "running", "finished"] = "waiting"
@@ -75,7 +74,7 @@ class RunProgress:
             self._broken = True
 
     def started(self, name: str) -> None:
-        """The environment's turn has come: the cache is read first."""
+        """The environment starts; the cache is read first."""
         self._update(name, state="running", since=self._clock())
 
     def stage(self, name: str, stage: StageName) -> None:
@@ -88,7 +87,7 @@ class RunProgress:
             self._safely(self._show_observing, name)
 
     def advance(self, name: str, done: int, total: int) -> None:
-        """So many steps of the present stage are done."""
+        """Report the completed steps of the current stage."""
         self._steps[name] = done, total
 
     def deadline(self, name: str, stage: StageName, seconds: float) -> None:
@@ -100,7 +99,7 @@ class RunProgress:
             self._rows[name] = replace(row, deadlines=others | own)
 
     def detail(self, name: str, text: str) -> None:
-        """How the present stage is getting on, in words."""
+        """Describe the progress of the current stage in words."""
         self._update(name, detail=text)
 
     def cached(self, name: str) -> None:
@@ -117,11 +116,11 @@ class RunProgress:
         self._safely(self._show_finished, result)
 
     def note(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """Print a note on its own line."""
         self._safely(self._show_note, text)
 
     def rows(self) -> list[EnvironmentProgress]:
-        """Every environment as it stands now."""
+        """The current state of every environment."""
         with self._lock:
             names = dict.fromkeys([*self._rows, *self._steps])
         return [self._row(name) for name in names]
@@ -162,7 +161,7 @@ class RunProgress:
 
 
 class PlainProgress(RunProgress):
-    """One line when an observation starts, one when it ends, one when it was silent for long."""
+    """A line at the start and the end of an observation, and after a long silence."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from envops.facts.observed import Failure, Place, StartMode
 from envops.repository.problem import DeclarationError, Problem
 from envops.rules.engine import Finding
 from envops.rules.evidence import Evidence
-from envops.rules.result import EnvironmentResult, Share, ValidationResult
+from envops.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -26,7 +26,7 @@ def read_report(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        message = "is not a report that can be read"
+        message = "is not a readable report"
         raise DeclarationError([Problem(str(path), None, message, found=str(error)[:200])]) from None
     mistake = next(iter(_validator().iter_errors(data)), None)
     if mistake is not None:
@@ -60,10 +60,10 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
     )
 
 
-def share_of(data: dict[str, Any]) -> Share | None:
-    """Which part of a divided run a report is."""
+def share_of(data: dict[str, Any]) -> ShardOfRun | None:
+    """The part of a divided run that a report covers."""
     said = data.get("shard")
-    return said and Share(said["index"], said["of"], tuple(said["environments"]))
+    return said and ShardOfRun(said["index"], said["of"], tuple(said["environments"]))
 
 
 def _environment(data: dict[str, Any]) -> EnvironmentResult:

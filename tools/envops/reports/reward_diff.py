@@ -174,13 +174,13 @@ def _comparison_text(page: Page, comparison: RewardComparison) -> None:
     ]
     if rows:
         page.blank()
-        titles = ("said by", "replies", "changed", "mean at base", "mean here")
+        titles = ("source", "replies", "changed", "mean at base", "mean here")
         page.table([TableColumn(title, right=place > 0) for place, title in enumerate(titles)], rows)
         page.blank()
     for change in comparison.prompts[:MOST_PROMPTS]:
         page.quote("prompt", _prompt_diff(change), indent=2)
     if len(comparison.prompts) > MOST_PROMPTS:
-        page.line(f"  {len(comparison.prompts) - MOST_PROMPTS} more prompts differ, all in reward-diff.json")
+        page.line(f"  {len(comparison.prompts) - MOST_PROMPTS} more prompts differ; all are in reward-diff.json")
     whole, short = _whole_and_short(comparison)
     for reply in whole:
         page.line((_headline(reply), "bold"), indent=2)
@@ -224,7 +224,7 @@ def _summary(comparison: RewardComparison) -> Iterator[tuple[str, str]]:
             f"{comparison.unmatched_replies:,} replies to them could not be compared",
         )
     if comparison.left_out:
-        yield "left out", f"{comparison.left_out:,} replies beyond the limit of the corpus"
+        yield "left out", f"{comparison.left_out:,} replies above the limit of the corpus"
     if comparison.prompts:
         yield "prompts", f"of {len(comparison.prompts):,} tasks differ, byte for byte"
     for label, names in (
@@ -261,7 +261,7 @@ def _headline(reply: ScoredReply) -> str:
 
 
 def _lines(reply: ScoredReply) -> Iterator[tuple[str, str, str]]:
-    """What changed below the total, with reasons for what is missing."""
+    """The changes below the total, with reasons for missing values."""
     before, after = reply.scores
     for name in reply.changed_functions:
         yield name, number(before.functions[name].score), number(after.functions[name].score)
@@ -315,11 +315,11 @@ def _markdown(one: EnvironmentDiff) -> Iterator[str]:
         for name, replies, changed, before, after in _table(comparison)
     )
     if rows:
-        yield f"\n| said by | replies | changed | mean at base | mean here |\n|---|---|---|---|---|\n{rows}"
+        yield f"\n| source | replies | changed | mean at base | mean here |\n|---|---|---|---|---|\n{rows}"
     for change in comparison.prompts[:MOST_PROMPTS]:
         yield f"\n{fenced(shortened(_prompt_diff(change), 3_000))}"
     if comparison.changed:
-        yield "\n| said by | task | at base | here | functions | reply |\n|---|---|---|---|---|---|\n"
+        yield "\n| source | task | at base | here | functions | reply |\n|---|---|---|---|---|---|\n"
     for reply in comparison.changed:
         functions = _functions(reply) or "–"
         yield (

@@ -1,4 +1,4 @@
-"""One training run as reports show it: what was trained, how its numbers went, what is wrong and what to change.
+"""The report of one training run: settings, curves, findings and suggested changes.
 
     write_run(RunReport(name="reverse-text-4b", backend="prime", model="…", status="running", curves=(…,)), folder)
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envops.facts.observed import adapter
+from envops.hub.runs import RewardBin
 from envops.text.markdown import fenced, prose, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import on_one_line, shortened
@@ -53,7 +54,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunFinding:
-    """Something about a run that its owner should know, with what to do about it."""
+    """A finding about a run, with its fix."""
 
     rule: str
     """The signature's id, or a short name."""
@@ -72,17 +73,8 @@ class RunFinding:
 
 
 @dataclass(frozen=True)
-class RewardBin:
-    """So many rollouts earned from `low` to `high`."""
-
-    low: float
-    high: float
-    count: int
-
-
-@dataclass(frozen=True)
 class RunReport:
-    """One run, as far as it is known."""
+    """The known data of one run."""
 
     name: str
     """The registry's name of it."""
@@ -191,7 +183,7 @@ def render_run_markdown(run: RunReport) -> str:
 
 
 def _headline(run: RunReport) -> str:
-    steps = f"step {run.steps_done}" if run.steps_done is not None else "no step yet"
+    steps = f"step {run.steps_done}" if run.steps_done is not None else "no steps yet"
     planned = f" of {run.steps_planned}" if run.steps_planned else ""
     about = ", ".join(part for part in (run.backend, run.model, " + ".join(run.environments)) if part)
     cost = f", ${run.cost:,.2f}" if run.cost is not None else ""
@@ -212,7 +204,7 @@ def _curve(curve: Curve) -> str:
 
 
 def _rewards(run: RunReport) -> str:
-    """How the rewards of a step spread: a bar for each bin."""
+    """The distribution of a step's rewards: a bar for each bin."""
     most = max(1, max(each.count for each in run.rewards))
     bars = "".join(BARS[min(7, each.count * 8 // most)] if each.count else " " for each in run.rewards)
     total, at = (

@@ -1,7 +1,7 @@
 """reports/validate.sarif: the findings for code scanning, in SARIF 2.1.0.
 
-An ignored finding is suppressed with the registry's reason, an inconclusive one is a warning. What broke
-on the way is no finding of the code, so it stands among the tool's notifications.
+An ignored finding is suppressed with the registry's reason, an inconclusive one is a warning. Failures of the
+infrastructure are not findings, so they are tool notifications.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]
         file, line = f"{environment.folder}/pyproject.toml", None
     identity = f"{finding.rule}:{environment.name}:{file}"
     seen[identity] += 1
-    thin = " (the evidence is too thin to call it a failure)" if kind == "inconclusive" else ""
+    thin = " (too little evidence for a failure)" if kind == "inconclusive" else ""
     evidence = "\n".join(f"{entry.label}: {entry.text}" for entry in shown_evidence(finding))
     return {
         "ruleId": finding.rule,

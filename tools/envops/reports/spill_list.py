@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class _Written(NamedTuple):
-    """Where in the file something is."""
+    """A position in the file."""
 
     start: int
     size: int
 
 
 class _Held(NamedTuple):
-    """What could not be written, and so stays in memory."""
+    """An item that could not be written and stays in memory."""
 
     data: bytes
 
@@ -49,7 +49,7 @@ class SpillList(Sequence[T], Generic[T]):
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (read until the run is over)
 
     def append(self, item: T) -> None:
-        """Keep one more, behind the others."""
+        """Append one item."""
         self._places.append(self._written(pickle.dumps(item, pickle.HIGHEST_PROTOCOL)))
 
     def _written(self, data: bytes) -> _Written | _Held:

@@ -25,9 +25,9 @@ _VERDICT_WORDS: dict[Verdict, str] = {
 }
 _MUTATION_ENDINGS = {"all": "all of them", "count": "a sample of {exist}", "time": "of {exist}, some undecided"}
 _SEARCH_ENDINGS = {
-    "evaluations": "ended by their number",
-    "time": "ended by the time limit",
-    "found": "ended by an exploit",
+    "evaluations": "ended after all scorings",
+    "time": "stopped at the time limit",
+    "found": "stopped at an exploit",
 }
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -74,7 +74,7 @@ def policy_sentence(result: ValidationResult) -> str:
 
 
 def next_commands(result: ValidationResult) -> tuple[str, ...]:
-    """What to run next, the most useful first."""
+    """The next commands, the most useful first."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
         return (f"nox -s {session}",)
@@ -95,7 +95,7 @@ def _session(session: str, names: list[str]) -> str:
 
 
 def mutation_sentence(mutation: Mutation) -> str:
-    """How many mutants exist, were tried, killed and so on, and which bound ended it."""
+    """The numbers of mutants by outcome, and the limit that ended the run."""
     if mutation.score is None and not mutation.undecided:
         return f"mutation: no score, {mutation.exist} mutants of the reward code"
     tried = mutation.tried
@@ -129,7 +129,7 @@ def score_text(bounds: Sequence[float] | None, shape: str = "{:.0%}") -> str:
 
 
 def search_sentence(search: Search) -> str:
-    """How far the search went, which bound ended it, and how many finds it made."""
+    """The extent of the search, the limit that ended it, and its exploits."""
     if search.ended == "skipped":
         return f"exploit search: skipped, {search.skipped}"
     finds = len(search.exploits)

@@ -123,7 +123,7 @@ def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> Non
             _finding(page, environment, finding)
     for rule, count in shown.items():
         if count > MOST_FINDINGS_OF_A_RULE:
-            page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more, all in validate.json", "dim"), indent=2)
+            page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json", "dim"), indent=2)
             page.blank()
 
 
@@ -193,7 +193,7 @@ def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> No
     for environment in environments:
         for stage, failure in environment.failures.items():
             if not said:
-                page.line(("Infrastructure failures (not about the rewards):", "bold magenta"))
+                page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
                 page.blank()
                 said = True
             _failure(page, environment, stage, failure)
@@ -225,7 +225,7 @@ def _problems(page: Page, problems: Sequence[Problem]) -> None:
                 page.field(label, text, indent=4, style="green" if label in ("nearest", "fix") else "")
         page.blank()
     if len(problems) > MOST_PROBLEMS:
-        page.line(f"{len(problems) - MOST_PROBLEMS} more problems, all in validate.json")
+        page.line(f"{len(problems) - MOST_PROBLEMS} more problems; all are in validate.json")
         page.blank()
 
 

@@ -42,7 +42,7 @@ def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: 
             (what,) = getattr(why, "__notes__", ["a report"])
             print(f"{what} could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
     print_result(result, form, reports=written, quiet=quiet)
-    tell_github(result)
+    report_to_github(result)
 
 
 def write_reports(
@@ -58,7 +58,7 @@ def write_reports(
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    told = _told(result, folder) if environments is None else environments
+    told = _environment_entries(result, folder) if environments is None else environments
     renderings: dict[str, Callable[[], Iterable[str]]] = {
         "validate.json": partial(plain_json_parts, head_data(result), told),
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
@@ -76,7 +76,7 @@ def write_reports(
     return tuple(written)
 
 
-def _told(result: ValidationResult, folder: Path) -> SpillList[dict[str, Any]]:
+def _environment_entries(result: ValidationResult, folder: Path) -> SpillList[dict[str, Any]]:
     """The JSON entry of each environment: two reports are made from it, one of them in several attempts."""
     told: SpillList[dict[str, Any]] = SpillList(folder)
     for environment in result.environments:
@@ -122,7 +122,7 @@ def _from_here(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def tell_github(
+def report_to_github(
     result: ValidationResult, *, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
 ) -> None:
     """Inside a GitHub workflow: annotations to standard error, the page to the job's summary."""

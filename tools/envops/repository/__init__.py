@@ -1,1 +1,1 @@
-"""What the repository declares: the registry, packages, locks, and what a change touches."""
+"""The declarations: registry, packages, locks, and changes."""

@@ -1,4 +1,4 @@
-"""What an environment is compared with: another package's folder, or its own at a revision of git.
+"""The base of a comparison: another package's folder, or the environment at a git revision.
 
 A revision's files are written into a scratch folder straight from git's objects; the work
 tree and the index are never touched, and no filter or attribute applies.
@@ -19,7 +19,7 @@ from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
 
 
 class NoBase(Exception):
-    """There is nothing to compare with, and why; `new` where the environment did not exist yet."""
+    """There is no base to compare with; `new` if the environment did not exist yet."""
 
     def __init__(self, message: str, *, new: bool = False) -> None:
         self.new = new
@@ -37,7 +37,7 @@ class Base:
 
     @property
     def label(self) -> str:
-        """As it was given, with the commit that it stands for."""
+        """The base as given on the command line, with its commit."""
         return self.given if self.commit is None else f"{self.given} ({self.commit[:12]})"
 
     def environment(self, entry: EnvironmentEntry, scratch: Path) -> tuple[EnvironmentEntry, Package]:
@@ -55,11 +55,11 @@ class Base:
         except ContentMissing as error:
             raise NoBase(str(error)) from None
         if not files:
-            raise NoBase(f"{entry.name} does not exist at {self.label}: it is new", new=True)
+            raise NoBase(f"{entry.name} does not exist at {self.label} because it is new", new=True)
         return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
 
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
-        """How the base's own registry declares it; where it does not, as it is declared here."""
+        """The entry of the base's own registry, or else the current one."""
         try:
             registry = load_registry(self.root) if self.commit is None else _registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
@@ -68,7 +68,7 @@ class Base:
 
 
 def find_base(root: Path, given: str) -> Base:
-    """What `PATH_OR_REV` means: a package's folder where there is one, else a revision.
+    """Resolve `PATH_OR_REV`: a package's folder if it exists, else a revision.
 
     Raises `DeclarationError` when it is neither.
     """
@@ -84,15 +84,15 @@ def find_base(root: Path, given: str) -> Base:
 
 def _no_such_base(root: Path, given: str, *, is_folder: bool) -> Problem:
     if is_folder:
-        message = "is a folder without pyproject.toml, so no package to compare with"
+        message = "is a folder without pyproject.toml, not a package to compare with"
         return Problem(given, None, message, fix="name an environment's folder, or a revision of git")
     if git(root, "rev-parse", "--git-dir").returncode != 0:
-        message = "is no package's folder, and there is no git repository here whose revision it could be"
+        message = "is not a package's folder, and no revision because this is not a git repository"
         return Problem(given, None, message, found=str(root))
     fix = "git fetch origin, or name another base: nox -s rewards -- diff NAME --against BASE"
     if is_shallow(root):
         fix = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"
-    return Problem(given, None, "is neither a package's folder nor a revision that git knows here", fix=fix)
+    return Problem(given, None, "is neither a package's folder nor a known git revision", fix=fix)
 
 
 def _commit(root: Path, name: str) -> str | None:
@@ -106,7 +106,7 @@ def _read(folder: Path, root: Path, label: str) -> Package:
         said = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
         raise NoBase(f"the package at {label} cannot be read: {said}")
     if reading.package.lock is None:
-        raise NoBase(f"the package at {label} has no {LOCK_FILE} that can be used, so its code cannot be run")
+        raise NoBase(f"the package at {label} has no {LOCK_FILE} that is valid, so its code cannot be run")
     return reading.package
 
 

@@ -20,7 +20,7 @@ _KEYS = ("name", "task", "reply", "expect")
 
 
 def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], list[Problem]]:
-    """The cases of a file and what is wrong with it; an entry with a problem is left out.
+    """The cases of a file and its problems; entries with a problem are left out.
 
     Raises `DeclarationError` when the file cannot be read at all.
     """
@@ -40,7 +40,7 @@ def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], lis
             cases.append(case)
             first = names.setdefault(case.name, case.line)
             if first != case.line:
-                message = f"is the name of the case on line {first} too"
+                message = f"is also the name of the case on line {first}"
                 mistakes.append(_problem(document, (index, "name"), message, case.name, fix="give it another name"))
         problems += mistakes
     return tuple(cases), problems
@@ -81,7 +81,7 @@ def _entry_problems(document: Document, index: int, entry: Any) -> Iterator[Prob
 def _task_problems(document: Document, steps: Steps, task: Any) -> Iterator[Problem]:
     allowed = "an index from 0, or {field: value} to match on"
     if isinstance(task, bool) or not isinstance(task, int | dict) or task == {}:
-        yield _problem(document, steps, "does not say which task", task, allowed=allowed)
+        yield _problem(document, steps, "does not name a task", task, allowed=allowed)
     elif isinstance(task, int) and task < 0:
         yield _problem(document, steps, "is a negative index", task, allowed=allowed)
 

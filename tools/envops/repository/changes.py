@@ -1,4 +1,4 @@
-"""Which environments a change touches, according to git: commits, working tree and untracked files."""
+"""The environments that a change affects, according to git: commits, working tree and untracked files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALIKE = 0.5
 
 @dataclass(frozen=True)
 class Change:
-    """What a change touches. With `everything`, every environment is concerned, also those that `names` lacks."""
+    """The effect of a change. With `everything`, all environments are affected, not only `names`."""
 
     names: frozenset[str]
     """Environments whose folder or declaration differs, by distribution name; their folders exist."""
@@ -45,7 +45,7 @@ class Change:
 
 
 def changed_environments(root: Path, base: str | None = None) -> Change:
-    """What differs between the commit where this branch left `base` and the working tree.
+    """The changes between the commit where this branch left `base` and the working tree.
 
     Without `base` it is the remote's main branch, or `main`. A merge commit is seen from the
     side of `base`. Where there is nothing before (the first commit, a branch's first push),
@@ -55,7 +55,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     root = root.resolve()
     fork = _fork_point(root, base)
     if fork is None:
-        return Change(frozenset(), True, "there is no commit before this: everything is new")
+        return Change(frozenset(), True, "there is no earlier commit: everything is new")
     files = _changed_files(root, fork)
     folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
     existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
@@ -65,7 +65,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     if REGISTRY_FILE in files:
         entries = _entries_at(root, fork)
         if entries is None:
-            reason = f"{REGISTRY_FILE} changed, and what it was before cannot be read"
+            reason = f"{REGISTRY_FILE} changed, and its earlier version cannot be read"
         else:
             now = load_registry(root)
             names |= _changed_entries(entries, dict(now.environments))
@@ -151,7 +151,7 @@ def _changed_files(root: Path, fork: str) -> set[str]:
     untracked = git(root, "ls-files", "--others", "--exclude-standard", "-z")
     for answer in (changed, untracked):
         if answer.returncode != 0:
-            raise _refusal("git cannot tell what changed", answer.stderr.decode(errors="replace").strip())
+            raise _refusal("git cannot list the changed files", answer.stderr.decode(errors="replace").strip())
     return {os.fsdecode(name) for name in (changed.stdout + untracked.stdout).split(b"\0") if name}
 
 
@@ -165,10 +165,10 @@ def _fork_point(root: Path, base: str | None) -> str | None:
     commit = _commit(root, [base] if base else DEFAULT_BASES)
     if commit is None:
         found = base or ", ".join(DEFAULT_BASES)
-        raise _refusal("there is no such commit to compare with", found, fix=_fix_for_history(root, base))
+        raise _refusal("the commit to compare with does not exist", found, fix=_fix_for_history(root, base))
     fork = git(root, "merge-base", commit, "HEAD")
     if fork.returncode != 0:
-        message = "the history that is here does not reach the commit where this branch left its base"
+        message = "the local history does not reach the commit where this branch left its base"
         raise _refusal(message, base or commit[:12], fix=_fix_for_history(root, base))
     return fork.stdout.decode().strip()
 

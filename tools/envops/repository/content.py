@@ -86,14 +86,14 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
     if file != relative(path, root) or "\n" in file:
         return Problem(file, None, "its name is not printable UTF-8", fix="rename the file")
     if path.name == _VIRTUAL_ENVIRONMENT:
-        message = "a virtual environment lies in the environment's folder and would be published"
-        return Problem(file, None, message, fix="remove it, or call it .venv")
+        message = "the environment's folder contains a virtual environment, which would be published"
+        return Problem(file, None, message, fix="remove it, or rename it to .venv")
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         where = "repository" if not leads_inside(path, root) else "environment's folder"
         if not leads_inside(path, folder):
             message = f"is a symbolic link that leaves the {where}"
-            return Problem(file, None, message, found=str(path.readlink()), fix="put the file itself here")
+            return Problem(file, None, message, found=str(path.readlink()), fix="replace it with the file itself")
         return None
     if not stat.S_ISREG(mode):
         return Problem(file, None, "is neither a file nor a folder", fix="remove it")

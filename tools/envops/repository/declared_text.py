@@ -33,10 +33,10 @@ def read_bytes(path: Path, root: Path, limit: int = MAX_BYTES) -> bytes:
         found = path.lstat()
         if stat.S_ISLNK(found.st_mode):
             if not leads_inside(path, root):
-                raise refuse("is a symbolic link that leaves the repository", fix="put the file itself here")
+                raise refuse("is a symbolic link that leaves the repository", fix="replace it with the file itself")
             found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise refuse(f"is {_kind(found.st_mode)}, not a file", fix="put a file with this name here")
+            raise refuse(f"is {_kind(found.st_mode)}, not a file", fix="replace it with a file")
         if found.st_size > limit:
             raise refuse("is too large to be read", found=f"{found.st_size:,} bytes", allowed=f"{limit:,} bytes")
         with path.open("rb", buffering=0) as file:
@@ -56,7 +56,7 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES) -> str:
 
 
 def text_of(content: bytes, path: Path, root: Path) -> str:
-    """The same of content at hand."""
+    """The same for given content."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ def text_of(content: bytes, path: Path, root: Path) -> str:
                 Problem(
                     relative(path, root),
                     content.count(b"\n", 0, start) + 1,
-                    "holds a control character",
+                    "contains a control character",
                     found=f"byte 0x{content[start]:02x}",
                     fix="remove it",
                 )

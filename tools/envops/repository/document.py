@@ -1,4 +1,4 @@
-"""YAML as declarations use it: plain data, a line for every place, nothing that surprises.
+"""The YAML of declarations: plain data, with the line of every key.
 
 Built from parser events instead of `yaml.safe_load`: so every key keeps its line, a
 duplicate key is seen, depth is bounded, and an alias costs what it would cost written out.
@@ -64,7 +64,7 @@ def load_document(path: Path, root: Path) -> Document:
 
 
 def parse_document(text: str, file: str) -> Document:
-    """The same for text at hand; `file` is what problems name.
+    """The same for given text; `file` is what problems name.
 
     Raises `DeclarationError` when the text is no readable YAML.
     """
@@ -81,7 +81,7 @@ def parse_document(text: str, file: str) -> Document:
 
 @lru_cache(maxsize=1024)
 def _tag_of_plain(text: str) -> str:
-    """What YAML takes text without quotes for; most of it comes again, in this file or the next."""
+    """The type of unquoted YAML text; cached, because most texts recur."""
     tag: str = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
     return tag
 
@@ -136,7 +136,7 @@ class _Builder:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    self.refuse(event, "holds more than one YAML document", fix="remove the line ---")
+                    self.refuse(event, "contains more than one YAML document", fix="remove the line ---")
             elif isinstance(event, yaml.NodeEvent):
                 data = self.read_node(event, events, ())
         return data
@@ -150,7 +150,7 @@ class _Builder:
         before = self.count
         self.count += 1
         if self.count > MAX_VALUES:
-            self.refuse(event, "holds too many values", path, allowed=f"{MAX_VALUES:,}")
+            self.refuse(event, "contains too many values", path, allowed=f"{MAX_VALUES:,}")
         if isinstance(event, yaml.ScalarEvent):
             value = self.read_scalar(event, path)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -182,9 +182,7 @@ class _Builder:
             again = (*path, key) in self.lines and not merge
             if again:
                 first = self.lines[(*path, key)]
-                self.report(
-                    event, f"the key is here twice, first on line {first}", (*path, key), fix="keep one of them"
-                )
+                self.report(event, f"duplicate key, first on line {first}", (*path, key), fix="keep one of them")
             self.lines.setdefault((*path, key), event.start_mark.line + 1)
             value = self.read_node(next(events), events, (*path, key))
             if merge:
@@ -235,7 +233,7 @@ class _Builder:
     def repeat(self, event: Any, path: Steps) -> Any:
         anchor = self.anchors.get(event.anchor)
         if anchor is None:
-            self.refuse(event, f"the alias *{event.anchor} stands for nothing that is complete above it", path)
+            self.refuse(event, f"the alias *{event.anchor} has no complete anchor above it", path)
         self.repeated += anchor.size
         self.count += anchor.size
         if self.repeated > MAX_REPEATED:
@@ -250,6 +248,6 @@ class _Builder:
         self.problems.append(Problem(self.file, event.start_mark.line + 1, message, place(path), **more))
 
     def refuse(self, event: Any, message: str, path: Steps = (), **more: str) -> NoReturn:
-        """Give up on the file, with everything that was found so far."""
+        """Stop reading the file, with all problems found so far."""
         self.report(event, message, path, **more)
         raise DeclarationError(self.problems)

@@ -73,7 +73,7 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
     """
     endpoints = read_endpoints(root)
     if name not in endpoints:
-        known = ", ".join(endpoints) or "none: every example in the file is commented out"
+        known = ", ".join(endpoints) or "none: all examples in the file are commented out"
         message = "there is no endpoint of this name"
         fix = f"add an [[endpoint]] with endpoint_id = {name!r}; see docs/models.md"
         raise DeclarationError(
@@ -101,7 +101,7 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
     except tomllib.TOMLDecodeError as error:
         raise DeclarationError([_syntax_problem(str(error), file)]) from None
     except (RecursionError, ValueError) as error:
-        raise DeclarationError([Problem(file, None, f"is not usable TOML: {error}")]) from None
+        raise DeclarationError([Problem(file, None, f"is not valid TOML: {error}")]) from None
     entries = data.get("endpoint", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise DeclarationError(
@@ -145,21 +145,23 @@ def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) ->
 
     for key in entry:
         if key not in _KEYS:
-            yield problem(key, "is no key of an endpoint", key, allowed=", ".join(_KEYS), nearest=nearest(key, _KEYS))
+            yield problem(
+                key, "is not a known key of an endpoint", key, allowed=", ".join(_KEYS), nearest=nearest(key, _KEYS)
+            )
     for short, long in (("endpoint_id", ""), ("model", ""), ("url", "api_base_url"), ("key", "api_key_var")):
         value = _either(entry, short, long)
         if value is None:
             yield problem(short, "is missing")
         elif not isinstance(value, str) or not value.strip():
-            yield problem(short, "is not a text with something in it", type(value).__name__)
+            yield problem(short, "is not a non-empty string", type(value).__name__)
     yield from _address_problems(entry, problem)
     yield from _number_problems(entry, problem)
     if entry.get("style", "instruct") not in STYLES:
-        yield problem("style", "is neither of the styles", entry["style"], allowed=", ".join(STYLES))
+        yield problem("style", "is not a supported style", entry["style"], allowed=", ".join(STYLES))
 
 
 def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:
-    """What could be a secret is never shown."""
+    """Problems of an address, without anything that could be a secret."""
     key, url = _either(entry, "key", "api_key_var"), _either(entry, "url", "api_base_url")
     if isinstance(key, str) and key.strip() and not _VARIABLE.fullmatch(key):
         fix = "name the environment variable that holds the key, such as OPENAI_API_KEY; if a key stood here, revoke it"
@@ -172,7 +174,7 @@ def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Proble
             yield problem("url", "is not an address", fix='such as "https://api.openai.com/v1"')
             return
         if parts.username or parts.password or parts.query or parts.fragment:
-            yield problem("url", "holds more than an address", "(not shown)", fix="leave the key to its variable")
+            yield problem("url", "contains more than an address", "(not shown)", fix="leave the key to its variable")
         elif not sound:
             yield problem("url", "is not an http or https address", url, fix='such as "https://api.openai.com/v1"')
 
@@ -191,10 +193,12 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         kind = int if whole else (int, float)
         if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or value < least:
             allowed = f"a {'whole ' if whole else ''}number of at least {least:g}"
-            yield problem(key, "is not a number that means something here", value, allowed=allowed)
+            yield problem(key, "is not a valid number", value, allowed=allowed)
     if ("input_price" in entry) != ("output_price" in entry):
         there = "input_price" if "input_price" in entry else "output_price"
-        yield problem(there, "stands alone", fix="give both prices, in dollars for a million tokens, or neither")
+        yield problem(
+            there, "is set without the other price", fix="set both prices, in dollars per million tokens, or neither"
+        )
 
 
 def _syntax_problem(message: str, file: str) -> Problem:
@@ -204,7 +208,7 @@ def _syntax_problem(message: str, file: str) -> Problem:
 
 
 class _Lines:
-    """Where the entries and their keys stand."""
+    """The lines of the entries and their keys."""
 
     def __init__(self, text: str) -> None:
         self._rows = text.splitlines()

@@ -83,7 +83,7 @@ def write_files(root: Path, files: Sequence[TreeFile], folder: str, target: Path
 
 
 def contents_of(root: Path, objects: Sequence[str]) -> Iterator[bytes | None]:
-    """What objects hold, by one call of git for all of them; `None` for one that is not here."""
+    """The content of objects, by one call of git for all of them; `None` for one that is not here."""
     if not objects:
         return
     answer = git(root, "cat-file", "--batch", sends="".join(f"{name}\n" for name in objects).encode())

@@ -59,7 +59,7 @@ class Pin:
 
     @property
     def entry(self) -> str:
-        """What stands in the lock, without hashes."""
+        """The entry of the lock, without hashes."""
         return f"{self.name}=={self.version}" + (f" ; {self.marker}" if self.marker else "")
 
     def applies(self) -> bool:
@@ -87,7 +87,7 @@ class _Parsed:
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
-        """What stands in the lock, without hashes, in order."""
+        """The entries of the lock in order, without hashes."""
         return tuple(sorted(pin.entry for pin in self.pins))
 
     @cached_property
@@ -143,7 +143,7 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
     if not parsed.inputs:
         problems.append(Problem(file, 1, "has no line `# inputs: sha256:…`", fix=fix))
     elif parsed.inputs != expected:
-        message = "was resolved from other requirements than those of pyproject.toml"
+        message = "is out of date: the requirements in pyproject.toml changed"
         problems.append(Problem(file, parsed.line_of_inputs, message, found=parsed.inputs, allowed=expected, fix=fix))
     problems += _unsatisfied(pyproject, requires, parsed.by_name, fix)
     return Lock(parsed.digest, parsed.inputs, parsed.applicable, parsed.entries), problems
@@ -202,7 +202,7 @@ def _parse(text: str) -> _Parsed:
     inputs = ""
     for line, row in enumerate(text.split("\n"), start=1):
         if "://" in row:
-            mistakes.append((line, "holds an address", row.strip()[:120]))
+            mistakes.append((line, "contains an address", row.strip()[:120]))
         if not inputs and (header := _INPUTS.fullmatch(row.strip())):
             inputs = header[1]
     for line, entry in _logical_lines(text):
@@ -236,7 +236,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _read_entry(line: int, entry: str) -> Pin | str:
     """The pin, or what is wrong with the entry."""
     if entry.startswith("-"):
-        return "is an option, where only exact versions belong"
+        return "is an option; only exact versions are allowed"
     hashes = tuple(_HASH.findall(entry))
     found = _ENTRY.fullmatch(_HASH.sub("", entry))
     if not found:
@@ -259,7 +259,7 @@ def _repeated(pins: Iterable[Pin]) -> Iterator[tuple[int, str, str]]:
     for pin in pins:
         known = first.setdefault((pin.name, pin.marker), pin)
         if known is not pin:
-            yield pin.line, f"is here twice, first on line {known.line}", f"{pin.name}=={pin.version}"
+            yield pin.line, f"is a duplicate of line {known.line}", f"{pin.name}=={pin.version}"
 
 
 def _line_of_inputs(text: str) -> int:

@@ -1,4 +1,4 @@
-"""An environment package as it lies on disk, read without importing any of it."""
+"""An environment package on disk, read without importing it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AnswerType = Literal["number", "choice", "boolean", "label", "text", "list", "se
 
 @dataclass(frozen=True)
 class RewardDeclaration:
-    """`[tool.envops.reward]`: what the author declares where the defaults for rewards do not hold."""
+    """`[tool.envops.reward]`: the author's declarations that replace the defaults for rewards."""
 
     min: float | None = None
     max: float | None = None
@@ -23,7 +23,7 @@ class RewardDeclaration:
 
 @dataclass(frozen=True)
 class AnswerDeclaration:
-    """`[tool.envops.answer]`: what the author declares where the answer's kind is not detected."""
+    """`[tool.envops.answer]`: the author's declarations that replace the detected type of answers."""
 
     type: AnswerType | None = None
     tolerance: float = 0.0
@@ -43,7 +43,7 @@ class EquivalentMutant:
 
 @dataclass(frozen=True)
 class MutationDeclaration:
-    """What the author declares of the mutants of the reward code."""
+    """The author's declarations on mutants of the reward code."""
 
     equivalent: tuple[EquivalentMutant, ...] = ()
 
@@ -76,7 +76,7 @@ class CaseDeclaration:
 
 @dataclass(frozen=True)
 class SourceNote:
-    """Something that was seen in the package's source text."""
+    """An observation in the package's source text."""
 
     what: Literal["unpinned-dataset", "model-output-executed"]
     detail: str

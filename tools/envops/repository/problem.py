@@ -50,6 +50,6 @@ class DeclarationError(Exception):
 
 
 def nearest(found: str, names: Iterable[str]) -> str:
-    """The right name that `found` was most likely meant to be, or an empty string."""
+    """The valid name nearest to `found`, or an empty string."""
     matches = get_close_matches(found, list(names), n=1, cutoff=0.6)
     return matches[0] if matches else ""

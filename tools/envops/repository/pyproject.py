@@ -67,7 +67,7 @@ def read_pyproject(path: Path, root: Path) -> Pyproject:
     except tomllib.TOMLDecodeError as error:
         raise DeclarationError([_syntax_problem(str(error), text, file)]) from None
     except (RecursionError, ValueError) as error:
-        raise DeclarationError([Problem(file, None, f"is not usable TOML: {error}")]) from None
+        raise DeclarationError([Problem(file, None, f"is not valid TOML: {error}")]) from None
     return Pyproject(file, data, key_lines(text))
 
 
@@ -149,7 +149,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def readable_requirement(text: str) -> Requirement | None:
-    """The same, or `None` for what is no requirement."""
+    """The same, or `None` if the text is not a requirement."""
     try:
         return parse_requirement(text)
     except InvalidRequirement:

@@ -92,7 +92,7 @@ def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...]
 
 
 def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem]]:
-    """What pyproject.toml alone declares; the rest is still empty."""
+    """The declarations of pyproject.toml alone; everything else is empty."""
     project, build = pyproject.table("project"), pyproject.table("build-system")
     reward, answer, problems = read_settings(pyproject)
     mutation, found = read_mutation_settings(pyproject)
@@ -158,7 +158,7 @@ def _requirement_problems(pyproject: Pyproject, place: str, requires: tuple[str,
             parse_requirement(text)
         except InvalidRequirement as error:
             reason = str(error).splitlines()[0]
-            yield pyproject.problem(f"{place}[{index}]", f"is not a requirement: {reason}", text)
+            yield pyproject.problem(f"{place}[{index}]", f"is not a valid requirement: {reason}", text)
 
 
 def _module_problems(folder: Path, root: Path, module: str, files: tuple[str, ...]) -> Iterator[Problem]:
@@ -168,7 +168,7 @@ def _module_problems(folder: Path, root: Path, module: str, files: tuple[str, ..
         yield Problem(file, None, message, found=folder.name, allowed=module, fix="rename the folder or the project")
     single, package = f"{module}.py" in files, f"{module}/__init__.py" in files
     if single and package:
-        yield Problem(f"{file}/{module}.py", None, f"stands beside the package {module}/", fix="remove one of them")
+        yield Problem(f"{file}/{module}.py", None, f"exists beside the package {module}/", fix="remove one of them")
     elif not single and not package:
         held = any(name.startswith(f"{module}/") for name in files)
         message = f"has no module {module}" if not held else f"the folder {module}/ has no __init__.py"

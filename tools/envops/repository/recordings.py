@@ -71,7 +71,7 @@ class RecordingOnDisk:
 
 
 def row_line(row: EvaluationRow) -> bytes:
-    """A row without what two equal evaluations differ in: time, and how often was tried."""
+    """A row without the fields in which equal evaluations differ: time and retries."""
     raw = row.to_json()
     for name in ("seconds", "retries"):
         raw.pop(name, None)
@@ -147,7 +147,7 @@ def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationR
 
 
 def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
-    """Positions of rows that hold what looks like a key."""
+    """Indices of rows that contain what looks like a key."""
     return [number for number, row in enumerate(rows) if SECRETS.search(row_line(row).decode())]
 
 
@@ -223,7 +223,7 @@ def _read(folder: Path, name: str) -> RecordingOnDisk:
 
 def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingProblem]]:
     if not path.exists():
-        return (), "", [RecordingProblem(file, None, "is missing: there is a baseline without its rollouts")]
+        return (), "", [RecordingProblem(file, None, "is missing: the baseline has no rollouts")]
     lines, problem = _unzipped(path)
     problems = [] if problem is None else [RecordingProblem(file, len(lines) or None, problem)]
     rows: list[Line] = []
@@ -232,16 +232,16 @@ def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingP
         try:
             row = row_of(json.loads(line))
             if row.identity in seen:
-                raise MalformedRow(f"rollout {row.rollout} on task {row.task} stands here again")
+                raise MalformedRow(f"rollout {row.rollout} on task {row.task} is a duplicate")
             seen.add(row.identity)
             rows.append((number, row))
             if SECRETS.search(line.decode("utf-8", "replace")):
-                problems.append(RecordingProblem(file, number, "holds what looks like a key; revoke it"))
+                problems.append(RecordingProblem(file, number, "contains what looks like an API key; revoke it"))
         except (ValueError, RecursionError) as error:
             said = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
             problems.append(RecordingProblem(file, number, said[:300]))
     if not rows and not problems:
-        problems.append(RecordingProblem(file, None, "holds no rollout"))
+        problems.append(RecordingProblem(file, None, "contains no rollout"))
     return tuple(rows), digest_of_lines(lines), problems
 
 
@@ -257,7 +257,7 @@ def _unzipped(path: Path) -> tuple[list[bytes], str | None]:
                     return lines, f"unpacks to more than a recording may hold ({MAX_UNPACKED >> 20} MiB)"
                 lines.append(line)
     except (OSError, EOFError, zlib.error) as error:
-        return lines, f"is damaged after {len(lines)} whole lines: {error}"
+        return lines, f"is damaged after {len(lines)} complete lines: {error}"
     return lines, None
 
 

@@ -1,4 +1,4 @@
-"""What the keys of registry.yaml alone cannot state: names that must exist, numbers that must fit together.
+"""Checks across keys of registry.yaml: names that must exist, numbers that must fit together.
 
 Reads the document as it is, so that these problems are reported together with those of single keys.
 """
@@ -34,7 +34,7 @@ def _environment_problems(document: Document) -> Iterator[Problem]:
         secrets = declared.get("secrets") if isinstance(declared, dict) else None
         for index, secret in enumerate(secrets if isinstance(secrets, list) else []):
             if secret in _KEPT_FROM_CODE:
-                message = "is never given to the code of an environment"
+                message = "is never passed to an environment's code"
                 yield _problem(document, (*steps, "secrets", index), message, secret, fix=f"remove {secret}")
 
 
@@ -48,7 +48,7 @@ def _gate_problems(document: Document, default_means: tuple[float, float]) -> It
         low, high = both["min_mean"], both["max_mean"]
         if declared and _is_number(low) and _is_number(high) and low >= high:
             where = (*steps, "gates", "distribution", "min_mean" if "min_mean" in declared else "max_mean")
-            yield _problem(document, where, "no mean can lie between", f"min_mean {low}, max_mean {high}")
+            yield _problem(document, where, "no mean can be between them", f"min_mean {low}, max_mean {high}")
 
 
 def _run_problems(document: Document) -> Iterator[Problem]:
@@ -69,13 +69,13 @@ def _source_problems(document: Document, run: str, key: Steps, known: list[str])
             steps: Steps = ("runs", run, *key, index, "id")
             near = nearest(used, known)
             fix = "" if near else f"declare it under environments, perhaps as {{hub: owner/{used}@VERSION}}"
-            yield _problem(document, steps, "is no environment of this registry", used, nearest=near, fix=fix)
+            yield _problem(document, steps, "is not an environment of this registry", used, nearest=near, fix=fix)
 
 
 def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Iterator[Problem]:
     batch, group = run.get("batch_size"), run.get("rollouts_per_example")
     if isinstance(batch, int) and isinstance(group, int) and group > 0 and batch % group:
-        message = "is not a multiple of rollouts_per_example, so a group would be torn apart"
+        message = "is not a multiple of rollouts_per_example, so a group would be split"
         message += _other_line(document, ("runs", name, "rollouts_per_example"))
         near = max(group, round(batch / group) * group)
         yield _problem(
@@ -101,11 +101,11 @@ def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "eval.interval", "max_steps", "is more than max_steps, so nothing would be evaluated after the start"
     interval = _at(run, ("checkpoints", "interval"))
     if _is_number(interval) and _is_number(steps) and interval > steps:
-        yield "checkpoints.interval", "max_steps", "is more than max_steps, so none would be written on the way"
+        yield "checkpoints.interval", "max_steps", "is more than max_steps, so none would be written before the end"
     gpus = _mapping(run, "gpus")
     if ("train_nodes" in gpus) != ("inference_nodes" in gpus):
         key = "gpus.train_nodes" if "train_nodes" in gpus else "gpus.inference_nodes"
-        yield key, "gpus", "goes together with the nodes of the other kind"
+        yield key, "gpus", "requires the node count of the other kind"
     if "train_nodes" in gpus and ("train" in gpus or "inference" in gpus):
         yield "gpus.train_nodes", "gpus.train" if "train" in gpus else "gpus.inference", "counts nodes, the other GPUs"
     for source in run.get("environments") or []:

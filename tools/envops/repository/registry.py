@@ -200,7 +200,7 @@ AnyEnvironment = Annotated[
 
 @dataclass(frozen=True)
 class RegistryKeys:
-    """What this repository publishes to the Environments Hub and trains on."""
+    """The published environments and the training runs of this repository."""
 
     __pydantic_config__ = KEYS
 

@@ -1,4 +1,4 @@
-"""What a release of an environment is compared with: its content and version now, and what git knows of its past."""
+"""The inputs of a release comparison: the current content and version, and the history in git."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEVER_SHIPPED = ("requirements.lock", "uv.lock")
 
 @dataclass(frozen=True)
 class ReleaseContent:
-    """What would be published under which version."""
+    """The content and version that a release would publish."""
 
     version: str
     hub_hash: str
@@ -73,7 +73,7 @@ class ReleaseHistory:
 def release_history(
     root: Path, entry: EnvironmentEntry, package: Package, base: str, renamed_from: str | None = None
 ) -> ReleaseHistory:
-    """What git knows of an environment before a change.
+    """The history of an environment in git, before a change.
 
     Raises `ContentMissing` where git lacks what it would have to read.
     """

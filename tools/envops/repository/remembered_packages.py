@@ -59,8 +59,10 @@ class RememberedPackages:
     def read(self, folder: Path) -> Package | None:
         """The package in a folder; `None` where it must be read after all."""
         try:
-            digest, path = self.digest_of(folder), self._path(folder)
-            kept = _adapter().validate_json(path.read_bytes(), strict=False)
+            path = self._path(folder)
+            text = path.read_bytes()  # before the files are hashed: in a first run there is none
+            kept = _adapter().validate_json(text, strict=False)
+            digest = self.digest_of(folder)
             if digest is None or kept.key != self._key(folder, digest):
                 return None
             hub_hash = hub_content_hash(folder)  # of recordings, too, which the digest leaves out
@@ -78,7 +80,6 @@ class RememberedPackages:
             # TOML and YAML hold values that JSON does not, such as dates: what would come back as another is not kept.
             if repr(_adapter().validate_json(text, strict=False)) == repr(kept):
                 path = self._path(package.folder)
-                path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, text.decode())
 
     def _path(self, folder: Path) -> Path:

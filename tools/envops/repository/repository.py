@@ -1,4 +1,4 @@
-"""The whole declaration: registry.yaml and every environment that lies in the repository."""
+"""The whole declaration: registry.yaml and every environment in the repository."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENVIRONMENTS_FOLDER = "environments"
 
 @dataclass(frozen=True)
 class Repository:
-    """What this repository declares, read and checked."""
+    """The declarations of this repository, read and checked."""
 
     root: Path
     registry: Registry
@@ -85,7 +85,7 @@ def _chosen(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
         if known:
             chosen.append(known)
         elif name in registry.external:
-            message = "is on the Hub already: nothing of it is in this repository"
+            message = "is on the Hub only: its code is not in this repository"
             problems.append(Problem(REGISTRY_FILE, registry.external[name].line, message, found=name))
         else:
             allowed = ", ".join(registry.environments)
@@ -109,7 +109,7 @@ def _folders(root: Path) -> tuple[dict[str, Path], list[Problem]]:
     """Folders below environments/ by name; what cannot be one is a problem, what is empty is passed over."""
     parent = root / ENVIRONMENTS_FOLDER
     if parent.is_symlink():
-        return {}, [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="put the folder itself here")]
+        return {}, [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="replace it with the folder itself")]
     if not parent.is_dir():
         return {}, []
     folders, problems = {}, []
@@ -118,7 +118,7 @@ def _folders(root: Path) -> tuple[dict[str, Path], list[Problem]]:
             continue
         if entry.is_symlink():
             file = f"{ENVIRONMENTS_FOLDER}/{entry.name}"
-            problems.append(Problem(file, None, "is a symbolic link", fix="put the folder itself here"))
+            problems.append(Problem(file, None, "is a symbolic link", fix="replace it with the folder itself"))
         elif entry.is_dir() and ((entry / "pyproject.toml").exists() or list_content(entry, root).files):
             folders[entry.name] = entry
     return folders, problems
@@ -128,7 +128,7 @@ def _taken(package: Package, packages: Mapping[str, Package], root: Path) -> Ite
     first = packages.get(package.name)
     if first:
         file = (package.folder / "pyproject.toml").relative_to(root).as_posix()
-        message = f"is the name of {first.folder.relative_to(root).as_posix()} too"
+        message = f"is also the name of {first.folder.relative_to(root).as_posix()}"
         line = package.lines.get("project.name")
         yield Problem(file, line, message, "project.name", package.name, fix="give one of them another name")
 
@@ -153,7 +153,7 @@ def _mismatches(
     for name in folders if chosen is None else ():
         file = f"{ENVIRONMENTS_FOLDER}/{name}"
         if name in external:
-            message = "lies here, but registry.yaml says that it is on the Hub only"
+            message = "exists here, but registry.yaml declares it as on the Hub only"
             hub = external[name]
             yield Problem(
                 REGISTRY_FILE, hub.line, message, f"environments.{hub.name}", file, fix="remove one of the two"

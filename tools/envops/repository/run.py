@@ -150,7 +150,7 @@ class Wandb:
 
 @dataclass(frozen=True)
 class Gpus:
-    """What it runs on."""
+    """The GPUs of the run."""
 
     __pydantic_config__ = KEYS
 
@@ -178,7 +178,7 @@ class Gpus:
 
 @dataclass(frozen=True)
 class RunBudget:
-    """What the run may cost."""
+    """The limit on the run's cost."""
 
     __pydantic_config__ = KEYS
 
@@ -260,7 +260,7 @@ class RunKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec(RunKeys):
-    """One run; what was left out has its default, and `lines` knows what was written where."""
+    """One run; omitted keys have their defaults, and `lines` has the line of each written key."""
 
     name: str
     learning_rate: float = LORA_LEARNING_RATE
@@ -283,10 +283,15 @@ class RunSpec(RunKeys):
 
     @property
     def evaluated(self) -> tuple[Source, ...]:
-        """What is evaluated on: by default what is trained on."""
+        """The environments of the evaluation; by default those of the training."""
         if self.eval is None:
             return ()
         return self.eval.environments or self.environments
+
+    @property
+    def environment_names(self) -> tuple[str, ...]:
+        """What it trains and evaluates on, each once."""
+        return tuple(dict.fromkeys(source.id for source in (*self.environments, *self.evaluated)))
 
     def group_size(self, source: Source) -> int:
         """Rollouts of each task of an environment of the mix."""

@@ -53,7 +53,7 @@ class ToldApartBy:
     key: str
 
     def tag(self, value: Any) -> str:
-        """Which of the two a value is meant to be."""
+        """The intended type of a value."""
         return "then" if isinstance(value, dict) and self.key in value else "else"
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -121,7 +121,7 @@ def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Docume
     node = _node(schema, error["loc"])
     if kind == "unexpected_keyword_argument":
         allowed = list(_node(schema, error["loc"][:-1])["properties"])
-        message = "is not a known key" if "hub" not in allowed else "does not go together with hub"
+        message = "is not a known key" if "hub" not in allowed else "cannot be combined with hub"
         key = str(steps[-1])
         return _problem(document, steps, message, key, ", ".join(allowed), nearest(key, allowed))
     if kind == "missing":
@@ -132,7 +132,7 @@ def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Docume
         near = nearest(str(found), choices) or nearest(str(found).upper(), choices)
         return _problem(document, steps, "is not an allowed value", found, ", ".join(choices), near)
     if kind == "repeated":
-        return _problem(document, steps, "holds an entry twice", found, fix="keep one of them")
+        return _problem(document, steps, "contains a duplicate entry", found, fix="keep one of them")
     return _problem(document, steps, "is not an allowed value", found, _wanted(kind, limits, node))
 
 
@@ -141,7 +141,7 @@ def _problem_of_name(
 ) -> Problem:
     usable = re.sub(r"[-_.\s]+", "-", found).strip("-").lower()
     near = usable if usable != found and re.search(node["pattern"], usable) else ""
-    return _problem(document, steps, "is not a usable name", found, _wanted(kind, limits, node), near)
+    return _problem(document, steps, "is not a valid name", found, _wanted(kind, limits, node), near)
 
 
 def _wanted(kind: str, limits: Mapping[str, Any], node: Mapping[str, Any]) -> str:

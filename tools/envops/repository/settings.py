@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a key may hold."""
+    """The allowed values of a key."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -53,7 +53,7 @@ _TABLES: Mapping[str, Mapping[str, _Kind]] = {
 
 _EQUIVALENT = "tool.envops.mutation.equivalent"
 _MARK_KEYS = ("mutant", "reason")
-_MARK_EXAMPLE = '{ mutant = "name:operator:0a1b2c", reason = "why no reply can tell it apart" }'
+_MARK_EXAMPLE = '{ mutant = "name:operator:0a1b2c", reason = "why no reply can detect it" }'
 
 
 def read_settings(pyproject: Pyproject) -> tuple[RewardDeclaration, AnswerDeclaration, list[Problem]]:

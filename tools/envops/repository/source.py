@@ -1,4 +1,4 @@
-"""What an environment's Python source states, by its syntax alone, and the generation of verifiers that it is for.
+"""Static analysis of an environment's Python source, and its generation of verifiers.
 
 Nothing is imported.
 """

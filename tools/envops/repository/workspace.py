@@ -1,4 +1,4 @@
-"""Where the tool keeps what it can make again: `.envops/` in each checkout, and one folder for all of a user's."""
+"""The cache of the tool: `.envops/` in each checkout, and one folder for all of a user's."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def users_folder() -> Path | None:
 
 @cache
 def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder; where not, that is reported once on standard error."""
+    """Whether files can be created in a folder; if not, it is reported once on standard error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -170,7 +170,7 @@ def made_once(
 ) -> Path:
     """The folder `target`, made by `make` where it is missing or not sound.
 
-    Safe with several processes: one makes it, aside and renamed into place when complete,
+    Safe with several processes: one makes it in a temporary folder and renames it when complete,
     and the others wait. An interrupted make leaves nothing behind that is taken for whole.
     Raises `Interrupted` when `stop` is set while another one makes it.
     """
@@ -182,14 +182,14 @@ def made_once(
             return target
         for leftover in target.parent.glob(f".{target.name}.*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        aside = target.with_name(f".{target.name}.{os.getpid()}")
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            make(aside)
+            make(unfinished)
             if target.exists():
                 shutil.rmtree(target)
-            aside.rename(target)
+            unfinished.rename(target)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
     return target
 
 
@@ -200,26 +200,16 @@ def mark_used(path: Path) -> None:
 
 
 @cache
-def tool_digest() -> str:
-    """Digest of the code that reads and observes: facts made by another version of it are not reused."""
+def code_digest(*folders: Path, suffixes: tuple[str, ...] = CODE) -> str:
+    """Digest of the code in some folders: what another version of it computed is computed again."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in OBSERVING for path in (TOOLS / folder).rglob("*")):
-        if path.suffix in (".py", ".lock"):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(TOOLS)}\0{len(content)}\0".encode())
-            digest.update(content)
-    return digest.hexdigest()
-
-
-@cache
-def code_digest(folder: Path) -> str:
-    """Digest of a folder's code: what another version of it computed is computed again."""
-    digest = hashlib.sha256()
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            if name.endswith(CODE):
-                content = Path(parent, name).read_bytes()
-                digest.update(f"{os.path.relpath(parent, folder)}/{name}\0{len(content)}\0".encode())
-                digest.update(content)
+    for number, folder in enumerate(folders):
+        for parent, inner, names in os.walk(folder):
+            inner[:] = sorted(name for name in inner if name != "__pycache__")
+            for name in sorted(names):
+                if name.endswith(suffixes):
+                    content = Path(parent, name).read_bytes()
+                    path = f"{number}/{os.path.relpath(parent, folder)}/{name}"
+                    digest.update(f"{path}\0{len(content)}\0".encode())
+                    digest.update(content)
     return digest.hexdigest()

@@ -116,7 +116,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
 
     What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
         Source: prime-rl docs/training.md (groups that all fail teach nothing).
-    Why: Where nothing is earned, every group agrees and no gradient says what to do: more steps change nothing.
+    Why: Without any reward, all groups have zero variance and there is no gradient: more steps change nothing.
     Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
         successes.
     """
@@ -129,8 +129,8 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
             f"no rollout earned anything in steps {first} to {last}",
             series=reward,
             steps=(first, last),
-            then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks that earn nothing",
-            stop="stop now; begin again when the model earns something before training",
+            then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks without any reward",
+            stop="stop now; restart when the model earns a reward before training",
             mean=reward.tail(0.5),
         )
 
@@ -142,7 +142,7 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
     What: Over the last fifth of at least 20 steps the mean reward is the highest of the declared range at every step.
         Source: DAPO, arXiv 2503.14476, section 3.2 (tasks that are always solved give no gradient).
     Why: Every group agrees, so no step teaches anything.
-    Fix: Stop and keep the checkpoint, or go on with harder tasks.
+    Fix: Stop and keep the checkpoint, or continue with harder tasks.
     """
     reward = run.reward
     if reward is None or run.highest is None:
@@ -150,10 +150,10 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
     first, last = reward.last_steps(0.2)
     if all(value >= run.highest for step, value in reward.points if step >= first):
         yield run.found(
-            f"every rollout earned {run.highest:g}, the most there is, in steps {first} to {last}",
+            f"every rollout earned {run.highest:g}, the maximum, in steps {first} to {last}",
             series=reward,
             steps=(first, last),
-            then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look at rollouts for what is not meant",
+            then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
             stop="stop now; every further step costs without gaining",
             mean=reward.tail(),
         )
@@ -165,8 +165,8 @@ def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
 
     What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
         docs/training.md.
-    Why: Gradients are taken on what the policy would no longer say, and the declared limit does not hold.
-    Fix: Look at why sampling is slower than training: more GPUs for inference, or shorter replies.
+    Why: Gradients are computed on replies that the policy would no longer give, and the declared limit is exceeded.
+    Fix: Find out why sampling is slower than training: more GPUs for inference, or shorter replies.
     """
     limit = run.spec.max_off_policy_steps if run.spec is not None else None
     series = run.series.get("off_policy")
@@ -177,7 +177,7 @@ def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
         series=series,
         steps=series.steps_above(float(limit)),
         then="compare the time of a step with the time of its rollouts",
-        stop="stop if the age goes on growing",
+        stop="stop if the age keeps growing",
         age=series.tail(),
     )
 
@@ -187,9 +187,9 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
     """Most groups have no variance.
 
     What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
-        3.2; the half is ours.
-    Why: They are paid for and give no gradient; the batch is smaller than it says.
-    Fix: Filter them and draw others, or use larger groups.
+        3.2; the half is this project's own.
+    Why: They cost compute and give no gradient; the batch is smaller than declared.
+    Fix: Filter and replace them, or use larger groups.
     """
     series = run.series.get("zero_variance")
     if series is None or series.tail() <= MOST_WITHOUT_VARIANCE:
@@ -211,9 +211,9 @@ def replies_are_cut(run: RunLog) -> Iterator[Found]:
     """Replies are cut off at their limit.
 
     What: Over the last fifth, more than a tenth of the rollouts are truncated. Source: DAPO, arXiv 2503.14476, section
-        3.4 (cut replies that are punished for their length are noise in the reward); the tenth is ours.
-    Why: The answer stands at the end: what is cut earns nothing, whether it was right or not, and the policy learns to
-        be short instead of right.
+        3.4 (penalised truncated replies are noise in the reward); the tenth is this project's own.
+    Why: The answer is at the end: a truncated reply earns nothing, right or not, and the policy learns to be short
+        instead of right.
     Fix: Raise sampling.max_tokens, and seq_len with it.
     """
     series = run.series.get("truncated")
@@ -228,7 +228,7 @@ def replies_are_cut(run: RunLog) -> Iterator[Found]:
         series=series,
         steps=series.last_steps(0.2),
         change=change,
-        then="look at whether cut replies repeat themselves: then the model and not the limit is at fault",
+        then="check whether truncated replies repeat themselves: then the model is at fault, not the limit",
         stop="stop if it is still above a tenth 20 steps after the change",
         share=series.tail(),
     )
@@ -239,7 +239,7 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
     """Rollouts end with errors.
 
     What: Over the last fifth, more than 5 % of the rollouts end with an error. Source: prime-rl docs/training.md.
-    Why: They earn nothing, or are left out; either way the rest is no fair sample of what the policy does.
+    Why: They earn nothing or are left out; either way the rest is a biased sample.
     Fix: Read the environment server's log; fewer rollouts in flight (`max_concurrent`) relieve sandboxes and judges.
     """
     series = run.series.get("errors")
@@ -259,8 +259,8 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
 def memory_ran_out(run: RunLog) -> Iterator[Found]:
     """Memory ran out.
 
-    What: What the trainer printed has words of CUDA, vLLM or the kernel about memory that is used up.
-    Why: The run ends there, or goes on without the process that was ended.
+    What: The trainer's output has no out-of-memory error of CUDA, vLLM or the kernel.
+    Why: The run ends there, or continues without the killed process.
     Fix: Shorter sequences, or more GPUs to spread them over.
     """
     said = OUT_OF_MEMORY.search(run.log)
@@ -274,30 +274,30 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
     yield run.found(
         "memory ran out: " + " ".join(line.split())[:200],
         change=change,
-        then="if sequences must be as long, double gpus.train, or train an adapter (lora: {rank: 16})",
-        stop="the run does not go on by itself; start it again from its last checkpoint",
+        then="if sequences must stay this long, double gpus.train, or train an adapter (lora: {rank: 16})",
+        stop="the run does not resume by itself; restart it from its last checkpoint",
         line=" ".join(line.split())[:500],
     )
 
 
 @rule("DGN011", gate="diagnosis")
 def numbers_broke(run: RunLog) -> Iterator[Found]:
-    """A metric is no number any more.
+    """A metric is not a finite number.
 
-    What: Loss, reward, gradient norm or KL was NaN or infinite at some step. Source: IEEE 754, where a NaN stays one
+    What: Loss, reward, gradient norm and KL are finite at every step. Source: IEEE 754, where a NaN stays one
         through every sum.
-    Why: The weights are lost from there on; what is logged afterwards means nothing.
-    Fix: Resume from a checkpoint before that step, and look at the rollouts and the learning rate there.
+    Why: The weights are lost from that step on, and later metrics are meaningless.
+    Fix: Resume from a checkpoint before that step, and check the rollouts and the learning rate there.
     """
     telling = ("loss", "reward", "grad_norm", "kl", "entropy")
     for metric, steps in run.broken.items():
         known = [name for name in telling if name in metric.lower()]
         if known and steps:
             yield run.found(
-                f"{metric} is not a finite number at step {steps[0]}"
+                f"{metric} is not finite at step {steps[0]}"
                 + (f" and {len(steps) - 1} more" if len(steps) > 1 else ""),
                 then=f"resume from a checkpoint before step {steps[0]}",
-                stop="stop now: weights that are no numbers do not recover",
+                stop="stop now: NaN weights do not recover",
                 metric=metric,
                 steps=(steps[0], steps[-1]),
             )
@@ -308,8 +308,8 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
     """Metrics have gaps.
 
     What: Between the first and the last step that was logged, none is missing.
-    Why: Means and trends are of what is there; a gap may be where it broke.
-    Fix: Look at whether the trainer was started again, or the file was cut.
+    Why: Means and trends cover only the logged steps; a gap can hide the failure.
+    Fix: Check whether the trainer was restarted or the file was truncated.
     """
     if run.missing_steps:
         first = ", ".join(map(str, run.missing_steps[:8]))
@@ -324,41 +324,41 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
 
 @rule("DGN014", gate="diagnosis")
 def run_is_gone(run: RunLog) -> Iterator[Found]:
-    """The run failed, was stopped, or is not there.
+    """The run failed, was stopped, or does not exist.
 
-    What: The platform has the run, and does not call it failed or stopped.
-    Why: Nothing more will come of it by itself.
-    Fix: Read its log's end; restart it, or submit a changed declaration.
+    What: The platform has the run, and its status is neither failed nor stopped.
+    Why: It will not continue by itself.
+    Fix: Read the end of its log; restart it, or submit a changed declaration.
     """
     status = run.status.upper()
     if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
         said = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
         yield run.found(
             f"the run {said}",
-            then="prime train logs ID shows why; prime train restart ID goes on from the last checkpoint"
+            then="prime train logs ID shows why; prime train restart ID resumes from the last checkpoint"
             if status != "MISSING"
-            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it anew with: nox -s train",
+            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
             stop="it has ended",
             status=run.status,
         )
 
 
 @rule("DGN015", gate="diagnosis", severity="advice")
-def too_early_to_tell(run: RunLog) -> Iterator[Found]:
+def too_few_steps(run: RunLog) -> Iterator[Found]:
     """There is too little to judge.
 
-    What: The reward is known at 20 steps or more.
-    Why: What holds over fewer steps may be chance.
+    What: The reward is logged at 20 steps or more.
+    Why: Results over fewer steps may be due to chance.
     Fix: Wait.
     """
     known = run.series.get("reward")
     count = len(known.points) if known is not None else 0
     if count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
-        what = f"the reward is known at {count} steps" if count else "no metric is known that names a reward"
+        what = f"the reward was logged at {count} steps" if count else "no reward metric was found"
         yield run.found(
             f"{what}; {LEAST_STEPS} are needed to judge it",
-            then="ask again later"
+            then="run again later"
             if count
-            else "name the metric `reward`, or see docs/training.md for the names that are read",
+            else "name the metric `reward`, or see docs/training.md for the names that are recognised",
             stop="none yet",
         )

@@ -55,7 +55,7 @@ ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a rule of a gate reads: what was declared and what was observed."""
+    """The input of a gate's rule: declarations and observations."""
 
     gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
 
@@ -93,17 +93,17 @@ class Subject:
 
     @cached_property
     def conversations(self) -> Sequence[Score]:
-        """Everything that was scored in process: the policies' replies and the author's cases."""
+        """All conversations scored in process: the policies' replies and the author's cases."""
         return (*self.facts.scores, *(case.score for case in self.facts.cases if case.score is not None))
 
     @cached_property
     def rewarded_conversations(self) -> Sequence[Score]:
-        """Those of them that have a finite reward."""
+        """The conversations with a finite reward."""
         return [score for score in self.conversations if score.reward is not None and math.isfinite(score.reward)]
 
     @cached_property
     def failing(self) -> Sequence[Score]:
-        """Those of them in which a function failed."""
+        """The conversations in which a function failed."""
         return [score for score in self.conversations if score.failures]
 
     @cached_property
@@ -122,13 +122,13 @@ class Subject:
 
     @cached_property
     def distributions(self) -> tuple[Distribution, ...]:
-        """What was measured of each sample."""
+        """The measurements of each sample."""
         return tuple(distribution_of(sample, self.entry.gates.distribution) for sample in self.samples)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a rule found; the engine adds the rule's id, gate and severity."""
+    """A hit of a rule; the engine adds the rule's id, gate and severity."""
 
     message: str
     evidence: Evidence = field(default_factory=Evidence)
@@ -178,7 +178,7 @@ def merged(hits: Iterable[Found], of: int, noun: str = "conversations") -> Itera
 
 
 class Judged(Protocol):
-    """What rules read; `gates` are those whose rules take such a subject."""
+    """The input of rules; `gates` are those whose rules accept this subject."""
 
     gates: ClassVar[tuple[Gate, ...]]
 
@@ -272,7 +272,7 @@ def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[F
 
 
 def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
-    """What one rule finds; where it raises, that is its last finding."""
+    """The findings of one rule; an exception is its last finding."""
     ignored = subject.ignore.get(known.id)
     try:
         for found in known.check(subject):

@@ -1,4 +1,4 @@
-"""Evidence: what a rule saw, in the parts that reports show.
+"""The evidence of findings, in the parts that reports show.
 
 `Evidence.named` is its form in `validate.json`, and `Evidence.read` reads that form. Rules build it with
 the functions below, verdicts pass it on, and reports render it.
@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envops_worker.messages import text_of
+from envops_worker.failures import shortened
+from envops_worker.messages import Message, text_of
 from envops_worker.policies.answers import answer_of, find_payload
 
-from envops.facts.observed import Case, Facts, Failure, FunctionScore, Message, Rollout, Score
+from envops.facts.observed import Case, Facts, Failure, FunctionScore, Rollout, Score
 
 REPLY_LIMIT = 500
 _NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
@@ -22,7 +23,7 @@ _NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True)
 class ShownReply:
-    """Who replied what on which task."""
+    """A reply, its policy and its task."""
 
     task: int
     text: str
@@ -38,7 +39,7 @@ class ShownReply:
 
 @dataclass(frozen=True)
 class EarnedReward:
-    """What a reply earned, in all and by function."""
+    """The reward of a reply, in total and by function."""
 
     reward: float | None
     functions: Mapping[str, FunctionScore | float | None] | None = None
@@ -47,7 +48,7 @@ class EarnedReward:
 
 @dataclass(frozen=True)
 class ShownFailure:
-    """What broke."""
+    """A failure, as part of the evidence."""
 
     error: str = ""
     kind: str | None = None
@@ -56,7 +57,7 @@ class ShownFailure:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a rule saw. Reports show the parts in this order."""
+    """The evidence of a finding. Reports show the parts in this order."""
 
     case: str | None = None
     reply: ShownReply | None = None
@@ -187,7 +188,7 @@ def of_conversation(
 def shown_reply(task: int, completion: Sequence[Message], policy: str | None = None) -> ShownReply:
     """A reply with its text shortened."""
     text = reply_text(completion)
-    return ShownReply(task, shortened(text), policy, len(text) if len(text) > REPLY_LIMIT else None)
+    return ShownReply(task, shortened(text, REPLY_LIMIT), policy, len(text) if len(text) > REPLY_LIMIT else None)
 
 
 def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None) -> Evidence:
@@ -207,7 +208,7 @@ def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None
 
 
 def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidence:
-    """A case of tests/cases.yaml, the conversation if it got as far, and what broke."""
+    """A case of tests/cases.yaml, with its conversation and its failure, if any."""
     seen = of_conversation(facts, case.score) if case.score is not None else Evidence()
     broken = of_failure(failure).failure if failure else None
     return replace(seen, case=case.name, expected=dict(case.expect), failure=broken)
@@ -219,7 +220,7 @@ def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[
 
 
 def of_failure(failure: Failure, **details: Any) -> Evidence:
-    """What broke, with the traceback where there is one."""
+    """A failure, with its traceback if there is one."""
     return Evidence(failure=ShownFailure(described(failure), failure.kind, failure.traceback), details=details)
 
 
@@ -227,11 +228,6 @@ def described(failure: Failure) -> str:
     """A failure in one line."""
     first_line = (failure.message.strip().splitlines() or [""])[0]
     return f"{failure.type}: {shortened(first_line, 200)}" if first_line else failure.type
-
-
-def shortened(text: str, limit: int = REPLY_LIMIT) -> str:
-    """The text, or its beginning and how long it is."""
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
 def reply_text(completion: Sequence[Message]) -> str:

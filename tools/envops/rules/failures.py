@@ -28,6 +28,6 @@ def is_endless(failure: Failure | None) -> bool:
     return failure is not None and failure.type == ENDLESS
 
 
-def is_nobodys_fault(failure: Failure | None) -> bool:
+def is_outside_the_environment(failure: Failure | None) -> bool:
     """Whether a conversation failed for reasons outside the environment, which proves nothing about it."""
     return failure is not None and failure.kind in NOBODYS_FAULT

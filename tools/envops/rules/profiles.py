@@ -1,4 +1,4 @@
-"""What each policy earned: the numbers behind the charts in reports.
+"""The rewards of each policy: the numbers behind the charts in reports.
 
 A profile summarizes many conversations without their text. Judging it is left to rules.
 """
@@ -54,7 +54,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Group:
-    """What one policy earned on one task."""
+    """The rewards of one policy on one task."""
 
     task: int | str
     count: int
@@ -65,7 +65,7 @@ class Group:
 
 @dataclass(frozen=True)
 class RewardProfile:
-    """What one policy or model earned, over all tasks and task by task. Rewards are as they were paid."""
+    """The rewards of one policy or model, in total and by task, as returned."""
 
     policy: str
     source: ProfileSource
@@ -215,7 +215,7 @@ def _spread(
 
 
 def _counted(values: Sequence[float]) -> tuple[tuple[tuple[float, int], ...], bool]:
-    """How often each value came, in their order; many different ones in bins, by their middles."""
+    """The frequency of each value in order; many different values in bins, by their centres."""
     counts = Counter(float(f"{value:.6g}") for value in values)
     if len(counts) <= MOST_VALUES:
         return tuple(sorted(counts.items())), False

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from envops.facts.observed import Message
+    from envops_worker.messages import Message
 
 
 def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | str | None]) -> str:

@@ -52,12 +52,12 @@ def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Pl
 
 @rule("REC001", gate="distribution")
 def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
-    """Recorded replies earn something else, and the version is the same.
+    """Recorded replies earn a different reward under the same version.
 
     What: Every reply of a recording, scored by the current code, earns what was recorded, unless project.version was
         raised since.
-    Why: One version number would have two rewards, and the baseline would be compared with something else than it
-        measured.
+    Why: One version number would have two rewards, and the baseline would be compared with a reward that it did not
+        measure.
     Fix: Undo the change of the reward. If it is intended, raise project.version and renew the recording.
     """
     for recording in subject.facts.recordings:
@@ -151,7 +151,7 @@ def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
 
 @rule("REC006", gate="distribution", severity="warning")
 def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
-    """Recorded replies earn something else, under another version.
+    """Recorded replies earn a different reward under another version.
 
     What: Same as REC001, where project.version differs from the recorded one.
     Why: The baseline measures a reward that is no longer in use, so drift against it means nothing.

@@ -88,8 +88,8 @@ class EnvironmentResult:
 
 
 @dataclass(frozen=True)
-class Share:
-    """Which part of a run's environments one machine had."""
+class ShardOfRun:
+    """The part of a run's environments that one machine validated."""
 
     index: int
     of: int
@@ -99,7 +99,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Outline:
-    """What the sentences of a report need, computed once."""
+    """Numbers for the sentences of a report, computed once."""
 
     verdicts: tuple[Verdict, ...]
     """Of the environments, in their order."""
@@ -133,7 +133,7 @@ class ValidationResult:
     """The requested gates."""
     endpoint: str | None = None
     """The endpoint of a real model; `None` if all policies are scripted."""
-    shard: Share | None = None
+    shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The baseline of each task, and drift: what the same policy earns now and when the baseline was recorded."""
+"""The baseline of each task, and drift: the difference between the rewards now and in the baseline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class TaskBaseline:
-    """What one task earned."""
+    """The rewards of one task."""
 
     count: int
     mean: float
@@ -74,7 +74,7 @@ Drift = Literal["pass", "worse", "better", "inconclusive"]
 
 @dataclass(frozen=True)
 class Drifted:
-    """Where the difference lies, and what that means."""
+    """The difference and its verdict."""
 
     estimate: Estimate
     tasks: int
@@ -100,9 +100,9 @@ def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float
 def answer_of(estimate: Estimate, margin: float) -> Drift:
     """The verdict of an interval of the difference.
 
-    Worse when all of it is below 0, unless all of it is above −margin: a change that is sure
-    and small is harmless. Better likewise. PASS when all of it is above −margin, that is when a drop
-    by the margin is ruled out; else INCONCLUSIVE.
+    Worse when all of it is below 0, unless all of it is above −margin: a change that is significant and small is
+    harmless. Better likewise. PASS when all of it is above −margin, that is when a drop by the margin is ruled out;
+    else INCONCLUSIVE.
 
     Source: non-inferiority beside superiority in one interval, G. Piaggio et al., "Reporting
     of Noninferiority and Equivalence Randomized Trials", JAMA 308(24), 2012, figure 1.
@@ -118,5 +118,5 @@ def _more(estimate: Estimate, margin: float, tasks: int) -> str:
     """Enough to part the interval either from 0 or from the margin, whichever takes less."""
     folds = [fold for bound in (0.0, -margin) if (fold := fold_that_decides(estimate, bound)) is not None]
     if not folds:
-        return "no number of rollouts in reach would decide"
+        return "no feasible number of rollouts would decide"
     return f"about {max(1, ceil(tasks * (min(folds) - 1)))} more tasks, here and in the baseline, would decide"

@@ -1,4 +1,4 @@
-"""Before and after: what two speakers earn on the same tasks, and whether one of them is better.
+"""Before and after: the rewards of two policies or models on the same tasks, and which of them is better.
 
 Pairs are tasks: what tasks differ in cancels out, and the rollouts of one task are no more
 evidence than their mean. Rewards count as shares of the declared range.
@@ -41,7 +41,7 @@ class FunctionChange:
 
 @dataclass(frozen=True)
 class TaskChange:
-    """What one task earned; a few rollouts each, so a single one decides nothing."""
+    """The rewards of one task; with few rollouts each, a single task decides nothing."""
 
     key: str
     before: float
@@ -130,12 +130,12 @@ def _decided(samples: TwoSides[RolloutSample], estimate: Estimate | None, tasks:
 def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> str:
     fold = fold_that_decides(estimate, 0.0)
     if fold is None:
-        return f"the interval holds 0 over {tasks} tasks, and no number of rollouts in reach would decide"
+        return f"the interval includes 0 over {tasks} tasks, and no feasible number of rollouts would decide"
     more = max(1, math.ceil(tasks * (fold - 1)))
     each = [math.ceil(more * side.per_task) for side in samples]
     rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
-    said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide if it stays so"
-    return f"the interval holds 0 over {tasks} tasks; {said}"
+    said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
+    return f"the interval includes 0 over {tasks} tasks; {said}"
 
 
 def _mean(sample: RolloutSample) -> Estimate | None:
@@ -143,7 +143,7 @@ def _mean(sample: RolloutSample) -> Estimate | None:
 
 
 def _functions(before: RolloutSample, after: RolloutSample) -> tuple[FunctionChange, ...]:
-    """Every function that spoke on both sides, those with weight first."""
+    """Every function with scores on both sides, weighted ones first."""
     then, now = _scores(before), _scores(after)
     spoken = {name: said for each in after.scored for name, said in each.functions.items()}
     changes = [

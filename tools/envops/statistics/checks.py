@@ -65,16 +65,16 @@ def check(
 
 
 def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
-    """How many more rollouts would separate the interval from the bound."""
+    """The number of further rollouts that would separate the interval from the bound."""
     fold = fold_that_decides(estimate, bound)
     tasks = len(sample.by_task)
     if tasks < 2:
         return "rollouts of more tasks would decide; with one task there is no interval"
     if fold is None:
-        return "it lies on the bound: no feasible number of rollouts would decide"
+        return "it is exactly on the bound: no feasible number of rollouts would decide"
     more_tasks = max(1, math.ceil(tasks * (fold - 1)))
     rollouts = math.ceil(more_tasks * sample.per_task)
-    return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide if it stays so"
+    return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide at the same rates"
 
 
 def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
@@ -139,7 +139,7 @@ def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCh
 
 
 def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
-    """How often rollouts are cut off, late or broken, infrastructure left out."""
+    """The shares of truncated, late and failed rollouts, without infrastructure failures."""
 
     def blameless(each: RolloutOutcome) -> bool:
         return each.error not in ("infrastructure", "provider")

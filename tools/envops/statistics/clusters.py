@@ -141,7 +141,7 @@ def paired_difference(now: Mapping[str, float], then: Mapping[str, float], confi
 
 @dataclass(frozen=True)
 class Variance:
-    """Where the variance of rewards comes from."""
+    """The variance of rewards by source."""
 
     within: float
     """Mean variance among rollouts of one task: what a group learns from."""

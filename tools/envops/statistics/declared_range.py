@@ -40,7 +40,7 @@ class DeclaredRange:
 
     @property
     def floor(self) -> float:
-        """What doing nothing may earn: the minimum, but 0 where penalties go below 0.
+        """The maximum reward for doing nothing: the minimum, or 0 if penalties go below 0.
 
         A reply that earns nothing need not be penalised; a range that ends at 0 or below
         has no such middle.
@@ -78,7 +78,7 @@ class DeclaredRange:
         return self.minimum - self.tolerance <= reward <= self.maximum + self.tolerance
 
     def share(self, reward: float) -> float:
-        """Where a reward lies in the range: 0 at the minimum, 1 at the maximum."""
+        """The position of a reward in the range: 0 at the minimum, 1 at the maximum."""
         return (reward - self.minimum) / self.span
 
 
@@ -129,7 +129,7 @@ def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
 
 
 def speakers(functions: Mapping[str, FunctionScore]) -> set[str]:
-    """Those of a conversation's functions that gave a number."""
+    """The functions of a conversation that returned a number."""
     return {name for name, said in functions.items() if said.score is not None}
 
 

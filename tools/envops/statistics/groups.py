@@ -14,7 +14,7 @@ DIGITS = 6
 
 
 def distinct(values: Sequence[float]) -> Counter[float]:
-    """How often each reward came."""
+    """The frequency of each reward."""
     return Counter(round(value, DIGITS) for value in values)
 
 
@@ -28,7 +28,7 @@ def chance_of_live_group(values: Sequence[float], size: int) -> float:
     fewer rollouts than the group has: then nothing unbiased exists.
     """
     if len(values) < size:
-        raise ValueError(f"{len(values)} rollouts are no group of {size}")
+        raise ValueError(f"{len(values)} rollouts are fewer than a group of {size}")
     every = math.comb(len(values), size)
     return 1 - sum(math.comb(count, size) for count in distinct(values).values()) / every
 
@@ -51,5 +51,5 @@ def pass_at(successes: int, count: int, k: int) -> float:
     arXiv 2107.03374, section 2.1. Raises `ValueError` when `k` is more than there are rollouts.
     """
     if k > count:
-        raise ValueError(f"pass@{k} cannot be had from {count} rollouts")
+        raise ValueError(f"pass@{k} needs at least {k} rollouts, there are {count}")
     return 1 - math.comb(count - successes, k) / math.comb(count, k)

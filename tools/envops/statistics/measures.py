@@ -1,4 +1,4 @@
-"""All that the distribution gate measured of one policy, for reports: numbers, checks, advice."""
+"""The measurements of one policy in the distribution gate: numbers, checks, advice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PASS_AT = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True)
 class Distribution:
-    """What one policy's rewards look like. Rewards are shares of the declared range."""
+    """The distribution of one policy's rewards, as shares of the declared range."""
 
     policy: str
     scripted: bool
@@ -47,7 +47,7 @@ class Distribution:
 
 
 def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distribution:
-    """What was measured of one policy."""
+    """The measurements of one policy."""
     clusters = sample.clusters
     live = groups_are_live(sample, gate) if clusters else None
     return Distribution(

@@ -1,4 +1,4 @@
-"""What statistics read of a rollout, and the sample that the rollouts of one policy make.
+"""The outcome of a rollout as statistics read it, and the sample of one policy's rollouts.
 
 Facts of a fresh evaluation and rows of results from elsewhere both become outcomes, so a
 number means the same wherever it was measured.
@@ -110,7 +110,7 @@ class RolloutSample:
 
     @cached_property
     def errors(self) -> Counter[ErrorClass]:
-        """How many rollouts ended in an error of each class."""
+        """The number of rollouts by class of error."""
         return Counter(each.error for each in self.outcomes if each.error is not None)
 
     @property
@@ -125,7 +125,7 @@ class RolloutSample:
         return [[what(each) for each in group] for group in grouped(filter(among, self.outcomes)).values()]
 
     def rewards(self) -> dict[str, int]:
-        """How often each reward came, the most frequent first."""
+        """The frequency of each reward, the most frequent first."""
         return {number(reward): count for reward, count in Counter(each.reward for each in self.scored).most_common(10)}
 
 
@@ -150,7 +150,7 @@ def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutc
 def samples_of_rollouts(
     rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float
 ) -> tuple[RolloutSample, ...]:
-    """What there is to judge, policy by policy; policies with a single reply are passed over."""
+    """The samples to judge, by policy; policies with a single reply are skipped."""
     by_policy: dict[str, list[RolloutOutcome]] = defaultdict(list)
     for each in rollouts:
         if each.policy not in FIXED_POLICIES:

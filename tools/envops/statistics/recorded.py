@@ -56,10 +56,8 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
 
 
 def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) -> list[str]:
-    """Where a baseline disagrees with its rows.
-
-    Not looked at are the interval and the tasks' shares, which follow from rows and settings
-    that may have changed since.
+    """The differences between a baseline and its rows. Not compared are the interval and the tasks' shares, which
+    follow from rows and settings that may have changed since.
     """
     now = measures(rows, float)
     wrong = [
@@ -79,10 +77,10 @@ def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) ->
 
 
 def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts) -> Baseline | None:
-    """The recorded baseline of one of those who spoke now, to measure drift against.
+    """The recorded baseline of a current policy or model, to measure drift against.
 
     A scripted policy draws the same replies on the same number of rollouts and others on
-    more, so its baseline counts only where just as much was asked now. In conversations the
+    more, so its baseline counts only if the number of rollouts is the same. In conversations the
     draws follow the order in which turns arrive, which no two runs share: no drift there.
     """
     conversational = facts.description is not None and facts.description.conversational

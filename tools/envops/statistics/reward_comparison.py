@@ -1,4 +1,4 @@
-"""Two versions of an environment on one corpus of replies: what changed.
+"""The differences between two versions of an environment on one corpus of replies.
 
 Pure data and arithmetic. A reward that is missing is missing: it equals another missing one
 and differs from every number.
@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.reward_equality import same_reward
 from packaging.version import InvalidVersion, Version
 
 from envops.statistics.task_matching import Matching, spoken
 from envops.statistics.two_sides import TwoSides
 
 if TYPE_CHECKING:
-    from envops.facts.observed import FunctionScore, Message, RewardFunction
+    from envops_worker.messages import Message
 
-TOLERANCE = 1e-9
-"""Difference up to which two scores are the same number, summed in another order perhaps."""
+    from envops.facts.observed import FunctionScore, RewardFunction
+
 
 NONE_UNMATCHED: TwoSides[tuple[int, ...]] = TwoSides((), ())
 
@@ -42,7 +43,7 @@ class ComparedVersion:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How one version scored one reply."""
+    """One version's score of one reply."""
 
     reward: float | None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
@@ -61,14 +62,16 @@ class ScoredReply:
 
     @property
     def reward_changed(self) -> bool:
-        """Whether the total is another."""
-        return not same(self.scores.before.reward, self.scores.after.reward)
+        """Whether the total changed."""
+        return not same_reward(self.scores.before.reward, self.scores.after.reward)
 
     @cached_property
     def changed_functions(self) -> tuple[str, ...]:
         """Functions of both versions whose score changed."""
         before, after = self.scores.before.functions, self.scores.after.functions
-        return tuple(name for name in before if name in after and not same(before[name].score, after[name].score))
+        return tuple(
+            name for name in before if name in after and not same_reward(before[name].score, after[name].score)
+        )
 
     @property
     def changed(self) -> bool:
@@ -84,7 +87,7 @@ class ScoredReply:
 
     @property
     def difference(self) -> float:
-        """How much the total changed; infinite where it came or went."""
+        """The change of the total; infinite if it appeared or disappeared."""
         before, after = self.scores.each(lambda scoring: scoring.reward)
         if before is None or after is None:
             return 0.0 if before is after else math.inf
@@ -101,7 +104,7 @@ class PromptDifference:
 
 @dataclass(frozen=True)
 class RewardComparison:
-    """Everything that a reward diff reports."""
+    """The data of a reward diff."""
 
     versions: TwoSides[ComparedVersion]
     replies: tuple[ScoredReply, ...]
@@ -148,16 +151,16 @@ class RewardComparison:
 
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
-        """Functions of the same name whose weight is another."""
+        """Functions of the same name whose weight changed."""
         before, after = self.versions.each(lambda version: {one.name: one.weight for one in version.functions})
         return {
             name: (before[name], after[name])
             for name in before
-            if name in after and not same(before[name], after[name])
+            if name in after and not same_reward(before[name], after[name])
         }
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
-        """Who spoke, how many replies, how many changed, and the mean reward before and after."""
+        """By policy: the number of replies, how many changed, and the mean reward before and after."""
         for speaker in dict.fromkeys(one.said_by for one in self.replies):
             said = [one for one in self.replies if one.said_by == speaker]
             before, after = (_mean([getattr(one.scores, side).reward for one in said]) for side in ("before", "after"))
@@ -172,7 +175,7 @@ def compare(
     unmatched: int = 0,
     left_out: int = 0,
 ) -> RewardComparison:
-    """Put together how two versions scored the same replies."""
+    """Combine two versions' scores of the same replies."""
     prompts = tuple(
         PromptDifference(match.tasks.each(lambda task: task.index), match.tasks.each(lambda task: spoken(task.prompt)))
         for match in matching.matches
@@ -181,15 +184,6 @@ def compare(
     return RewardComparison(
         versions, tuple(replies), len(matching.matches), matching.unmatched, prompts, unmatched, left_out
     )
-
-
-def same(one: float | None, other: float | None) -> bool:
-    """Whether two scores are the same; a missing one equals only a missing one."""
-    if one is None or other is None:
-        return one is other
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
-    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
 def _mean(rewards: Sequence[float | None]) -> float | None:

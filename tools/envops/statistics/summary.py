@@ -27,11 +27,3 @@ def coverage(scored: int, attempted: int) -> float:
     observations; the bound of 0.9 is this project's own. Nothing attempted is no coverage.
     """
     return scored / attempted if attempted else 0.0
-
-
-def chance_of_showing(share: float, asked: int) -> float:
-    """How likely something that holds of a share of all tasks (or replies) shows on one of those that are tried.
-
-    They are taken for drawn independently: the first tasks of a data set in random order are.
-    """
-    return 1 - (1 - share) ** asked

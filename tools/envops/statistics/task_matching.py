@@ -1,4 +1,4 @@
-"""Which task of one version of an environment is which of another: by what they hold, not by where they stand.
+"""Matching of tasks between two versions of an environment, by content and not by index.
 
 In turns, each task once: the same prompt with the same answer; the same hidden data; the same
 prompt with another answer; the same place with the same answer. What is left has no counterpart.
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from envops.statistics.two_sides import TwoSides
 
 if TYPE_CHECKING:
-    from envops.facts.observed import Message, Task
+    from envops_worker.messages import Message
+
+    from envops.facts.observed import Task
 
 NUMBERING = frozenset({"idx", "index", "id", "example_id", "prompt", "system_prompt", "task", "split"})
 """Fields about a task's position or prompt, not its content."""
@@ -31,13 +33,13 @@ class Match:
 
     @property
     def prompts_differ(self) -> bool:
-        """Whether the model is shown something else, byte for byte."""
+        """Whether the prompts differ, byte for byte."""
         return spoken(self.tasks.before.prompt) != spoken(self.tasks.after.prompt)
 
 
 @dataclass(frozen=True)
 class Matching:
-    """All tasks of both sides."""
+    """The matching of both sides' tasks."""
 
     matches: tuple[Match, ...]
     unmatched: TwoSides[tuple[int, ...]]
@@ -60,7 +62,7 @@ def match_tasks(before: Iterable[Task], after: Iterable[Task]) -> Matching:
 
 
 def spoken(prompt: Sequence[Message]) -> str:
-    """A prompt as text that is equal only where the model is shown the same."""
+    """A prompt as text; equal exactly if the model sees the same."""
     return "\n".join(f"[{message.get('role')}] {_content(message)}" for message in prompt)
 
 

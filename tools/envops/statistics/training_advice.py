@@ -1,4 +1,4 @@
-"""Advice for training, from what was measured: what to set, and why.
+"""Advice for training settings, from measurements.
 
 Pure arithmetic on the per-task rates of one policy. For a scripted policy it shows the method
 and does not apply to a model.
@@ -39,7 +39,7 @@ EASY, HARD = 0.8, 0.2
 
 @dataclass(frozen=True)
 class TrainingAdvice:
-    """One thing to do, with the reason."""
+    """One piece of advice, with its reason."""
 
     topic: Topic
     do: str
@@ -49,7 +49,7 @@ class TrainingAdvice:
 
 
 def advice(sample: RolloutSample, gate: DistributionGate) -> tuple[TrainingAdvice, ...]:
-    """What to set for training on these tasks with this policy, the most useful first.
+    """Training settings for these tasks and this policy, the most useful first.
 
     Nothing where no task has two scored rollouts.
     """

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class TwoSides(Generic[Value]):
-    """The same kind of thing on both sides."""
+    """A pair of values, one for each side."""
 
     before: Value
     after: Value
@@ -29,5 +29,5 @@ class TwoSides(Generic[Value]):
         return ("before", self.before), ("after", self.after)
 
     def each(self, function: Callable[[Value], Result]) -> TwoSides[Result]:
-        """What a function returns for each side."""
+        """The result of a function for each side."""
         return TwoSides(function(self.before), function(self.after))

@@ -19,7 +19,7 @@ CLOUDFLARE = frozenset({520, 522, 524, 529})
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How many attempts a call gets, after which statuses, and with what pauses in seconds."""
+    """The attempts of a call: their number, the retried statuses, and the pauses in seconds."""
 
     attempts: int
     first_seconds: float

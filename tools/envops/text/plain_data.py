@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -63,3 +64,11 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s"
+
+
+def parsed_json(text: str) -> Any:
+    """The value, `None` where the text is no JSON. NaN and Infinity, which trainers write, are read as such."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 HIDDEN = "[key]"
 SHORTEST_SECRET = 6
-"""A shorter one is a placeholder such as EMPTY, which occurs in ordinary text."""
+"""Shorter values are placeholders such as EMPTY, which occur in ordinary text."""
 SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
 """Names of variables with secret values."""
 _SHAPES = (

@@ -1,7 +1,5 @@
-"""Escaping of hostile text for terminals and reports.
-
-A reply may contain terminal escapes, characters that change the reading direction, half a
-surrogate pair, or 200 kB of text.
+"""Escaping of hostile text for terminals and reports. A reply can contain terminal escapes, characters that change the
+reading direction, half a surrogate pair, or 200 kB of text.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ def shortened(text: str, characters: int, lines: int | None = None) -> str:
     rows = text.split("\n") if lines is not None else []
     if lines is not None and len(rows) > lines:
         head = lines - lines // 3
-        cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in all …]"
+        cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in total …]"
         return shortened("\n".join([*rows[:head], cut, *rows[len(rows) - lines // 3 :]]), characters)
     if len(text) <= characters:
         return text

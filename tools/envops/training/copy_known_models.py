@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{COPY.name}: written")
         return 0
     rows = difflib.unified_diff(old.splitlines(), text.splitlines(), "copy", "installed", lineterm="", n=0)
-    print(*rows, "Write it anew with: nox -s models", sep="\n")
+    print(*rows, "Update it with: nox -s models", sep="\n")
     return 1
 
 
@@ -73,7 +73,7 @@ def _constant(module: ast.Module, wanted: str) -> Any:
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.target.id == wanted:
             assert each.value is not None
             return ast.literal_eval(each.value)
-    raise LookupError(f"the package renderers has no {wanted} any more")
+    raise LookupError(f"the package renderers no longer has {wanted}")
 
 
 def _tinker() -> dict[str, Any]:

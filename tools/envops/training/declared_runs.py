@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from envops.repository.problem import Problem
 from envops.repository.recordings import read_recordings
+from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
 from envops.training.trainers import LIMITS, compile_run, trainer_named
@@ -44,6 +45,12 @@ class DeclaredRun:
         return any(finding.counts for finding in self.findings)
 
 
+def packages_of_runs(root: Path, registry: Registry, specs: Iterable[RunSpec]) -> Mapping[str, Package]:
+    """The environments of this repository that the runs use. Raises `DeclarationError`."""
+    local = sorted({name for spec in specs for name in spec.environment_names} & set(registry.environments))
+    return Repository.load(root, local).packages if local else {}
+
+
 def declared_runs(
     registry: Registry,
     packages: Mapping[str, Package],
@@ -68,8 +75,9 @@ def declared_run(
     on_hub: Callable[[Environment], str | None],
 ) -> DeclaredRun:
     """One run, compiled and judged; `recorded` remembers recordings that several runs use."""
-    used = {source.id for source in (*spec.environments, *spec.evaluated)}
-    request = CompileRequest(spec, {name: environment_of(name, registry, packages) for name in sorted(used)})
+    request = CompileRequest(
+        spec, {name: environment_of(name, registry, packages) for name in sorted(spec.environment_names)}
+    )
     compiled, broken = None, ""
     try:
         compiled = compile_run(request)
@@ -114,8 +122,7 @@ def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Pr
     specs = [
         spec
         for spec in registry.specs.values()
-        if all(source.id in known for source in (*spec.environments, *spec.evaluated))
-        and any(source.id in packages for source in spec.environments)
+        if known.issuperset(spec.environment_names) and any(source.id in packages for source in spec.environments)
     ]
     if len(packages) == len(registry.environments):
         specs = list(registry.specs.values())

@@ -1,4 +1,4 @@
-"""What to do about each declared run, from the declaration, the Hub and the platform; and doing it."""
+"""Decisions on declared runs from the declaration, the Hub and the platform, and their execution."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
-from envops.hub.client import HubCall, ask_hub
+from envops.hub.client import HubCall, call_hub
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.git import git
 from envops.repository.package import Package
 from envops.repository.registry import Registry
-from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.repository.workspace import Workspace
-from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.submit import Platform, RunIdentity, identity_of, submit
+from envops.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
+from envops.training.submit import Platform, RunIdentity, Submission, SubmissionOutcome, identity_of, submit
 from envops.training.trainers import SUBMITTED
 
 RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
+NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manual": "waits", "refused": "failed"}
 
 
 @dataclass(frozen=True)
 class RunState:
-    """What is known about one run."""
+    """The known state of one run."""
 
     spec: RunSpec
     identity: RunIdentity
@@ -47,7 +47,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """What to do about one run, and why."""
+    """The decision on one run, with its reason."""
 
     action: RunAction
     reason: str
@@ -56,16 +56,16 @@ class RunDecision:
 
 
 def decision_on(run: RunState) -> RunDecision:
-    """What to do about a run; nothing is submitted after a failed read."""
+    """The decision on a run; nothing is submitted after a failed read."""
     if run.retired:
         return RunDecision("manual", f"retired: {run.retired}", f"use backend: {SUBMITTED.limits.name}")
     if run.failing:
         return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
     if not run.hosted:
-        return RunDecision("manual", "it runs on your own machine", run.command)
+        return RunDecision("manual", "self-managed; start it yourself", run.command)
     if run.platform is None:
         return RunDecision(
-            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not asked"
+            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not queried"
         )
     same = [each for each in run.platform if run.identity.is_this(each.name)]
     if same:
@@ -100,13 +100,13 @@ def _there(same: Sequence[PlatformRun]) -> RunDecision:
     twice = f", and {len(same) - 1} more under this name" if len(same) > 1 else ""
     then = ""
     if latest.status.upper() in ("FAILED", "STOPPED"):
-        then = f"prime train restart {latest.id}, or change the run: another declaration is another run"
+        then = f"prime train restart {latest.id}, or change the run: a changed declaration is a new run"
     return RunDecision("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Everything that decides about runs."""
+    """The inputs of decisions on runs."""
 
     root: Path
     registry: Registry
@@ -116,18 +116,8 @@ class Situation:
     ready: frozenset[str]
     """Environments that are, or with this release will be, on the Hub as they are declared."""
     stop: threading.Event
-
-
-@dataclass(frozen=True)
-class SubmittedRun:
-    """The result for one run."""
-
-    name: str
-    outcome: str
-    """submitted, already-submitted, waits, failed or unknown."""
-    message: str
-    next: str = ""
-    id: str = ""
+    packages: Mapping[str, Package] | None = None
+    """Those that the runs use; `None` where they were not read yet."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +132,7 @@ class DecidedRun:
 def decided_runs(
     situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
 ) -> list[DecidedRun]:
-    """What will happen to each run, or to those in `names`; `asked` are the runs named by the user.
+    """The decision on each run, or on those in `names`; `asked` are the runs named by the user.
 
     Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
     """
@@ -150,9 +140,9 @@ def decided_runs(
     specs = [spec for name, spec in registry.specs.items() if names is None or name in names]
     if not specs:
         return []
-    used = {source.id for spec in specs for source in (*spec.environments, *spec.evaluated)}
-    local = sorted(used & set(registry.environments))
-    packages: Mapping[str, Package] = Repository.load(situation.root, local).packages if local else {}
+    packages = situation.packages
+    if packages is None:
+        packages = packages_of_runs(situation.root, registry, specs)
     runs = declared_runs(registry, packages, specs)
     platform, unreadable = _platform_runs(situation, runs)
     ready = situation.ready | (_external_ready(situation, runs) if platform is not None else frozenset())
@@ -160,20 +150,17 @@ def decided_runs(
     return [_decided(run, registry, packages, commit, platform, unreadable, ready, asked) for run in runs]
 
 
-def carry_out(situation: Situation, each: DecidedRun) -> SubmittedRun:
+def carry_out(situation: Situation, each: DecidedRun) -> Submission:
     """Submit one run if it is due; the result in any case."""
     name, decision = each.run.spec.name, each.decision
     if decision.action == "submitted":
         there = decision.found.id if decision.found else ""
-        return SubmittedRun(name, "already-submitted", decision.reason, decision.next, there)
+        return Submission(name, "already-submitted", decision.reason, decision.next, there)
     if decision.action != "submit" or situation.prime is None:
-        outcome = "waits" if decision.action in ("waits", "manual") else "unknown"
-        outcome = "failed" if decision.action == "refused" else outcome
-        return SubmittedRun(name, outcome, decision.reason, decision.next)
+        return Submission(name, NOT_SUBMITTED.get(decision.action, "unknown"), decision.reason, decision.next)
     notes = Workspace(situation.root).base
     platform = Platform(situation.prime, situation.access, notes, situation.stop)
-    said = submit(each.run, each.identity, platform)
-    return SubmittedRun(name, said.outcome, said.message, said.next, said.id)
+    return submit(each.run, each.identity, platform)
 
 
 def _decided(
@@ -188,14 +175,13 @@ def _decided(
 ) -> DecidedRun:
     spec = run.spec
     identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
-    needed = dict.fromkeys(source.id for source in (*spec.environments, *spec.evaluated))
     state = RunState(
         spec=spec,
         identity=identity,
         hosted=run.trainer.hosted,
         retired=run.trainer.retired,
         failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
-        missing=tuple(name for name in needed if name not in ready),
+        missing=tuple(name for name in spec.environment_names if name not in ready),
         platform=platform,
         unreadable=unreadable,
         named=spec.name in asked,
@@ -231,7 +217,7 @@ def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozen
         entry = external[name]
         calls.append(HubCall(name, f"/environmentshub/{entry.hub_owner}/{entry.hub_name}/@{entry.version}"))
     try:
-        answers = ask_hub(situation.prime, situation.access, calls, situation.stop)
+        answers = call_hub(situation.prime, situation.access, calls, situation.stop)
     except HubUnavailable:
         return frozenset()
     return frozenset(name for name in wanted if answers[name].outcome == "ok")

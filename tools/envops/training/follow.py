@@ -1,4 +1,4 @@
-"""A run that is under way: found on the platform or in what its trainer writes, diagnosed and reported."""
+"""A run in progress: found on the platform or in its trainer's files, diagnosed and reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from envops.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
 from envops.hub.access import the_platform
 from envops.hub.runs import Histogram, PlatformRun, list_runs, read_run
-from envops.reports.run_report import Curve, CurvePoint, RewardBin, RunFinding, RunReport, RunStatus
+from envops.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
 from envops.repository.problem import nearest
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.repository import Repository
@@ -49,7 +49,7 @@ CURVES = (
     ("entropy", "entropy", ""),
     ("kl", "KL to the sampled policy", ""),
     ("grad_norm", "gradient norm", ""),
-    ("truncated", "truncated rollouts", "share of rollouts that ran into their limit"),
+    ("truncated", "truncated rollouts", "share of rollouts that reached their token limit"),
     ("errors", "broken rollouts", "share of rollouts that ended with an error"),
     ("off_policy", "age of rollouts", "steps between the policy that sampled and the one that is trained"),
     ("length", "tokens", ""),
@@ -61,7 +61,7 @@ INTERVAL = "the band is its 95 % interval, each group counted as one observation
 
 @dataclass(frozen=True)
 class Followed:
-    """One run, as far as it is known now."""
+    """The current state of one run."""
 
     name: str
     metrics: RunMetrics
@@ -87,7 +87,7 @@ class Followed:
 
     @property
     def subject(self) -> RunLog:
-        """What the rules of diagnoses judge."""
+        """The input of the diagnosis rules."""
         lowest, highest = self.range
         return RunLog(
             series=self.series,
@@ -111,12 +111,12 @@ class Followed:
 
 
 def diagnose(run: Followed) -> tuple[Finding, ...]:
-    """What the rules of diagnoses find."""
+    """The findings of the diagnosis rules."""
     return tuple(findings(run.subject))
 
 
 def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = "") -> RunReport:
-    """The run as reports show it; a change of the registry is a patch where its text is at hand."""
+    """The run as reports show it; a change of the registry is a patch where its text is given."""
     series = run.series
     spec = run.spec
     settings = {"batch_size", "rollouts_per_example", "learning_rate", "max_steps", "seq_len"}
@@ -138,9 +138,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
             for each in found
             if each.ignored is None
         ),
-        rewards=tuple(RewardBin(each.low, each.high, each.count) for each in run.histogram.bins)
-        if run.histogram
-        else (),
+        rewards=run.histogram.bins if run.histogram else (),
         rewards_step=run.histogram.step if run.histogram else None,
         config=config,
         notes=run.notes,
@@ -216,12 +214,12 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
 
 
 class NotFound(Exception):
-    """There is no such run; the message names what was looked for."""
+    """There is no such run; the message has the name."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """The repository that a run is looked for in."""
+    """The repository that declares the run."""
 
     root: Path
     registry: Registry | None
@@ -240,7 +238,7 @@ def checkout_of(root: Path) -> Checkout:
 
 
 def followed(checkout: Checkout, target: str, declared_as: str | None, stop: threading.Event) -> Followed:
-    """The run that `target` names, as it is now.
+    """The current state of the run named by `target`.
 
     Raises `NotFound`, `NoMetrics`, `RunsUnreadable`, `HubUnavailable`, `Interrupted`.
     """
@@ -259,7 +257,7 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
     if spec is not None and not trainer_named(spec.backend).limits.hosted:
         folder = checkout.root / OUTPUTS / spec.name
         if not folder.exists():
-            raise NoMetrics(f"{spec.name} runs on your own machine and {folder} is not here; name its folder")
+            raise NoMetrics(f"{spec.name} is self-managed and {folder} does not exist; name its folder")
         return _of_files(checkout, spec.name, spec, read_metrics(folder))
     if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
         raise NotFound(f"{target} does not exist")
@@ -279,7 +277,7 @@ def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: th
             known = ", ".join(checkout.registry.specs) if checkout.registry else ""
             raise NotFound(f"{target} is not a file, a declared run ({known}) or a run of the platform")
         empty = metrics_of_rows([], "the platform")
-        return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or it is gone",))
+        return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or was deleted",))
     details = read_run(prime, access, found.id, stop)
     if details is None:
         return Followed(target, metrics_of_rows([], "the platform"), spec, "MISSING", found.name)

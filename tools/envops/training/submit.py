@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
-from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, is_refusal, telling_line
+from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.package import Package
 from envops.system.subprocesses import ProgramFailed, run_program
@@ -34,7 +34,7 @@ SUBMIT_SECONDS = 900.0
 """The CLI itself gives up after 120 s on the call, and may build the schema's environment before."""
 NOTES = "runs"
 
-SubmissionOutcome = Literal["submitted", "already-submitted", "failed", "unknown"]
+SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed", "unknown"]
 NOT_IDENTITY = ("submit", "budget", "ignore")
 """Keys that change when and whether a run is submitted, and nothing about the run itself."""
 DIGEST_LENGTH = 12
@@ -51,12 +51,12 @@ class RunIdentity:
 
     @property
     def stem(self) -> str:
-        """What the names of all versions of the run begin with."""
+        """The common prefix of all versions' names."""
         return f"{self.run[:LONGEST_STEM].rstrip('.-').replace('.', '-')}-"
 
     @property
     def mark(self) -> str:
-        """What the names of this version begin with, whatever the commit."""
+        """The prefix of this version's name, without the commit."""
         return f"{self.stem}{self.digest}"
 
     @property
@@ -79,12 +79,11 @@ class RunIdentity:
 def identity_of(
     request: CompileRequest, declared: Mapping[str, Any], packages: Mapping[str, Package], commit: str
 ) -> RunIdentity:
-    """The identity of a run as it is declared and as its environments lie here."""
+    """The identity of a run from its declaration and the local environments."""
     spec = request.spec
-    used = {source.id for source in (*spec.environments, *spec.evaluated)}
     environments = {
         name: [request.environments[name].hub, request.environments[name].version, _content(packages.get(name))]
-        for name in sorted(used)
+        for name in sorted(spec.environment_names)
     }
     kept = {key: value for key, value in declared.items() if key not in NOT_IDENTITY}
     text = json.dumps([spec.name, kept, environments], sort_keys=True, ensure_ascii=False)
@@ -99,8 +98,8 @@ def _content(package: Package | None) -> str:
 class Submission:
     """The outcome of one run."""
 
-    run: str
     name: str
+    """The run's name in the registry."""
     outcome: SubmissionOutcome
     message: str
     next: str = ""
@@ -109,7 +108,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Platform:
-    """Where runs are submitted, and the folder where notes of open submissions are kept."""
+    """The platform, and the folder for notes of open submissions."""
 
     prime: Prime
     access: HubAccess
@@ -132,7 +131,7 @@ def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submi
             message = str(error).splitlines()[0]
             again = "run it again: nothing is created before the list has been read"
             then = _when(pending) if pending.holds else again
-            return Submission(identity.run, identity.name, "unknown", message, then)
+            return Submission(identity.run, "unknown", message, then)
 
 
 def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending: PendingSubmission) -> Submission:
@@ -141,8 +140,8 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
         pending.end()
         return _is_there(identity, there, "already-submitted")
     if pending.holds:
-        message = "an earlier submission has no result yet, and may still come to be"
-        return Submission(identity.run, identity.name, "unknown", message, _when(pending))
+        message = "an earlier submission has no result yet and may still appear"
+        return Submission(identity.run, "unknown", message, _when(pending))
     there, printed = pending.submit(
         identity.name,
         lambda: _create(run, identity, platform),
@@ -153,8 +152,8 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
     if there is not None:
         return _is_there(identity, there, "submitted")
     if is_refusal(printed):
-        return Submission(identity.run, identity.name, "failed", printed, "fix what it says, then run it again")
-    return Submission(identity.run, identity.name, "unknown", printed, _when(pending))
+        return Submission(identity.run, "failed", printed, "fix the reported error, then run it again")
+    return Submission(identity.run, "unknown", printed, _when(pending))
 
 
 def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
@@ -163,18 +162,18 @@ def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
 
 
 def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome) -> Submission:
-    return Submission(identity.run, run.name, outcome, f"{run.name} is {run.status.lower()}", "", run.id)
+    return Submission(identity.run, outcome, f"{run.name} is {run.status.lower()}", "", run.id)
 
 
 def _when(pending: PendingSubmission) -> str:
-    return f"look with `prime train list`; run it again after {pending.hour}: nothing is submitted before"
+    return f"check `prime train list`, then run it again after {pending.hour}: nothing is submitted before"
 
 
 def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
-    """Call the CLI once; the line of its output that matters."""
+    """Call the CLI once; the most important line of its output."""
     named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
     if named is None or compiled is None:
-        raise ValueError(f"{run.spec.name} has no configuration that could be submitted")
+        raise ValueError(f"{run.spec.name} has no configuration to submit")
     with TemporaryDirectory(prefix="envops-train-") as scratch:
         home = Path(scratch) / "home"
         home.mkdir()
@@ -185,8 +184,8 @@ def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
         try:
             run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=platform.stop)
         except ProgramFailed as error:
-            return telling_line(access.scrubber.text(error.failure.message))
-    return "the CLI reported success, and the run is not in the list"
+            return decisive_line(access.scrubber.text(error.failure.message))
+    return "the CLI reported success, but the run is not in the list"
 
 
 def _forwarded(names: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Proving environments: virtual environments, wheels, processes, stages, facts, and verdicts."""
+"""Validation of environments: virtual environments, wheels, processes, stages, facts, and verdicts."""

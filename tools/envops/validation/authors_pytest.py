@@ -1,4 +1,4 @@
-"""pytest in an environment's own virtual environment, for a person at a terminal."""
+"""pytest in an environment's own virtual environment, for interactive use."""
 
 from __future__ import annotations
 

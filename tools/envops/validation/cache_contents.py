@@ -1,4 +1,4 @@
-"""What the cache contains, and which of it can be removed: by the time of its last use, and by size.
+"""The contents of the cache, and what to remove by last use and by size.
 
 Everything in the cache can be made again, so a wrong clock only costs time. A file from the future counts as used just
 now.
@@ -23,7 +23,7 @@ PRUNED = ".pruned"
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One thing in the cache."""
+    """One entry of the cache."""
 
     kind: str
     path: Path
@@ -47,7 +47,7 @@ def cache_entries(workspace: Workspace) -> list[CacheEntry]:
 def dispensable(
     kept: Sequence[CacheEntry], now: float, oldest: float | None, most_bytes: int | None
 ) -> list[CacheEntry]:
-    """What to remove: not used for `oldest` seconds, or used least recently of more than `most_bytes`."""
+    """The entries to remove: unused for `oldest` seconds, or least recently used above `most_bytes`."""
     by_use = sorted(kept, key=lambda one: min(one.used, now))
     gone = [one for one in by_use if oldest is not None and now - min(one.used, now) > oldest]
     rest = by_use[len(gone) :]
@@ -60,21 +60,21 @@ def dispensable(
 
 
 def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
-    """Remove them and give back those that are gone. Only while nothing else uses the cache."""
+    """Remove entries and return the removed ones. Only while nothing else uses the cache."""
     for one in things:
         if one.path.is_dir():
-            aside = one.path
+            pruned = one.path
             if not one.path.name.endswith(PRUNED):
-                aside = one.path.with_name(f".{one.path.name}{PRUNED}")  # half a folder is never taken for a whole one
+                pruned = one.path.with_name(f".{one.path.name}{PRUNED}")  # half a folder is never taken for a whole one
                 with suppress(OSError):
-                    one.path.rename(aside)
-            remove_folder(aside)
+                    one.path.rename(pruned)
+            remove_folder(pruned)
             one.path.with_name(f"{one.path.name}.lock").unlink(missing_ok=True)
         else:
             with suppress(OSError):
                 one.path.unlink(missing_ok=True)
-    asides = (one.path.with_name(f".{one.path.name}{PRUNED}") for one in things)
-    return [one for one, aside in zip(things, asides, strict=True) if not one.path.exists() and not aside.exists()]
+    renamed = (one.path.with_name(f".{one.path.name}{PRUNED}") for one in things)
+    return [one for one, pruned in zip(things, renamed, strict=True) if not one.path.exists() and not pruned.exists()]
 
 
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:

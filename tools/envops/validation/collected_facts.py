@@ -1,4 +1,4 @@
-"""What is known of an environment while it is being observed: parts as the worker sends them, facts in the end."""
+"""The facts of an environment during its observation, collected from the worker's messages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ KINDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class ProgressListener:
-    """Receives how far an observation is."""
+    """Receives the progress of an observation."""
 
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
@@ -122,7 +122,7 @@ class CollectedFacts:
             self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
 
     def take(self, stage: StageName, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
-        """Keep what a job sends, and report how much of the total is there."""
+        """Keep the items that a job sends, and report the progress."""
         count = 0
         for kind, value in answers:
             if kind == "description":
@@ -149,7 +149,7 @@ class CollectedFacts:
             self.add(stage, "cut", Cut(stage, "results", done, 0, reason=failure.message))
 
     def facts(self, environment: str, key: str, digest: str) -> Facts:
-        """All that has come in, as facts."""
+        """The collected items as facts."""
         return Facts(
             environment=environment,
             key=key,

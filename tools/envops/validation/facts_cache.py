@@ -1,4 +1,4 @@
-"""The cache of facts: what an observation is kept under, and how it is written and read."""
+"""The cache of facts: its keys, and how facts are written and read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import Workspace, mark_used, tool_digest
+from envops.repository.workspace import OBSERVING, TOOLS, Workspace, code_digest, mark_used
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
 
@@ -32,7 +32,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
         "requests": requests_for(entry, request).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
-        "tool": tool_digest(),
+        "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
         "python": [sys.version, sys.platform, platform.machine()],
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
@@ -59,7 +59,7 @@ def remembered(
 def facts_files(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest
 ) -> Iterator[Path]:
-    """Where facts that hold for a request would be, the widest observation first; none without the cache."""
+    """The possible files of facts for a request, the widest observation first; none without the cache."""
     if not request.use_cache:
         return
     widest = replace(request, evaluate=True, score=True, only_replies=False, stages=None)
@@ -68,7 +68,7 @@ def facts_files(
 
 
 def facts_file(workspace: Workspace, environment: str, key: str) -> Path:
-    """Where facts of this key are kept."""
+    """The file of facts with this key."""
     return workspace.facts / environment / f"{key}.json"
 
 
@@ -80,7 +80,7 @@ def replace_facts(facts: Facts, workspace: Workspace) -> None:
 
 
 def forget_verdicts(facts: Path) -> None:
-    """Remove what was judged from the facts in a file."""
+    """Remove the verdicts based on the facts in a file."""
     for path in facts.parent.glob(f"{facts.stem}.*{VERDICT}"):
         path.unlink(missing_ok=True)
 
@@ -98,7 +98,7 @@ def remember(facts: Facts, workspace: Workspace) -> str:
             path.unlink(missing_ok=True)
             forget_verdicts(path)
     except OSError as error:  # a full disk or a read-only cache only costs time
-        return f"{facts.environment}: its facts could not be kept, the next run observes again ({error})"
+        return f"{facts.environment}: its facts could not be cached, so the next run observes again ({error})"
     return ""
 
 

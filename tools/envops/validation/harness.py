@@ -1,4 +1,4 @@
-"""Another harness of verifiers v1 than the worker's own: what it is given to bring itself along."""
+"""Another harness of verifiers v1 than the worker's own: what it needs to install itself."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _sweep(cache: Path) -> None:
 
 
 def settings_without_secrets() -> dict[str, str]:
-    """How the user's uv and network are set up, without what is secret: the environment's code can read it."""
+    """The user's settings of uv and the network, without secrets, because the environment's code can read them."""
     names = [name for name in os.environ if name.startswith("UV_") or name in _OF_THE_NETWORK]
     kept = {name: os.environ[name] for name in names if not SECRET_NAME.search(name)}
     return {name: value for name, value in kept.items() if not _holds_password(value)}

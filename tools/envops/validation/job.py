@@ -47,12 +47,12 @@ class StageFailed(Exception):
 
 
 class WorkerLost(StageFailed):
-    """The worker is gone."""
+    """The worker ended or was ended."""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a worker may use of the machine."""
+    """The resources that a worker may use."""
 
     secrets: Mapping[str, str]
     """Declared variables and their values."""
@@ -105,8 +105,8 @@ class Job:
         """Request an operation, allow it `within` seconds, and yield its parts, kind and value.
 
         A stage's deadline bounds it too, and is sent along. Raises `StageFailed` when the environment's code broke it
-        off, `WorkerLost` when the worker died, hung, filled its memory or spoke nonsense, and `Interrupted` when the
-        run was cancelled. The process is ended in the latter two cases.
+        off, `WorkerLost` when the worker died, hung, exceeded its memory limit or sent invalid messages, and
+        `Interrupted` when the run was cancelled. The process is ended in the latter two cases.
         """
         self._requests += 1
         self._about = ""
@@ -149,7 +149,7 @@ class Job:
                 self._about = f"\nwhile scoring {json.dumps(message.get('value'))[:500]}"
                 continue
             if event != "item" or not isinstance(message.get("kind"), str):
-                raise self._nonsense(f"an answer that is neither item nor end: {str(message)[:200]}")
+                raise self._nonsense(f"an invalid answer:  {str(message)[:200]}")
             yield message["kind"], message["value"]
 
     def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
@@ -177,7 +177,7 @@ class Job:
             raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:.4g} s"))
 
     def _read(self, seconds: float) -> bool:
-        """Read on; whether there was anything."""
+        """Read more; returns whether there was any data."""
         ready = self._selector.select(seconds)
         for key, _ in ready:
             data = os.read(key.fd, 1 << 20)
@@ -214,7 +214,7 @@ class Job:
             self._errors += os.read(self._stderr, ERRORS_KEPT)
         code = self._process.returncode
         if code is None:
-            message = "the worker sent nothing more and closed its channel"
+            message = "the worker closed its channel"
             return WorkerLost(self._failure("protocol", "ProtocolError", message))
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))

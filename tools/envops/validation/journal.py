@@ -1,7 +1,7 @@
-"""Rollouts on disk as they come, so that an interrupted evaluation goes on where it was.
+"""Rollouts on disk as they arrive, so that an interrupted evaluation can resume.
 
 One file per environment and facts key below `.envops/rollouts/`. An interruption loses the
-rollouts that were in flight; a torn last line is one of those. The file is removed when the
+rollouts that were in flight; an incomplete last line is one of those. The file is removed when the
 observation is complete and its facts are kept.
 """
 
@@ -51,7 +51,7 @@ class Journal:
             yield alone
 
     def kept(self, policy: str, tasks: int, rollouts: int, *, whole_groups: bool) -> list[Rollout]:
-        """What earlier runs made of an evaluation; of groups that are compared, only the whole ones."""
+        """The rollouts of earlier runs; of compared groups, only complete ones."""
         found = {(each.task, each.rollout): each for each in self._read() if each.policy == policy}
         sound = [each for each in found.values() if each.rollout < rollouts and not _may_pass(each)]
         by_task: dict[int, list[Rollout]] = defaultdict(list)
@@ -61,7 +61,7 @@ class Journal:
         return [each for task in first for each in by_task[task] if not whole_groups or len(by_task[task]) == rollouts]
 
     def written(self) -> int:
-        """How many rollouts earlier runs wrote down, of whatever use they are; it never becomes less."""
+        """The number of rollouts written by earlier runs, usable or not; it never decreases."""
         return sum(1 for _ in self._read())
 
     def _read(self) -> Iterator[Rollout]:
@@ -73,7 +73,7 @@ class Journal:
                     yield rollout
 
     def append(self, rollout: Rollout) -> None:
-        """Keep a rollout. A disk that takes nothing costs a later run time, and this one nothing."""
+        """Keep a rollout. A full disk costs a later run time and does not affect this one."""
         line = as_json(rollout)
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What this machine and this repository have of what the project needs, and what to do about the rest.
+"""The requirements of the project on this machine and repository, and fixes for missing ones.
 
 Nothing is changed, and no key is read.
 """
@@ -49,7 +49,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Machine:
-    """The facts; what they mean is judged elsewhere."""
+    """Facts about the machine, without judgement."""
 
     python: str
     uv: str | None
@@ -71,7 +71,7 @@ class Machine:
 
 
 def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> Machine:
-    """Look at everything once. With `offline` no endpoint is asked."""
+    """Check everything once. With `offline`, no request is sent to endpoints."""
     endpoints, problems = _endpoints(root)
     environments = 0
     try:
@@ -84,8 +84,8 @@ def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> 
         python=platform.python_version(),
         uv=_version(_uv),
         git=_version(lambda: ["git"], variables),
-        is_repository=_says(["git", "-C", str(root), "rev-parse", "--git-dir"], variables) is not None,
-        has_identity=bool(_says(["git", "-C", str(root), "config", "user.email"], variables)),
+        is_repository=_output_of(["git", "-C", str(root), "rev-parse", "--git-dir"], variables) is not None,
+        has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"], variables)),
         free_bytes=shutil.disk_usage(root).free,
         prime=None if prime is None else _version(lambda: [str(prime.program)], variables),
         prime_key=_prime_key(variables),
@@ -115,14 +115,14 @@ def _uv() -> list[str]:
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
     """The version that a program prints, without its name; `None` where it does not run."""
     try:
-        said = _says([*program(), "--version"], variables)
+        said = _output_of([*program(), "--version"], variables)
     except (ImportError, OSError):
         return None
     found = re.search(r"\d+(?:\.\d+)+\S*", said or "")
     return found[0] if found else None
 
 
-def _says(command: list[str], variables: Mapping[str, str] | None) -> str | None:
+def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str | None:
     """The output of a command that ended well."""
     try:
         done = subprocess.run(
@@ -203,18 +203,18 @@ def _programs(machine: Machine) -> Iterator[HealthCheck]:
 def _space(machine: Machine) -> Iterator[HealthCheck]:
     gigabytes = machine.free_bytes / 1e9
     level: Level = "fail" if gigabytes < LEAST_GIGABYTES else "advice" if gigabytes < ENOUGH_GIGABYTES else "ok"
-    do = "" if level == "ok" else "free some: .envops/ may be deleted at any time between runs"
+    do = "" if level == "ok" else "free disk space: .envops/ can be deleted between runs"
     yield HealthCheck("disk", level, f"{gigabytes:.1f} GB free", do)
 
 
 def _repository(machine: Machine) -> Iterator[HealthCheck]:
     if machine.git and not machine.is_repository:
         yield HealthCheck(
-            "repository", "fail", "this folder is in no git repository", "git init, or change to the clone"
+            "repository", "fail", "this folder is not in a git repository", "git init, or change to the clone"
         )
     elif machine.git and not machine.has_identity:
         yield HealthCheck(
-            "identity", "advice", "git knows no user.email", "git config user.email YOU@EXAMPLE.ORG, to commit"
+            "identity", "advice", "git has no user.email", "git config user.email YOU@EXAMPLE.ORG, to commit"
         )
     locks = [problem for problem in machine.problems if problem.file.endswith(".lock")]
     others = [problem for problem in machine.problems if problem not in locks]
@@ -222,21 +222,23 @@ def _repository(machine: Machine) -> Iterator[HealthCheck]:
         yield HealthCheck("declarations", "ok", "registry and packages can be read")
     for problem in others:
         where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-        yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "fix it there")
+        yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "fix the reported file")
     if not locks and not others:
         yield HealthCheck("locks", "ok", f"fresh for {machine.environments} environments")
     for problem in locks:
         yield HealthCheck("locks", "fail", f"{problem.file}: {problem.message}", problem.fix or "nox -s lock")
     if machine.unsound:
         names = ", ".join(path.name for path in machine.unsound)
-        yield HealthCheck("venvs", "advice", f"not whole: {names}", "they are made again when needed", "removes them")
+        yield HealthCheck(
+            "venvs", "advice", f"incomplete: {names}", "they are created again when needed", "removes them"
+        )
     else:
-        yield HealthCheck("venvs", "ok", f"{len(machine.venvs)} made, all whole")
+        yield HealthCheck("venvs", "ok", f"{len(machine.venvs)}, all complete")
 
 
 def _hub(machine: Machine) -> Iterator[HealthCheck]:
     if machine.prime is None:
-        yield HealthCheck("prime", "advice", "not found", f"only releases and hosted training need it; {INSTALL}")
+        yield HealthCheck("prime", "advice", "not found", f"needed only for releases and hosted training; {INSTALL}")
     else:
         old = _is_older(machine.prime, OLDEST_PRIME)
         do = f"{OLDEST_PRIME} or newer is needed: uv tool upgrade prime" if old else ""
@@ -244,14 +246,16 @@ def _hub(machine: Machine) -> Iterator[HealthCheck]:
     if machine.prime_key:
         yield HealthCheck("prime login", "ok", f"a key is in {machine.prime_key}")
     else:
-        yield HealthCheck("prime login", "advice", "no key", "only releases and hosted training need one: prime login")
+        yield HealthCheck(
+            "prime login", "advice", "no key", "needed only for releases and hosted training: prime login"
+        )
     if not machine.hub_token:
-        yield HealthCheck("HF_TOKEN", "advice", "not set", "only gated data sets of the Hugging Face Hub need it")
+        yield HealthCheck("HF_TOKEN", "advice", "not set", "needed only for gated datasets of the Hugging Face Hub")
 
 
 def _reached(machine: Machine) -> Iterator[HealthCheck]:
     if not machine.endpoints:
-        yield HealthCheck("endpoints", "ok", "none declared; the gates need none")
+        yield HealthCheck("endpoints", "ok", "none configured; the gates need none")
     for endpoint in machine.endpoints:
         name = f"endpoint {endpoint.name}"
         if endpoint.failure:
@@ -262,7 +266,7 @@ def _reached(machine: Machine) -> Iterator[HealthCheck]:
             )
         else:
             key = f"{endpoint.key_variable} is set" if endpoint.key_variable else "needs no key"
-            yield HealthCheck(name, "ok", f"{key}; {endpoint.reached or 'not asked'}")
+            yield HealthCheck(name, "ok", f"{key}; {endpoint.reached or 'not queried'}")
 
 
 def _is_older(version: str, least: str) -> bool:

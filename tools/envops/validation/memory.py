@@ -1,4 +1,4 @@
-"""What the processes of one environment hold in memory together."""
+"""The memory of all processes of one environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOK_SECONDS = 0.25
 
 
 class MemoryWatch:
-    """The memory of one environment's processes, looked at by whichever job has the time.
+    """The memory of one environment's processes, checked by any idle job.
 
     Forks share most of what they hold with the process that they were forked from. Shares are counted exactly only
     where an estimate comes near the limit: that takes the kernel milliseconds for each process.
@@ -42,7 +42,7 @@ class MemoryWatch:
             self._excess.pop(job, None)
 
     def excess_of(self, job: int) -> str:
-        """What is wrong with what this job holds, or nothing."""
+        """Why this job exceeds the memory limit, or `None`."""
         with self._looking:
             now = time.monotonic()
             if now - self._looked >= LOOK_SECONDS:
@@ -61,7 +61,7 @@ class MemoryWatch:
         self.peak = max(self.peak, held)
         if held > self._limit:
             most = max(families, key=lambda job: sum(map(_proportional, families[job])), default=0)
-            message = f"the processes of the environment held {held >> 20} MiB; the limit is {self._limit >> 20} MiB"
+            message = f"the processes of the environment used {held >> 20} MiB; the limit is {self._limit >> 20} MiB"
             self._excess[most or looking] = message
 
     def _families(self) -> dict[int, list[int]]:

@@ -49,7 +49,7 @@ def observe(
     stop: threading.Event,
     templates: LockTemplates | None = None,
 ) -> Facts:
-    """Observe an environment afresh and keep the facts for the next run.
+    """Observe an environment and cache the facts.
 
     What the environment does wrong is in the facts' failures. Without the `templates` of a run it has some of its
     own. Raises `Interrupted` when `stop` is set.
@@ -150,7 +150,7 @@ def _reading_tasks(observation: Observation) -> AbstractContextManager[None]:
 def _run_stages(observation: Observation) -> None:
     """Run all stages that have a request, one for each core at a time, each after those that it needs.
 
-    What one of them raises is raised when all that had begun are over; no other one begins after it.
+    The first exception is raised after all running stages have ended; no further stage starts.
     """
     waiting = in_start_order(observation.requests.stages)
     running: dict[Future[None], str] = {}

@@ -16,7 +16,7 @@ from envops.validation.job import Confinement
 
 @dataclass(frozen=True)
 class ObservationRequest:
-    """What to observe, and how."""
+    """The request for an observation."""
 
     allow_network: bool = False
     use_cache: bool = True
@@ -79,7 +79,7 @@ class Requests:
         return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
-        """What a job must know of the package before it can load the environment."""
+        """The settings that a job needs to load the environment."""
         return {
             "module": package.module,
             "generation": package.generation or "v1",

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envops_worker.messages import Message
+
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
-from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Message, Task
+from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Task
 from envops.facts.reward_numbers import number
 from envops.reports.page import Page, TableColumn
 from envops.repository.package import Package
@@ -26,16 +28,20 @@ class UnknownTaskError(LookupError):
 
     def __init__(self, index: int, count: int) -> None:
         self.count = count
-        super().__init__(f"there is no task {index}: there are {count}, from 0 to {count - 1}")
+        super().__init__(f"there is no task {index}: the environment has {count}, numbered 0 to {count - 1}")
 
 
 class OneReplyError(ValueError):
     """Several turns were given to a single-turn environment."""
 
 
+class NoOracleReplyError(LookupError):
+    """The oracle has no reply to the task, and none was given."""
+
+
 @dataclass(frozen=True)
 class Extracted:
-    """What one reader found in the reply."""
+    """The result of one parser on the reply."""
 
     by: str
     """A parser of the environment's and its method, or `envops` for the tool's own answer finder."""
@@ -63,14 +69,14 @@ def reply_to(
     package: Package,
     workspace: Workspace,
     task: int,
-    turns: Sequence[str],
+    turns: Sequence[str | Mapping[str, Any]],
     *,
     allow_network: bool,
     stop: threading.Event,
 ) -> Replied:
-    """Score a reply, or the turns of a conversation, on the task with this index.
+    """Score a reply, or the turns of a conversation, on the task with this index; without turns, the oracle's reply.
 
-    Raises `UnknownTaskError`, `OneReplyError`, and `StageFailed` or `ProgramFailed` when the
+    Raises `UnknownTaskError`, `OneReplyError`, `NoOracleReplyError`, and `StageFailed` or `ProgramFailed` when the
     environment cannot be loaded or queried.
     """
     with opened_environment(entry, package, workspace, allow_network, stop) as opened:
@@ -80,6 +86,10 @@ def reply_to(
         parts = {kind: value for kind, value in request if kind != "network"}
     if "missing" in parts:
         raise UnknownTaskError(task, parts["missing"]["count"])
+    if "no-oracle" in parts:
+        failure = (parts.get("score") or {}).get("failure")
+        why = f"the oracle raised {failure['type']}: {failure['message']}" if failure else "the oracle has no reply"
+        raise NoOracleReplyError(f"{why} on task {task}; give a TEXT, or complete tests/oracle.py")
     said = parts["replied"]
     return Replied(
         task=checked(Task, parts["task"]),
@@ -92,6 +102,32 @@ def reply_to(
         stop=said.get("stop"),
         extracted=tuple(checked(Extracted, one) for one in parts["extracted"]),
     )
+
+
+def turn_of(text: str) -> str | Mapping[str, Any]:
+    """A turn as it is typed: text, or a message with tool calls as JSON.
+
+    A call is `{"name": …, "arguments": {…}}` or has the form of the OpenAI API, with an id.
+    """
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        message = json.loads(text)
+    except ValueError:
+        return text
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        return text
+    return {"content": message.get("content") or "", "tool_calls": [_call_of(*one) for one in enumerate(calls)]}
+
+
+def _call_of(number: int, call: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = call.get("function")
+    function = inner if isinstance(inner, dict) else call
+    arguments = function.get("arguments", {})
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    named = {"name": str(function.get("name", "")), "arguments": written}
+    return {"id": str(call.get("id") or f"call_{number}"), "type": "function", "function": named}
 
 
 def render_json(package: Package, replied: Replied) -> str:
@@ -143,7 +179,7 @@ def render_text(package: Package, replied: Replied, *, width: int, colour: bool)
     for failure in replied.failures:
         where = f" at {failure.failure.place.file}:{failure.failure.place.line}" if failure.failure.place else ""
         said = f"{failure.failure.type}: {failure.failure.message}{where}"
-        page.paragraph((f"{failure.function} gave no number:", "bold red"), said, indent=2, hanging=4)
+        page.paragraph((f"{failure.function} returned no number:", "bold red"), said, indent=2, hanging=4)
     if replied.failure is not None:
         said = f"{replied.failure.type}: {replied.failure.message}"
         page.paragraph(("scoring failed:", "bold red"), said, indent=2, hanging=4)

@@ -1,4 +1,4 @@
-"""From an entry and a request to everything that jobs are asked."""
+"""The requests to jobs, from an entry and a request."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from envops_worker.messages import Message
+
 from envops.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
-from envops.facts.observed import Failure, FunctionFailure, FunctionScore, Message
+from envops.facts.observed import Failure, FunctionFailure, FunctionScore
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import checked
 
@@ -19,7 +21,7 @@ SendRequest = Callable[..., Iterator[tuple[str, Any]]]
 
 @dataclass(frozen=True)
 class Rescored:
-    """What one version of the environment gives one reply."""
+    """One version's score of one reply."""
 
     id: int
     reward: float | None

@@ -1,4 +1,4 @@
-"""Two versions of an environment, each in its own worker: tasks paired, one corpus of replies scored by both."""
+"""Two versions of an environment, each in its own worker, score one corpus of replies on paired tasks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from envops_worker.messages import Message
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
-from envops.facts.observed import Description, Facts, Failure, Message, Task
+from envops.facts.observed import Description, Facts, Failure, Task
 from envops.facts.results import task_key
 from envops.repository.package import CaseDeclaration, Package
 from envops.repository.recordings import read_recordings
@@ -111,13 +112,13 @@ class Scorer:
                 self.listing.said.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
-        """What this version gives each reply, in order; `task` is this version's own index."""
+        """This version's score of each reply, in order; `task` is this version's own index."""
         assert self._opened is not None
         numbered = [
             {"id": number, "task": reply.task, "completion": reply.completion} for number, reply in enumerate(replies)
         ]
         scored = rescored(self._opened.worker.request, self._entry, numbered)
-        missing = Failure("protocol", "NotScored", "the worker gave no answer")
+        missing = Failure("protocol", "NotScored", "the worker returned no result")
         return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
 
 

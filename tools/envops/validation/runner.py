@@ -1,4 +1,4 @@
-"""Many environments from facts to verdicts: results from the cache at once, the rest observed side by side."""
+"""Validation of many environments: cached results first, the rest observed in parallel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IMPORTED_LATE = ("envops.validation.mutants.source", "envops.reports.terminal", 
 
 @dataclass(frozen=True)
 class ValidationRun:
-    """Everything that is the same for all environments of one run."""
+    """The settings that all environments of a run share."""
 
     request: ValidationRequest
     progress: RunProgress
@@ -196,7 +196,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     )
     facts = observe(entry, package, workspace, request, listener, stop, shared.templates)
     if facts.started.reason:
-        how = "observed in a fresh process, because" if facts.started.how == "fresh" else "slower than others, because"
+        how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
     if request.score and request.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)

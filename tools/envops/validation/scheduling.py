@@ -1,7 +1,7 @@
-"""Which environment is validated next, and on which machine: by the time and memory that each took before.
+"""The order and distribution of validation, by the time and memory of earlier runs.
 
-Measurements are kept in one small file per environment, so that writers never wait for each other. What is damaged,
-missing or no sensible number counts as never measured.
+Measurements are kept in one small file per environment, so that writers never wait for each other. Damaged, missing or
+invalid values count as never measured.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Timing:
 
 
 def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
-    """Keep it for the next run; a disk that takes nothing costs balance and no truth."""
+    """Keep it for the next run; a full disk costs balance, not correctness."""
     path = workspace.timings / f"{name}.json"
     with suppress(OSError):
         write_whole(path, json.dumps(asdict(timing)))
 
 
 def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Timing]:
-    """What each environment will take: as last time, or as the median of those that are known."""
+    """The expected time of each environment: the last one, or the median of known ones."""
     wanted = list(names)
     known = {name: timing for name in wanted if (timing := _read(name, workspace)) is not None}
     guess = _typical(known)
@@ -106,7 +106,7 @@ class Load:
 
 @dataclass
 class Shard:
-    """What one machine is given."""
+    """The environments of one machine."""
 
     names: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -140,12 +140,12 @@ def divided(loads: Sequence[Load], count: int) -> list[Shard]:
 
 
 def worthwhile_count(loads: Sequence[Load], most: int = MOST_SHARDS) -> int:
-    """How many machines these environments are worth; none for none."""
+    """The useful number of machines for these environments; 0 without any."""
     if not loads:
         return 0
     return max(1, min(most, MOST_SHARDS, len(loads), ceil(_seconds_of(loads) / SHARD_SECONDS)))
 
 
 def _seconds_of(loads: Sequence[Load]) -> float:
-    """What they would take one machine."""
+    """The seconds of these environments on one machine."""
     return sum(load.seconds for load in loads) + LOCK_SECONDS * len({load.lock for load in loads})

@@ -1,4 +1,4 @@
-"""What a stage of an observation is made of: the request that it sends to jobs, and what it does with them."""
+"""The implementation of a stage: its requests to jobs, and their processing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a process inside a virtual environment is started anew."""
+"""Starting a new process inside a virtual environment."""
 
 from __future__ import annotations
 

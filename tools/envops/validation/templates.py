@@ -115,7 +115,7 @@ class LockTemplates(ExitStack):
         self._bookkeeping = threading.Lock()
 
     def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> LockTemplate | None:
-        """The template of this environment, which imports from now on; `None` where it may not have one."""
+        """The template of this environment, which imports from now on; `None` if templates are not allowed for it."""
         if reason_against_forks(package):
             return None
         generation = package.generation or "v1"
@@ -152,23 +152,23 @@ class LockTemplates(ExitStack):
 def reason_against_forks(package: Package) -> str:
     """Why this environment must import verifiers by itself, whatever its wheel holds, or nothing."""
     if sys.platform != "linux":
-        return "processes are forked on Linux only"
-    return "pyproject.toml asks for a fresh process" if package.fresh_process else ""
+        return "forking requires Linux"
+    return "pyproject.toml requests a fresh process" if package.fresh_process else ""
 
 
 def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
     """Why importing verifiers with this unpacked wheel on the path is something else than without it, or nothing."""
     for name in sorted(os.listdir(overlay)):  # noqa: PTH208
         if name in SITE_MODULES:
-            return f"the wheel brings {name}, which Python imports first of all"
+            return f"the wheel contains {name}, which Python imports at startup"
         if name.endswith(".dist-info") and (overlay / name / "entry_points.txt").is_file():
-            return "the wheel has entry points, which imports may look for"
+            return "the wheel has entry points, which other packages may load"
     hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names)
-    return f"the wheel hides the module {min(hidden)}" if hidden else ""
+    return f"the wheel shadows the module {min(hidden)}" if hidden else ""
 
 
 def modules_in(folder: Path) -> set[str]:
-    """What can be imported from a folder, and a little more."""
+    """The modules that can be imported from a folder; may contain others."""
     return {name.partition(".")[0] for name in os.listdir(folder)}  # noqa: PTH208
 
 
@@ -253,7 +253,7 @@ class EnvironmentProcesses:
         yield "tasks", job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED)
         refusal = self.against_forks or str(dict(job.request("template", LOAD_SECONDS))["refusal"])
         if refusal:
-            self.reason = self.reason or f"it cannot be forked once it is loaded: {refusal}"
+            self.reason = self.reason or f"it cannot be forked after loading: {refusal}"
             job.end()
         else:
             self.template = control

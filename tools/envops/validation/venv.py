@@ -66,9 +66,9 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, importe
     Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
     """
 
-    def make(aside: Path) -> None:
-        _install(lock, aside, stop)
-        (aside / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
+    def make(unfinished: Path) -> None:
+        _install(lock, unfinished, stop)
+        (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
 
     folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
     mark_used(folder)
@@ -143,7 +143,7 @@ def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
 def _explained(failure: Failure, lock: Path) -> Failure:
     message = (
         f"no virtual environment could be made from {lock.parent.name}/{lock.name}\n"
-        f"That needs the package index once; afterwards no network is needed.\n{failure.message}"
+        f"The first installation needs the package index; later runs need no network.\n{failure.message}"
     )
     return Failure("infrastructure", "VirtualEnvironmentFailed", message)
 

@@ -37,7 +37,7 @@ BRIEF_FROM = 50
 
 @dataclass(frozen=True)
 class ValidationRequest:
-    """What is the same for all environments of one validation."""
+    """The settings that all environments of a validation share."""
 
     repository: Repository
     workspace: Workspace
@@ -55,7 +55,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class KeptVerdict:
-    """Where the result of one environment is kept, and under which key."""
+    """The place and key of one environment's cached result."""
 
     path: Path
     key: str
@@ -133,7 +133,7 @@ def are_in_the_cache(facts: Facts, workspace: Workspace) -> bool:
 
 
 def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
-    """Where the result from the facts in a file is kept. The file's name is the facts' key."""
+    """The file of the result based on a file of facts. The file's name is the facts' key."""
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]
     read_by_rules = {
         "facts": facts.stem,

@@ -1,6 +1,6 @@
 """The wheel of a package: built with `build` from exactly the files of its digest, and unpacked.
 
-What is observed is the wheel and not the folder, so that what was proven is what is published.
+The wheel is observed and not the folder, so that the validated files are the published ones.
 """
 
 from __future__ import annotations
@@ -49,18 +49,13 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     author's to fix, and `Interrupted` when `stop` is set.
     """
 
-    def make(aside: Path) -> None:
-        aside.mkdir(parents=True)
-        _make(package, aside, venv_for(BUILD_LOCK, workspace, stop), stop)
+    def make(unfinished: Path) -> None:
+        unfinished.mkdir(parents=True)
+        _make(package, unfinished, venv_for(BUILD_LOCK, workspace, stop), stop)
 
     folder = made_once(_folder(package, workspace), make, _is_whole, stop)
     mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
-
-
-def overlay_of(package: Package, workspace: Workspace) -> Path:
-    """The folder that the package's wheel is unpacked into, whether it is there yet or not."""
-    return _folder(package, workspace) / "site"
 
 
 def _folder(package: Package, workspace: Workspace) -> Path:
@@ -68,7 +63,7 @@ def _folder(package: Package, workspace: Workspace) -> Path:
     return workspace.wheels / package.name / key
 
 
-CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files were changed while it was observed: run it again")
+CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files changed during the run: run it again")
 
 
 def changed_since_read(package: Package) -> bool:
@@ -83,9 +78,9 @@ def _is_whole(folder: Path) -> bool:
     return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
-def _make(package: Package, aside: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
+def _make(package: Package, unfinished: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
     """Make the wheel of the package's files, and unpack it beside it."""
-    source = aside / "source"
+    source = unfinished / "source"
     for name in package.files:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,12 +88,12 @@ def _make(package: Package, aside: Path, tools: VirtualEnvironment, stop: thread
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
     try:
-        wheel = _built(source, aside, tools, stop, isolated=not _brought_along(package))
-        _unpack(wheel, aside / "site", tools, stop)
+        wheel = _built(source, unfinished, tools, stop, isolated=not _brought_along(package))
+        _unpack(wheel, unfinished / "site", tools, stop)
     except ProgramFailed as error:
         said = error.failure
         message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
-        raise ProgramFailed(replace(said, message=message.replace(f"{aside}/", ""))) from None
+        raise ProgramFailed(replace(said, message=message.replace(f"{unfinished}/", ""))) from None
     shutil.rmtree(source)
 
 
@@ -119,7 +114,7 @@ def _built(source: Path, target: Path, tools: VirtualEnvironment, stop: threadin
         raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
     wheel = next(target.glob("*.whl"), None)
     if wheel is None:
-        raise ProgramFailed(Failure("raised", "BuildFailed", "the build ended well but made no wheel"))
+        raise ProgramFailed(Failure("raised", "BuildFailed", "the build succeeded but created no wheel"))
     return wheel
 
 
@@ -133,7 +128,7 @@ def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.
 
 
 def _authors(failure: Failure, type_: str) -> Failure:
-    """A failure of a program as one of the package, which its author has to fix."""
+    """A program's failure, attributed to the package."""
     if failure.kind == "timeout":
         return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
     return Failure("raised", type_, f"it {failure.message.partition(' ')[2]}")
@@ -174,10 +169,7 @@ def _brought_along(package: Package) -> bool:
 
 
 def describe_wheel(path: Path) -> Wheel:
-    """What is in a wheel.
-
-    Raises `ProgramFailed` when it is none.
-    """
+    """The contents of a wheel. Raises `ProgramFailed` when it is none."""
     content = path.read_bytes()
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,1 +1,1 @@
-"""The two generations of verifiers behind one surface."""
+"""One interface for both generations of verifiers."""

@@ -65,7 +65,7 @@ class RolloutRequest:
 
 @dataclass(frozen=True)
 class RolloutOptions:
-    """How rollouts call their model."""
+    """The settings of model calls in rollouts."""
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0
@@ -185,10 +185,10 @@ def calls_rewards(function: Any) -> Any:
 
 
 class Trap:
-    """Sees what reward functions do before verifiers makes a 0.0 of it.
+    """Records failures of reward functions before verifiers turns them into 0.0.
 
     v0's Rubric catches whatever a reward function raises and scores 0.0; v1 fails the task
-    and leaves the other functions unsaid. Each wrapped function files its failure here first.
+    and drops the scores of the other functions. Each wrapped function files its failure here first.
     """
 
     def __init__(self, sources: Sources) -> None:
@@ -200,7 +200,7 @@ class Trap:
         self.failures.setdefault(name, {"function": name, "failure": self._sources.failure(error)})
 
     def checked(self, name: str, value: Any) -> Any:
-        """The value as it came, filed as a failure when it is no number."""
+        """The value unchanged; recorded as a failure if it is not a number."""
         items = value.items() if isinstance(value, Mapping) else [(name, value)]
         for key, item in items:
             if not is_number(item):

@@ -29,7 +29,7 @@ MCP_HEADERS = {
 
 
 @dataclass(frozen=True)
-class Heard:
+class HttpAnswer:
     """An answer over HTTP, whole."""
 
     status: int
@@ -42,15 +42,15 @@ class Heard:
         return self.body[:most].decode("utf-8", "replace")
 
 
-class Telephone:
-    """One client for all conversations: a pool that is not looked through at every request, as httpx does."""
+class SharedClient:
+    """One client for all conversations, without httpx's search of the connection pool at every request."""
 
     _open: ClassVar[tuple[asyncio.AbstractEventLoop, aiohttp.ClientSession] | None] = None
 
     @classmethod
-    async def post(cls, url: str, message: Mapping[str, Any], headers: Mapping[str, str]) -> Heard:
+    async def post(cls, url: str, message: Mapping[str, Any], headers: Mapping[str, str]) -> HttpAnswer:
         async with cls._session().post(url, json=message, headers=headers) as response:
-            return Heard(response.status, await response.read())
+            return HttpAnswer(response.status, await response.read())
 
     @classmethod
     def _session(cls) -> aiohttp.ClientSession:
@@ -66,7 +66,7 @@ class Telephone:
 
 
 class ChatHarnessConfig(vf.HarnessConfig):
-    """How long one conversation may go on calling tools."""
+    """The limits of one conversation."""
 
     max_tool_rounds: int = 64
 
@@ -87,7 +87,7 @@ class HarnessTools:
                 self.offered.append({"type": "function", "function": {"name": name, **described}})
 
     async def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Make one tool call; its failure is something for the model to read."""
+        """Make one tool call; a failure is returned to the model as text."""
         try:
             url, name = self._homes[call["function"]["name"]]
             arguments = json.loads(call["function"]["arguments"] or "{}")
@@ -99,7 +99,7 @@ class HarnessTools:
 
     async def _request(self, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        heard = await Telephone.post(url, message, MCP_HEADERS)
+        heard = await SharedClient.post(url, message, MCP_HEADERS)
         if heard.status >= 400:
             raise RuntimeError(f"{method}: HTTP {heard.status}: {heard.said()}")
         answer: dict[str, Any] = heard.json()
@@ -151,11 +151,11 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
             messages += [await tools.answer(call) for call in calls]
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
-    async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> Heard:
+    async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> HttpAnswer:
         """Send a request, and retry transient errors: as OpenAI's clients do, with exponential backoff and jitter."""
         attempt = 0
         while True:
-            heard = await Telephone.post(url, body, {"Authorization": f"Bearer {secret}"})
+            heard = await SharedClient.post(url, body, {"Authorization": f"Bearer {secret}"})
             passing = heard.status in PASSING or heard.status >= 500
             if not passing or attempt >= self.retries:
                 return heard

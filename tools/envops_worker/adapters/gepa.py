@@ -1,4 +1,4 @@
-"""Runs the GEPA command of verifiers, of either generation, and writes down what it came to.
+"""Runs the GEPA command of verifiers, of either generation, and records its result.
 
 Its own files are different in every release, and one of them is a pickle, which only this process
 may open. So the result of `gepa.optimize` is kept on its way through, as plain numbers and texts.

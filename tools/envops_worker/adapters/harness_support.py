@@ -74,7 +74,7 @@ class Harnesses:
         return f"; it needs {', '.join(self._proxy.wanted[:5])}, and the gates run offline without --allow-network"
 
     async def make_ready(self, slot: AgentSlot) -> None:
-        """Let the harness set itself up once before rollouts need it.
+        """Set the harness up once, before rollouts need it.
 
         Raises `HarnessUnusable` with the reason and the fix.
         """
@@ -107,7 +107,7 @@ class Harnesses:
 
 
 def _offer(slot: AgentSlot) -> None:
-    """Put uv into the folder in which verifiers looks first."""
+    """Put uv into the folder that verifiers searches first."""
     programs = Path.home() / ".local" / "bin"
     programs.mkdir(parents=True, exist_ok=True)
     for name, text in (("uv", UV.format(uv=shlex.quote(slot.uv))), ("pip", PIP)):
@@ -128,7 +128,7 @@ async def _set_up(harness: Any) -> None:
 
 def _needs_container(id: str) -> str:
     return (
-        f"the harness {id} drives a program that wants a container, but harnesses are processes of this machine here. "
+        f"the harness {id} runs a program that requires a container, but harnesses run as local processes here. "
         "Evaluate with verifiers' own command in a container (--env.agent.runtime.type docker), and judge its results "
         "with: envops distribution results NAME FILE"
     )
@@ -139,7 +139,7 @@ def _needs_container(id: str) -> str:
 
 
 class RefusingProxy:
-    """Serves on the loop that it was begun on, as long as that runs."""
+    """A proxy that refuses every request; runs on the loop that started it."""
 
     def __init__(self) -> None:
         self.wanted: list[str] = []

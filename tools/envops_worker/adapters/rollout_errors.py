@@ -1,4 +1,4 @@
-"""Whose fault a failed rollout is, read off the names that verifiers and its clients give errors.
+"""The kind of a failed rollout, from the error names of verifiers and its clients.
 
 Names: `verifiers.legacy.errors` and `verifiers.v1.errors` of 0.2.1, 0.3.1 and 0.4.0, and the
 exceptions of the openai and anthropic clients (https://github.com/openai/openai-python#handling-errors).

@@ -565,7 +565,7 @@ def _wanted(function: Any) -> tuple[str, ...] | None:
 
 
 class RolloutLedger:
-    """Which task and number each row that is handed to verifiers stands for."""
+    """The task and number of each row that is passed to verifiers."""
 
     def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]]) -> None:
         self.rows = [row for row, _, _ in jobs]
@@ -672,7 +672,7 @@ def count_retries(client: Any) -> None:
 
 
 def seconds_of(timing: Any) -> float:
-    """How long a rollout took, as the releases have it: `total_ms`, or `total` in seconds."""
+    """The duration of a rollout in any release: `total_ms`, or `total` in seconds."""
     if not isinstance(timing, Mapping):
         return 0.0
     if timing.get("total") is not None:
@@ -715,7 +715,7 @@ def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str
 
 
 def resolved_client(base_url: str, seconds: float, retries: int = 0) -> Any:
-    """A client of the release at hand that talks to one endpoint."""
+    """A client of the installed release for one endpoint."""
     try:
         from verifiers.clients import resolve_client
         from verifiers.types import ClientConfig

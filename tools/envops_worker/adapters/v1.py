@@ -54,7 +54,7 @@ _SCORING: Any = sys.modules[vf.Task.__module__]
 
 @dataclass(frozen=True)
 class _Known:
-    """What is the same in all scorings of a task."""
+    """The data that all scorings of a task share."""
 
     native: Any
     """The task itself, which keeps its identity while it is held."""
@@ -311,7 +311,7 @@ class AdapterV1:
         return environment
 
     def _serve(self, seconds: float, harness: str | None) -> tuple[Any, asyncio.Future[None]]:
-        """The environment on its way up."""
+        """A starting environment."""
         if harness not in self._environments:
             environment = vf.load_environment(self._environment_config(seconds, harness))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -396,7 +396,7 @@ class AdapterV1:
 
 
 def let_judges_know() -> None:
-    """From now on, a judge that is called while a task is scored can look up the conversation."""
+    """Let a judge that is called during scoring look up the conversation."""
     if hasattr(vf.Task.score, "__wrapped__"):
         return
     original = vf.Task.score
@@ -527,7 +527,7 @@ def prompt_of(data: Any) -> list[Message]:
 
 
 def identity_of(task: Any) -> dict[str, str]:
-    """What a trace records of its task beside its data."""
+    """The identity of a task in a trace, beside its data."""
     return {"type": type(task).__name__, "key": task.key, "hash": task.hash}
 
 

@@ -1,4 +1,4 @@
-"""What a case expects of one number.
+"""The expectation of a case on one number.
 
 Uses the standard library alone: the pytest plugin loads this file inside an environment's own virtual environment.
 """
@@ -30,7 +30,7 @@ class Expectation:
     upper: float | None = None
 
     def holds(self, value: float | None) -> bool:
-        """Whether the number is as expected; a missing or undefined one never is."""
+        """Whether the number is as expected; never true for a missing or undefined number."""
         if value is None or math.isnan(value):
             return False
         equal = math.isclose(value, self.limit, rel_tol=0.0, abs_tol=TOLERANCE)

@@ -1,4 +1,4 @@
-"""The interface of an environment for the author's tests: its tasks, the oracle, the score of a reply.
+"""The interface for the author's tests: tasks, the oracle, and scores of replies.
 
 Cases of tests/cases.yaml use the same interface. The environment is loaded on first use, so that tests without it stay
 fast.
@@ -102,10 +102,10 @@ class Tasks(Sequence[TaskData]):
             try:
                 return self[task]
             except IndexError:
-                raise LookupError(f"there is no task {task}: there are {len(self)}") from None
+                raise LookupError(f"there is no task {task}: the environment has {len(self)}") from None
         found = next((one for one in self if task.items() <= one.items()), None)
         if found is None:
-            raise LookupError(f"no task is {task!r} among the first {len(self._read)}")
+            raise LookupError(f"there is no task {task!r} among the first {len(self._read)}")
         return found
 
 

@@ -155,7 +155,7 @@ class CaseFailed(AssertionError):
 
 @dataclass
 class Crash:
-    """What pytest's short summary shows of a failure."""
+    """A failure in pytest's short summary."""
 
     path: str
     lineno: int
@@ -192,7 +192,7 @@ class FailedCase:
             sign = "" if row.holds else "   <--"
             yield f"  {row.name:<{width}}  {row.expected:<{wide}}  {row.got}{sign}", {"red": not row.holds}
         for name, problem in failed.scored.problems.items():
-            yield f"  {name or 'scoring'} gave no number: {problem}", {"red": True}
+            yield f"  {name or 'scoring'} returned no number: {problem}", {"red": True}
         yield "", {}
         yield f"{self.reprcrash.path}:{self.reprcrash.lineno}: case does not hold", {}
 
@@ -281,4 +281,4 @@ def _mistake(entry: Any) -> str:
 
 def _taken(entry: Mapping[str, Any], cases: Sequence[CaseEntry]) -> str:
     same = next((case for case in cases if case.name == entry["name"]), None)
-    return "" if same is None else f"{same.name!r} is the name of the case on line {same.line} too"
+    return "" if same is None else f"{same.name!r} is also the name of the case on line {same.line}"

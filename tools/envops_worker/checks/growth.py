@@ -1,4 +1,4 @@
-"""How long scoring takes while a reply grows, in the shapes on which parsers go wrong.
+"""The scoring time of growing replies, in shapes that are hard for parsers.
 
 Seconds are those of the processor, programs that a reward starts and waits for included: a busy machine is no growth.
 """
@@ -129,7 +129,7 @@ def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
 
 
 def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
-    """The code that runs when half of the time is over."""
+    """The code that is running at half of the time."""
     try:
         _score(session, task, reply, max(0.01, seconds / 2))
     except OutOfTime as error:

@@ -20,7 +20,7 @@ KEPT = 20
 
 @dataclass
 class DatasetReader:
-    """Watches the tasks of one split go by."""
+    """Collects facts from the tasks of one split."""
 
     split: str
     conversational: bool = False
@@ -80,7 +80,7 @@ def overlap(training: DatasetReader, evaluation: DatasetReader) -> Iterator[tupl
 
 
 def fingerprint_of(task: TaskView, *, with_data: bool) -> bytes:
-    """Equal for tasks that present the same to the model.
+    """A fingerprint; equal for tasks that look the same to the model.
 
     This is the prompt. In a multi-turn environment all tasks may open alike and differ in hidden data, so that counts
     too.

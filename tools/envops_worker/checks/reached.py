@@ -1,4 +1,4 @@
-"""Which lines of a package run while its reward functions are called."""
+"""The lines of a package that run while its reward functions are called."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Reached:
         direct = True
         above = frame.f_back
         if above is None or threading.current_thread() is not threading.main_thread():
-            return True, False  # a thread was started by what ran before; nobody else scores now
+            return True, False  # a thread was started by what ran before; nothing else scores now
         while above is not None:
             if above.f_code in CALLERS:
                 return True, direct

@@ -1,9 +1,8 @@
-"""The same conversations scored again in the same process under other circumstances, and what differed."""
+"""Repeated scoring of the same conversations under other circumstances, and its differences."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message
 from envops_worker.policies import POLICIES
+from envops_worker.reward_equality import same_reward
 from envops_worker.session import Session
 
 KEPT = 20
@@ -25,7 +25,7 @@ REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 @dataclass(frozen=True)
 class Unit:
-    """What is scored at once: one conversation, or all of a task if rewards compare them."""
+    """A unit of scoring: one conversation, or all of a task if rewards compare them."""
 
     task: int
     policies: tuple[str, ...]
@@ -69,7 +69,9 @@ def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, 
     started = time.monotonic()
     first, second = scored_units(session, units, UNIT_SECONDS), scored_units(session, units, UNIT_SECONDS)
     patience = max(PATIENCE_SECONDS, PATIENCE_TIMES * (time.monotonic() - started))
-    steady = [[_same(a, b) for a, b in zip(one, other, strict=True)] for one, other in zip(first, second, strict=True)]
+    steady = [
+        [same_reward(a, b) for a, b in zip(one, other, strict=True)] for one, other in zip(first, second, strict=True)
+    ]
     for unit, rewards, same in zip(units, first, steady, strict=True):
         yield "sample", unit.as_data() | {"rewards": rewards, "steady": same}
     turned = [unit.reversed() for unit in units[::-1]]
@@ -105,7 +107,7 @@ def _compared(
         for policy, completion, one, other, still in zip(
             unit.policies, unit.completions, ones, others, calm, strict=True
         )
-        if still and not _same(one, other)
+        if still and not same_reward(one, other)
     ]
     return {
         "circumstance": circumstance,
@@ -113,9 +115,3 @@ def _compared(
         "differences": differences[:KEPT],
         "difference_count": len(differences),
     }
-
-
-def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(one) and math.isnan(other))

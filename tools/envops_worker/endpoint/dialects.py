@@ -45,7 +45,7 @@ def asked_choices(body: Mapping[str, Any]) -> int:
 
 
 def asked_tokens(body: Mapping[str, Any]) -> int | None:
-    """How long a reply may be at most. Raises `InvalidRequest`."""
+    """The maximum length of a reply. Raises `InvalidRequest`."""
     limit = body.get("max_completion_tokens") or body.get("max_output_tokens") or body.get("max_tokens")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise InvalidRequest("max_tokens must be 1 or more")

@@ -60,7 +60,7 @@ JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 
 @contextlib.contextmanager
 def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
-    """The code inside scores this conversation."""
+    """Scores this conversation in the block."""
     token = BEING_SCORED.set(heard)
     try:
         yield
@@ -69,7 +69,7 @@ def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
 
 
 class JudgedSession(Protocol):
-    """What the judge reads of a session to find the right answer to a task."""
+    """The part of a session that the judge reads to find the right answer."""
 
     settings: Settings
     policies: ScriptedPolicies
@@ -81,7 +81,7 @@ class JudgedSession(Protocol):
 
 
 class ScriptedJudge:
-    """Replies in place of a model that judges."""
+    """A scripted replacement for a judge model."""
 
     def __init__(self, session: JudgedSession) -> None:
         self._session = session
@@ -90,7 +90,7 @@ class ScriptedJudge:
         self.last_prompt = ""
 
     def install(self) -> None:
-        """Stand between the HTTP clients on which those of models are built, and the network."""
+        """Intercept the HTTP clients that model clients are built on."""
         for name in LIBRARIES:
             with contextlib.suppress(ImportError):
                 self._stand_in(importlib.import_module(name))

@@ -53,7 +53,7 @@ HANG_SECONDS = 3600.0
 
 
 class Dialect(NamedTuple):
-    """How requests are read and replies are written."""
+    """The format of requests and replies."""
 
     conversation: Callable[[dict[str, Any]], list[Message]]
     whole: Callable[..., dict[str, Any]]
@@ -70,7 +70,7 @@ DIALECTS = {
 }
 
 
-class UnknownTask(LookupError):
+class UnknownPrompt(LookupError):
     """No task of this endpoint opens with the prompt of the request."""
 
 
@@ -86,7 +86,7 @@ class RequestRefused(Exception):
 
 
 class TaskIndex:
-    """Finds the task that a conversation is about by how it opens."""
+    """Finds the task of a conversation by its first messages."""
 
     def __init__(self, tasks: Sequence[TaskView]) -> None:
         self._by_opening: dict[str, list[TaskView]] = defaultdict(list)
@@ -96,7 +96,7 @@ class TaskIndex:
     def find(self, messages: Sequence[Message]) -> TaskView:
         """The task whose prompt opens the conversation.
 
-        Raises `UnknownTask` when there is none.
+        Raises `UnknownPrompt` when there is none.
         """
         candidates = self._by_opening.get(_first_from_user(messages), [])
         if len(candidates) == 1:
@@ -105,7 +105,7 @@ class TaskIndex:
         fitting = [task for task in candidates if all(text_of(message) in said for message in task.prompt)]
         if not fitting:
             opening = _first_from_user(messages)[:120]
-            raise UnknownTask(f"no task opens with {opening!r}")
+            raise UnknownPrompt(f"no task begins with {opening!r}")
         return max(fitting, key=lambda task: len(task.prompt))
 
 
@@ -145,7 +145,7 @@ class ScriptedEndpoint:
         self.base_url = f"http://127.0.0.1:{self._bound.result(timeout=30)}/v1"
 
     def speak_about(self, tasks: Sequence[TaskView]) -> None:
-        """Answer conversations about these tasks and no others."""
+        """Serve only conversations on these tasks."""
         self._index = TaskIndex(tasks)
 
     def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:
@@ -226,7 +226,7 @@ class ScriptedEndpoint:
             raise
         except (InvalidRequest, ValueError, AttributeError) as error:
             raise RequestRefused(400, "invalid_request", str(error)) from error
-        except UnknownTask as error:
+        except UnknownPrompt as error:
             raise RequestRefused(404, "task_not_found", str(error)) from error
         except UnknownPolicy as error:
             raise RequestRefused(404, "model_not_found", f"unknown policy: {error}") from error

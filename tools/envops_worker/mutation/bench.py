@@ -16,12 +16,14 @@ from envops_worker.messages import text_of
 from envops_worker.mutation.mutant import Mutator, NotApplicable
 from envops_worker.mutation.reply_variations import variations
 from envops_worker.policies.answers import answer_of
+from envops_worker.reward_equality import same_reward
 from envops_worker.session import Session
 
-DIFFERENCE = 1e-9
-"""Below this, two scores of the same conversation are equal."""
 MOST_SECONDS = 2.0
 """Seconds of the processor; a conversation that costs the original code more is left out."""
+FIRST_SECONDS = 10.0
+"""The same for what comes before the first conversation: its score may import the libraries of a judge, which took 2 s
+of the processor on a busy machine."""
 SLOW_SECONDS = 0.05
 """Seconds of the processor; a conversation that costs more comes last."""
 HANGING_SECONDS = 0.5
@@ -42,7 +44,7 @@ Way = Literal["code", "mutant"]
 """What scores a conversation: the code itself, whose first scores are held against scoring in full, or a mutant."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
-Probe = dict[str, Any]
+MutationProbe = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class MutantTrial:
     apart: dict[str, Any] | None = None
 
     def facts(self, outcome: str = "") -> dict[str, Any]:
-        """What became of it."""
+        """The outcome of the mutant."""
         outcome = outcome or self.outcome
         apart = self.apart if outcome == "survived" else None
         return {"id": self.mutant["id"], "outcome": outcome, "by": self.by, "apart": apart}
@@ -81,7 +83,7 @@ class MutantTrial:
 class Bench:
     """The conversations in the order in which mutants are scored on them."""
 
-    def __init__(self, session: Session, probes: Sequence[Probe]) -> None:
+    def __init__(self, session: Session, probes: Sequence[MutationProbe]) -> None:
         self._session = session
         self._scoring = DirectScoring(session)
         self.probes = [probe for probe in probes if probe["task"] in session.kept]
@@ -90,7 +92,7 @@ class Bench:
         self.unasked: dict[str, str] = {}
         """Name of a conversation that might kill a mutant → why it takes too long."""
         self._known: dict[int, OriginalScore | None] = {}
-        self._variations: list[Probe] | None = None
+        self._variations: list[MutationProbe] | None = None
         self._said: dict[int, OriginalScore | None] = {}
         """Number of a variation → the original code's score."""
 
@@ -99,6 +101,9 @@ class Bench:
 
         Raises `BudgetSpent`.
         """
+        if self.probes and not self._known:
+            budget.check()
+            self.attempted(self.probes[0], FIRST_SECONDS, 10 * FIRST_SECONDS)
         numbers = list(range(len(self.probes)))
         slow: list[int] = []
         for size in (*BATCHES, len(numbers)):
@@ -112,7 +117,7 @@ class Bench:
             yield [number for number, known in usable if known.processor <= SLOW_SECONDS]
         yield slow
 
-    def _settled(self, probe: Probe) -> OriginalScore | None:
+    def _settled(self, probe: MutationProbe) -> OriginalScore | None:
         """The original code's score; `None` if it is not reproducible."""
         used, started = processor_seconds(), time.monotonic()
         try:
@@ -127,9 +132,9 @@ class Bench:
         steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
-            self.unasked[probe["name"]] = f"it takes {known.processor:.2g} s of the processor to score"
+            self.unasked[probe["name"]] = f"scoring takes {known.processor:.2g} s of processor time"
         elif again is None or differences(values, again):
-            self.left_out[probe["name"]] = "the original code gives another score the second time"
+            self.left_out[probe["name"]] = "the original code's score is not deterministic"
         elif reason := _otherwise_before(probe, values):
             self.left_out[probe["name"]] = reason
         else:
@@ -137,7 +142,12 @@ class Bench:
         return None
 
     def values(
-        self, probe: Probe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS, *, way: Way = "code"
+        self,
+        probe: MutationProbe,
+        processor: float = MOST_SECONDS,
+        wall: float = 10 * MOST_SECONDS,
+        *,
+        way: Way = "code",
     ) -> Values:
         """Reward and functions of a conversation, by the code in place.
 
@@ -152,7 +162,7 @@ class Bench:
 
     def attempted(
         self,
-        probe: Probe,
+        probe: MutationProbe,
         processor: float = HANGING_SECONDS,
         wall: float = WAITING_SECONDS,
         *,
@@ -175,7 +185,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for number in batch:
                     budget.check()
-                    self._ask_about(trial, self.probes[number], self._known[number])
+                    self._score_probe(trial, self.probes[number], self._known[number])
                     if trial.outcome:
                         break
         except BudgetSpent:
@@ -186,7 +196,7 @@ class Bench:
             trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
         return bool(trial.outcome)
 
-    def _ask_about(self, trial: MutantTrial, probe: Probe, known: OriginalScore | None) -> None:
+    def _score_probe(self, trial: MutantTrial, probe: MutationProbe, known: OriginalScore | None) -> None:
         if known is None:
             return
         processor, wall = known.patience
@@ -225,7 +235,7 @@ class Bench:
                         return True
         return False
 
-    def _said_of(self, numbers: Iterable[int], budget: ProcessorBudget) -> list[tuple[Probe, OriginalScore]]:
+    def _said_of(self, numbers: Iterable[int], budget: ProcessorBudget) -> list[tuple[MutationProbe, OriginalScore]]:
         """The original code's scores of variations, computed once; without those that fail."""
         variations = self._variations or []
         for number in numbers:
@@ -234,14 +244,14 @@ class Bench:
                 self._said[number] = self._listened(variations[number])
         return [(variations[number], said) for number in numbers if (said := self._said.get(number)) is not None]
 
-    def _listened(self, probe: Probe) -> OriginalScore | None:
+    def _listened(self, probe: MutationProbe) -> OriginalScore | None:
         """The original code's score of a variation; `None` if it fails."""
         used = processor_seconds()
         values = self.attempted(probe)
         return None if values is None else OriginalScore(values, processor_seconds() - used)
 
-    def _varied(self, fragments: Sequence[str]) -> list[Probe]:
-        """All variations of reference replies, and as many of the cases as there is room for."""
+    def _varied(self, fragments: Sequence[str]) -> list[MutationProbe]:
+        """All variations of reference replies, and as many of cases as fit."""
         usable = [self.probes[number] for number, known in self._known.items() if known is not None]
         seeds = [probe for probe in usable if probe["seed"]]
         gold = [seed for seed in seeds if not seed["case"]]
@@ -255,7 +265,7 @@ class Bench:
                 fresh.append(probe)
         return fresh[:MOST_VARIATIONS]
 
-    def _in_turn(self, seeds: Sequence[Probe], fragments: Sequence[str]) -> Iterator[Probe]:
+    def _in_turn(self, seeds: Sequence[MutationProbe], fragments: Sequence[str]) -> Iterator[MutationProbe]:
         """The first variation of each conversation, the second of each, and so on."""
         silent = not self._session.adapter.conversational  # there, silence travels as a blank
         every = [
@@ -264,30 +274,30 @@ class Bench:
         for same in zip_longest(*every):
             yield from (probe for probe in same if probe is not None)
 
-    def _variations_of(self, probe: Probe, fragments: Sequence[str]) -> Iterator[str]:
+    def _variations_of(self, probe: MutationProbe, fragments: Sequence[str]) -> Iterator[str]:
         data = self._session.kept[probe["task"]].data
         return variations(text_of(_last_reply(probe["completion"])), answer_of(dict(data)), fragments)
 
 
-def _otherwise_before(probe: Probe, values: Values) -> str:
-    """Why a conversation cannot be used for mutants: it earned another score at first.
+def _otherwise_before(probe: MutationProbe, values: Values) -> str:
+    """Why a conversation cannot be used for mutants: its score is not reproducible.
 
     If an episode is rewarded as a whole, a single conversation is compared by the scores of its own functions.
     """
     before: Values = probe["recorded"]
-    if probe["in_company"] or (probe["played"] and _same(before["reward"], values["reward"])):
+    if probe["in_company"] or (probe["played"] and same_reward(before["reward"], values["reward"])):
         return ""
     common = before.keys() & values.keys() - {"reward"}
     of_functions = [expected for expected in probe["expect"] if expected["of"] in common]
     if probe["played"] and before.keys() - values.keys() and of_functions:
         probe["expect"] = of_functions
-    elif not _same(before["reward"], values["reward"]):
-        return f"scored again, it earns {values['reward']}; before it earned {before['reward']}"
-    changed = [name for name in sorted(common) if not _same(before[name], values[name])]
+    elif not same_reward(before["reward"], values["reward"]):
+        return f"scored again, it earns {values['reward']}; it earned {before['reward']} before"
+    changed = [name for name in sorted(common) if not same_reward(before[name], values[name])]
     return f"scored again, {changed[0]} is {values[changed[0]]}; it was {before[changed[0]]}" if changed else ""
 
 
-def broken_expectation(probe: Probe, known: Values, values: Values) -> str:
+def broken_expectation(probe: MutationProbe, known: Values, values: Values) -> str:
     """The expectation that held with the original code and no longer holds."""
     for name, value in known.items():
         if value is not None and (values.get(name) is None or not math.isfinite(values[name] or 0.0)):
@@ -306,18 +316,12 @@ def _holds(expected: Mapping[str, Any], value: float) -> bool:
 
 
 def differences(first: Values, second: Values) -> list[str]:
-    """Names of what two scorings of one conversation disagree on, the reward first."""
+    """The names of differing values of two scorings, the reward first."""
     names = sorted({*first, *second}, key=lambda name: (name != "reward", name))
-    return [name for name in names if not _same(first.get(name), second.get(name))]
+    return [name for name in names if not same_reward(first.get(name), second.get(name))]
 
 
-def _same(first: float | None, second: float | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return math.isclose(first, second, rel_tol=DIFFERENCE, abs_tol=DIFFERENCE) or first == second
-
-
-def _apart(probe: Probe, known: Values, values: Values) -> dict[str, Any]:
+def _apart(probe: MutationProbe, known: Values, values: Values) -> dict[str, Any]:
     names = differences(known, values)
     return {
         "task": probe["task"],
@@ -332,8 +336,8 @@ def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return said[-1] if said else {"role": "assistant", "content": ""}
 
 
-def _saying(probe: Probe, text: str) -> Probe:
-    """The same conversation with other last words."""
+def _saying(probe: MutationProbe, text: str) -> MutationProbe:
+    """The same conversation with another last message."""
     messages = list(probe["completion"])
     last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     messages[last] = {**messages[last], "content": text}

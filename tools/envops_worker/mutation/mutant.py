@@ -1,4 +1,4 @@
-"""Puts a mutant in place of the running code and takes it out again, without importing anything anew.
+"""Puts a mutant in place of the running code and removes it again, without another import.
 
 Functions keep their identity: holders of one (a rubric, a class, a closure) call the mutant through it. Only the code
 object, a default or a constant of the module is exchanged.
@@ -26,7 +26,7 @@ class NotApplicable(Exception):
 
 
 class Mutator:
-    """Knows the live functions of a package, as they are before the first mutant."""
+    """The live functions of a package before the first mutant."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

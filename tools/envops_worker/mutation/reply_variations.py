@@ -11,7 +11,7 @@ _FULLWIDTH = str.maketrans("0123456789", "０１２３４５６７８９")
 
 
 def variations(reply: str, answer: str | None, fragments: Sequence[str]) -> Iterator[str]:
-    """Replies made from one, each once, the plainest first; `fragments` are texts that the code looks for."""
+    """Replies made from one, each once, the simplest first; `fragments` are texts that the code searches for."""
     seen = {reply}
     for text in _all(reply, answer, fragments):
         if text not in seen:

@@ -9,7 +9,7 @@ from envops_worker.adapters.adapter import RolloutRequest, TaskView
 from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
-from envops_worker.messages import Message, says
+from envops_worker.messages import script_of
 from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session, played_score
 
@@ -18,9 +18,8 @@ SEARCHED_FOR_CASES = 5_000
 
 def answer(session: Session, request: JobRequest) -> None:
     found = [_with_task(session, case) for case in request["cases"]]
-    tell = _played if session.adapter.conversational else _scored
-    told = 0
-    for facts in tell(session, request, found):
+    results, told = _played if session.adapter.conversational else _scored, 0
+    for facts in results(session, request, found):
         session.channel.item("case", facts)
         told += 1
     if told < len(found):
@@ -31,7 +30,7 @@ def _with_task(session: Session, case: Mapping[str, Any]) -> dict[str, Any]:
     """The case as facts, with its task and script if there is such a task."""
     facts: dict[str, Any] = {key: case[key] for key in ("name", "line", "expect")} | {"score": None}
     try:
-        return {"facts": facts, "task": _task_of_case(session, case["task"]), "script": _script(case["reply"])}
+        return {"facts": facts, "task": _task_of_case(session, case["task"]), "script": script_of(case["reply"])}
     except (Exception, OutOfTime) as error:
         return {"facts": facts | {"failure": session.sources.failure(error)}}
 
@@ -46,12 +45,7 @@ def _task_of_case(session: Session, wanted: Any) -> TaskView:
         if task.index == wanted or (isinstance(wanted, dict) and wanted.items() <= task.data.items()):
             session.kept.setdefault(task.index, task)
             return task
-    raise LookupError(f"no task is {wanted!r} among the first {searched}")
-
-
-def _script(reply: Any) -> list[Message]:
-    turns = [reply] if isinstance(reply, str) else reply
-    return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
+    raise LookupError(f"there is no task {wanted!r} among the first {searched}")
 
 
 def _scored(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

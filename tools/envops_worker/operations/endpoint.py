@@ -1,4 +1,4 @@
-"""Serve the policies for people, until the host ends the worker."""
+"""Serve the policies until the host ends the worker."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def answer(session: Session, request: JobRequest) -> None:
     They are made on the first `tasks`, or on those of `indices`; `predict` also scores each in the process.
     """
     made: set[RolloutKey] = {(policy, task, number) for policy, task, number in request.get("made", ())}
-    asked = asked_of(session, request)
+    asked = requested_of(session, request)
     for policy, task, _ in made:
         session.policies.was_drawn(policy, task)
     missing = [one for one in asked if one not in made]
@@ -32,13 +32,13 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def options_of(request: JobRequest) -> RolloutOptions:
-    """How its rollouts are to be played."""
+    """The options of its rollouts."""
     sampling, retries = request.get("sampling", {"temperature": 1.0}), request.get("retries", 0)
     return RolloutOptions(sampling, retries, connected=request.get("connected", True), harness=request.get("harness"))
 
 
-def asked_of(session: Session, request: JobRequest) -> list[RolloutKey]:
-    """The rollouts that an evaluation is to have."""
+def requested_of(session: Session, request: JobRequest) -> list[RolloutKey]:
+    """The requested rollouts of an evaluation."""
     indices = request.get("indices") or list(session.kept)[: request["tasks"]]
     return [
         (policy, index, number)

@@ -1,4 +1,4 @@
-"""Make a harness of v1 ready to play, before any rollout counts on it."""
+"""Set up a harness of v1 before any rollout needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def answer(session: Session, request: JobRequest) -> None:
     """Raises `HarnessUnusable`: that is neither the environment's fault nor the model's."""
     name = request["seat"]["id"]
     if session.settings.generation != "v1":
-        raise HarnessUnusable(f"a harness requires a v1 environment, and this one is v0: {name} cannot be used")
+        raise HarnessUnusable(f"the harness {name} requires a v1 environment; this one is v0")
     from envops_worker.adapters.harness_support import AgentSlot
     from envops_worker.adapters.v1 import AdapterV1
 
@@ -19,4 +19,4 @@ def answer(session: Session, request: JobRequest) -> None:
     try:
         session.run(session.adapter.harnesses.make_ready(AgentSlot(**request["seat"])), request["seconds"])
     except OutOfTime:
-        raise HarnessUnusable(f"the harness {name} was not set up within {request['seconds']:g} s") from None
+        raise HarnessUnusable(f"the harness {name} was not ready within {request['seconds']:g} s") from None

@@ -69,7 +69,7 @@ def _refuse_other_v1() -> None:
 
     if not hasattr(verifiers.v1, "environment_class"):
         here = version("verifiers")
-        raise ImportError(f"v1 environments need verifiers 0.3.1 or later, and the lock holds {here}: raise the bound")
+        raise ImportError(f"v1 environments need verifiers 0.3.1 or later, and the lock has {here}: raise the bound")
 
 
 def _make_policies(session: Session, settings: Settings) -> ScriptedPolicies:

@@ -9,9 +9,10 @@ from envops_worker.adapters.adapter import RolloutRequest
 from envops_worker.channel import JobRequest
 from envops_worker.checks.inspection import MAXIMUM_TASKS
 from envops_worker.failures import OutOfTime
-from envops_worker.messages import Message, last_words, says
+from envops_worker.messages import Message, last_words, script_of
 from envops_worker.operations.tasks import task_facts
 from envops_worker.policies.answers import answer_of, find_payload
+from envops_worker.policies.baselines import oracle
 from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.session import Session
 
@@ -19,7 +20,10 @@ LONGEST = 2_000
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Score the turns, as one reply or as the script of a rollout; without such a task, send the number of tasks."""
+    """Score the turns, as one reply or as the script of a rollout; without turns, the oracle's reply.
+
+    Without such a task, send the number of tasks; where the oracle has no reply, send that.
+    """
     count = 0
     for task in session.adapter.tasks("train", min(request["task"] + 1, MAXIMUM_TASKS)):
         session.kept[task.index] = task
@@ -29,20 +33,28 @@ def answer(session: Session, request: JobRequest) -> None:
         session.channel.item("missing", {"count": count, "infinite": session.adapter.infinite})
         return
     session.channel.item("task", task_facts(found))
-    score = _scored(session, request)
+    script = script_of(request["turns"])
+    if not script:
+        perfect = session.asked_oracle(found, request["seconds"])
+        if perfect is None:
+            session.channel.item("no-oracle", {})
+            return
+        script = [] if session.adapter.conversational else [perfect]
+    score = _scored(session, request["task"], script, request["seconds"])
     session.channel.item("replied", score)
     session.channel.item("extracted", extracted(session.adapter, found.data, score["completion"]))
 
 
-def _scored(session: Session, request: JobRequest) -> dict[str, Any]:
-    index, seconds = request["task"], request["seconds"]
-    script = [says(turn) for turn in request["turns"]]
+def _scored(session: Session, index: int, script: list[Message], seconds: float) -> dict[str, Any]:
+    """The score of a script; of an empty one, that of the oracle's rollout."""
     if not session.adapter.conversational:
         return {"again": [], **session.scored(session.kept[index], "given", script, seconds)}
-    name = f"{SCRIPT_PREFIX}reply"
-    session.policies.scripts[name] = script
+    played = oracle.name
+    if script:
+        played = f"{SCRIPT_PREFIX}reply"
+        session.policies.scripts[played] = script
     try:
-        (row,) = session.rollouts([RolloutRequest(name, index)], 1, seconds * 4)
+        (row,) = session.rollouts([RolloutRequest(played, index)], 1, seconds * 4)
     except OutOfTime as error:
         return session.unscored(session.kept[index], "given", script, error)
     return {**row, "policy": "given"}

@@ -1,4 +1,4 @@
-"""A search for replies that are paid although they do not carry the answer."""
+"""A search for replies that earn a reward without the answer."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) ->
 
 def _why_not(candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask], type: str | None) -> str:
     if type == "none":
-        return "the environment declares that its tasks have no answer, so a search has nothing to compare with"
+        return "the environment declares that its tasks have no answer, so the search has nothing to compare with"
     if not candidates:
         return "there is no reference reply"
     if len(probe_tasks) < 2:
-        return f"no two of {len(candidates)} tasks have answers that exclude each other"
+        return f"none of {len(candidates)} tasks have mutually exclusive answers"
     return ""
 
 
@@ -106,7 +106,7 @@ class _Work:
         self._meet_gold(grader)
         common = {"seed": request["seed"], "limit": request["evaluations"]}
         if len(self._probe_tasks) < 2:
-            reason = "the reference reply earns almost nothing on all but one of the tasks that were tried"
+            reason = "the reference reply earns almost nothing on all but one of the tried tasks"
             return common | {"ended": "skipped", "skipped": reason}
         coverage = Coverage(self._session.sources.relative)
         search_input = SearchInput(
@@ -159,7 +159,7 @@ class _Work:
         probe, session = self._probe_tasks[place], self._session
         if session.is_late:
             raise Spent("time")
-        completion = said_instead(probe, reply, everywhere=blind)
+        completion = replaced_conversation(probe, reply, everywhere=blind)
         try:
             return self._scoring.scored(probe.task, completion, self._seconds_per_reply)
         except OutOfTime as error:
@@ -183,7 +183,7 @@ class _Work:
         }
 
 
-def said_instead(probe: ProbeTask, reply: str, *, everywhere: bool) -> list[Message]:
+def replaced_conversation(probe: ProbeTask, reply: str, *, everywhere: bool) -> list[Message]:
     """The conversation of the oracle with its last turn, or all of its turns, replaced."""
     if not everywhere:
         return [*probe.conversation[:-1], says(reply)]

@@ -61,7 +61,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(payload: Payload) -> Frame | None:
-    """How the answer is marked as the answer; `None` if nothing marks it."""
+    """The marks around the answer; `None` if there are none."""
     for before, after in _FRAMES:
         opening, closing = before.search(payload.before), after.match(payload.after)
         if opening is not None and closing is not None:
@@ -160,7 +160,7 @@ def answer_of(data: dict[str, object]) -> str | None:
 
 
 def detect_type(answer: str) -> str:
-    """What an answer looks like: number, boolean, choice, json, latex, list or text."""
+    """The type of an answer: number, boolean, choice, json, latex, list or text."""
     text = answer.strip()
     if _NUMBER.fullmatch(text):
         return "number"

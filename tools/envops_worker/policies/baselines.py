@@ -17,7 +17,7 @@ from envops_worker.policies.policy import ReferenceReply, policy
     is_repeated=True,
 )
 def oracle(reference: ReferenceReply) -> Iterator[str]:
-    """The reference reply: from `tests/oracle.py`, or the task's answer in the format that the prompt asks for."""
+    """The reference reply: from `tests/oracle.py`, or the task's answer in the format that the prompt requests."""
     yield reference.reply
 
 

@@ -24,7 +24,7 @@ CONCENTRATION = sum(SHAPE)
 
 @dataclass(frozen=True)
 class Blend:
-    """How often the oracle replies, how much that differs between tasks, and which policies reply otherwise."""
+    """The oracle's share of replies, its spread between tasks, and the other policies."""
 
     share: float
     mistakes: Mapping[str, float]
@@ -32,7 +32,7 @@ class Blend:
     """1 is as broad as the plain blend; 0 gives every task the same skill."""
 
     def skill(self, seed: int, task: int) -> float:
-        """How often the oracle replies on a task: Beta with mean `share`."""
+        """The oracle's share of replies on a task: Beta with mean `share`."""
         if self.spread <= 0 or not 0 < self.share < 1:
             return self.share
         concentration = CONCENTRATION / self.spread

@@ -1,4 +1,4 @@
-"""Replies without an answer that judges have paid."""
+"""Replies without an answer that real judges have rewarded."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a scripted policy is, and the decorator that registers one.
+"""Scripted policies and the decorator that registers them.
 
     @policy("negated", reply="a denial of the right answer", tasks=SOME, bound="below reference")
     def negated(reference: ReferenceReply) -> Iterator[str]:
         '''"not 42" in the answer's place.'''
         yield reference.saying(f"not {reference.payload.answer}")
 
-Scripted policies test an environment. They say nothing about its difficulty.
+Scripted policies test an environment. They do not measure its difficulty.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class UnknownPolicy(LookupError):
 
 @dataclass(frozen=True)
 class ReferenceReply:
-    """What a policy makes its replies from; empty but for `asked` if the policy needs no reference reply."""
+    """The input of a policy; empty but for `asked` if the policy needs no reference reply."""
 
     reply: str = ""
     payload: Payload = Payload("", "", "")  # noqa: RUF009 - frozen
@@ -93,7 +93,7 @@ class Policy:
 
     @property
     def description(self) -> str:
-        """What it replies in detail: the docstring of `make`."""
+        """A detailed description of the reply: the docstring of `make`."""
         return " ".join((self.make.__doc__ or "").split())
 
 
@@ -116,7 +116,7 @@ def policy(
 
     def register(make: Make) -> Policy:
         if name in REGISTERED:
-            raise ValueError(f"two policies are called {name}")
+            raise ValueError(f"duplicate policy name: {name}")
         traits = needs_reference, needs_answer, is_right, is_repeated, attacks_judges
         REGISTERED[name] = Policy(name, make, reply, bound, tasks, *traits)
         return REGISTERED[name]

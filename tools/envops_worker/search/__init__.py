@@ -1,4 +1,4 @@
-"""Searches for replies that earn a reward although they do not carry the answer.
+"""Searches for replies that earn a reward without the answer.
 
 How answers relate decides what is a find, not how a reply looks:
 

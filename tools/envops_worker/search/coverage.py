@@ -1,4 +1,4 @@
-"""Which lines of the package's own code a scoring reached, and which steps from line to line."""
+"""The lines and line transitions of the package's own code that scoring reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describes what a find exploits."""
+"""Describes the weakness that an exploit uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = 60
 
 @dataclass(frozen=True)
 class ExplanationContext:
-    """What a reply is compared with."""
+    """The context that a reply is compared with."""
 
     answers: Sequence[str]
     prompts: Sequence[str]

@@ -18,7 +18,7 @@ FILLER = "x"
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """How an answer is framed; the same on every task."""
+    """The marks around an answer; the same on every task."""
 
     kind: FormKind
     before: str

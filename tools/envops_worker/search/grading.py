@@ -91,7 +91,7 @@ class CandidateGrader:
         self.nothings: list[Graded] = []
 
     def allow(self, evaluations: int, seconds: float) -> None:
-        """Something more for making a find shorter."""
+        """Extend the limits to shorten an exploit."""
         self.limit = self.evaluations + evaluations
         self.budget = ProcessorBudget(seconds)
 
@@ -146,11 +146,11 @@ class CandidateGrader:
         return True
 
     def _base(self, nothing: Graded) -> float:
-        """Where the reference gain begins: the reward of an empty reply, or the declared minimum if that is less."""
+        """The start of the reference gain: the reward of an empty reply, or the declared minimum if that is less."""
         return self._minimum if nothing.reward is None else min(nothing.reward, self._minimum)
 
     def _gain(self, place: int) -> tuple[float, float]:
-        """Where the reference gain on a task begins, and its size."""
+        """The start and size of the reference gain on a task."""
         base = self._base(self.nothings[place])
         return base, (self.golds[place].reward or 0.0) - base
 

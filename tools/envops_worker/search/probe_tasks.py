@@ -1,4 +1,4 @@
-"""Which answers exclude each other, and the few tasks that every candidate is tried on."""
+"""Mutually exclusive answers, and the probe tasks that every candidate is tried on."""
 
 from __future__ import annotations
 

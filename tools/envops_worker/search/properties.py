@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -34,13 +33,6 @@ def prepare(unicode: str = os.devnull) -> None:
     if hasattr(providers, "_get_local_constants"):  # parses every module loaded, which takes longer than the search
         nothing = providers._local_constants
         providers._get_local_constants = lambda: nothing
-
-
-def import_search(toolbox: str, unicode: str) -> None:
-    """Import all that a search imports before it begins, and read the tables of unicode."""
-    sys.path.append(toolbox)
-    prepare(unicode)
-    replies([], [""], ["[a-z]+"]).validate()
 
 
 def _settings(examples: int, *phases: str) -> Any:

@@ -1,4 +1,4 @@
-"""What an attacker tries first, none of it depending on a task."""
+"""The first replies that an attacker tries, independent of the task."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ EXTRA = ("qqq", "zzz", "jjj")
 
 @dataclass(frozen=True)
 class Wrong:
-    """A way to be wrong with the right answer at hand.
+    """A way to be wrong, made from the right answer.
 
     A find needs all of `replies` paid: of several tags, the order must not matter, since
     an environment may by right read the first of several, or the last.

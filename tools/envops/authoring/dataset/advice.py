@@ -96,7 +96,7 @@ def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str
     prompt, parser, reward, near_misses = _BY_FORMAT[found.layout.answer]
     caution = ""
     if kind == "judge":
-        reward = "equal texts first; where they differ, a judge model is asked"
+        reward = "equal texts first; where they differ, a judge model decides"
         caution = "a judge costs money and errs: where answers can be made short, or tested, prefer that"
     if found.layout.answer == "choice" and "nowhere" in found.task:
         caution = "the data has no options: without them a letter can only be guessed"

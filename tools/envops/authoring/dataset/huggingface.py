@@ -100,8 +100,7 @@ def _explained(name: str, revision: str) -> Iterator[None]:
             raise SourceProblem(f"{name} does not exist on the Hub, or is private", remedy) from None
         if among(errors.OfflineModeIsEnabled) or "offline" in said.lower() or among(FileNotFoundError):
             remedy = (
-                "Unset HF_HUB_OFFLINE, or read it once with network so that it is in the cache (HF_HOME), or name a"
-                " local file."
+                "Unset HF_HUB_OFFLINE, or read it once online so that it is cached (HF_HOME), or name a local file."
             )
             raise SourceProblem(f"{name} is not in the cache, and HF_HUB_OFFLINE is set", remedy) from None
         if among(ConnectionError, TimeoutError) or any("Connect" in type(one).__name__ for one in causes):
@@ -109,9 +108,9 @@ def _explained(name: str, revision: str) -> Iterator[None]:
             raise SourceProblem(f"{name}: the Hub cannot be reached: {said}", remedy) from None
         if "script" in said.lower():
             remedy = "Use the converted files: --revision refs/convert/parquet."
-            raise SourceProblem(f"{name} is loaded by a script, which is not run", remedy) from None
+            raise SourceProblem(f"{name} requires a loading script, which is not executed", remedy) from None
         raise SourceProblem(
-            f"{name} cannot be read: {type(error).__name__}: {said}", f"Look at {page}, or name a local file."
+            f"{name} cannot be read: {type(error).__name__}: {said}", f"Check {page}, or name a local file."
         ) from None
 
 

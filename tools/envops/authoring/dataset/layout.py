@@ -29,6 +29,7 @@ from envops.authoring.dataset.values import (
     text_of,
 )
 
+TOOLS_HEADING = "Tools:"
 _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
 
 
@@ -69,7 +70,7 @@ AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Which columns of a row are used, and the format of answers."""
+    """The columns in use, and the format of answers."""
 
     roles: ColumnRoles
     answer: AnswerFormat
@@ -126,7 +127,7 @@ def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     else:
         question = "" if is_missing(asked) else text_of(asked)
     if roles.tools and not is_missing(row.get(roles.tools)):
-        document = f"Tools:\n{text_of(row[roles.tools])}\n\n{document}".strip()
+        document = f"{TOOLS_HEADING}\n{text_of(row[roles.tools])}\n\n{document}".strip()
     answer = value_at(row, roles.answer)
     marked = flagged(answer) if roles.answer in roles.choices else None
     return RawExample(question, marked[1] if marked else unwrapped(answer), document)
@@ -139,7 +140,7 @@ def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Raw
     if last is None:
         return RawExample("", None)
     question, system = _asked(spoken[:last])
-    document = f"Tools:\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
+    document = f"{TOOLS_HEADING}\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
     _, content, calls = spoken[last]
     return RawExample(question, calls or content, document)
 
@@ -221,7 +222,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
 
 
 def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:
-    """A raw answer in the layout's format; `None` where it is none."""
+    """A raw answer in the layout's format; `None` if it is invalid."""
     if layout.answer not in ("list", "json"):
         raw = alone(raw)
     match layout.answer:

@@ -385,6 +385,6 @@ def _in_words(layout: RowLayout, evidence: _Evidence, calls: bool, typical: int)
         "list": f"{'several labels, in any order' if layout.unordered else 'lists'}{mark}",
         "latex": f"formulas in LaTeX{mark}",
         "code": tests,
-        "text": f"{'short texts' if typical <= SHORT_TEXT_WORDS else f'free text of {typical} words or so'}{mark}",
+        "text": f"{'short texts' if typical <= SHORT_TEXT_WORDS else f'free text of about {typical} words'}{mark}",
     }[layout.answer]
     return f"conversations; the last reply: {said}" if roles.conversation else said

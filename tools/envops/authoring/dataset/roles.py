@@ -135,8 +135,21 @@ class ColumnRoles:
     entry_point: str = ""
     conversation: str = ""
     tools: str = ""
-    why: Mapping[str, str] | None = None
-    """Role → why the column has it."""
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that have a role."""
+        one_each = (
+            self.question,
+            self.answer,
+            self.context,
+            self.tests,
+            self.entry_point,
+            self.conversation,
+            self.tools,
+        )
+        fields = {*one_each, *self.choices, *self.wrong_choices} - {""}
+        return fields | {name.partition(".")[0] for name in fields}
 
 
 def assign(rows: Sequence[DatasetRow], question: str = "", answer: str = "") -> ColumnRoles:

@@ -86,7 +86,7 @@ def _files_in(folder: Path) -> list[Path]:
     files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
     if not files:
         raise SourceProblem(
-            f"{folder} holds no file that can be read", f"Readable are {', '.join(sorted(_READERS))}, also with .gz."
+            f"{folder} contains no readable file", f"Readable are {', '.join(sorted(_READERS))}, also with .gz."
         )
     data = [file for file in files if file.name not in ("dataset_info.json", "dataset_infos.json", "state.json")]
     return data or files
@@ -183,14 +183,16 @@ def _separated(file: Path) -> Iterator[DatasetRow]:
             for row in reader:
                 yield {name: value for name, value in row.items() if name is not None}
         except csv.Error as error:
-            raise SourceProblem(f"{file}: is not CSV: {error}", "Quote fields that hold separators or lines.") from None
+            raise SourceProblem(
+                f"{file}: is not CSV: {error}", "Quote fields that contain separators or line breaks."
+            ) from None
 
 
 def _refuse_data_for_names(names: Sequence[str], file: Path) -> None:
     """Refuse a first line that is a row and not the names of columns."""
     if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in names):
         raise SourceProblem(
-            f"{file}:1: the first line is a row, not the names of columns", "Put one above it, such as question,answer."
+            f"{file}:1: the first line is a row, not a header", "Add a header, such as question,answer."
         )
 
 

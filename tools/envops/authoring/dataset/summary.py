@@ -82,7 +82,7 @@ def print_dataset(
         console.print(f"[bold]no answers recognised[/bold]: {escape(problem)}")
         return
     for (one, other), count in profile.overlap(found.layout.roles.question).items():
-        said = f"{count} question(s) of {one} are in {other} too"
+        said = f"{count} question(s) of {one} are also in {other}"
         console.print(f"[bold red]{'overlap':<12}[/bold red]{escape(said)}")
     _print_answers(console, found)
     _print_advice(console, advice)

@@ -245,7 +245,7 @@ def behind_words(text: str) -> str | None:
 
 
 def behind_thinking(text: str) -> str | None:
-    """What follows the last `</think>`."""
+    """The text after the last `</think>`."""
     thought, tag, said = text.rpartition("</think>")
     return said.strip() or None if tag and thought else None
 

@@ -72,7 +72,7 @@ def _surroundings(folder: Path, original: Original, old: str, new: str) -> dict[
 
 
 def _pyproject(text: str, new: str, module: str, original: Original) -> str:
-    """The project's table anew, and what was declared of answers and rewards as it was."""
+    """The project's new table, with the declarations of answers and rewards unchanged."""
     known = tomllib.loads(text)
     project: dict[str, Any] = known["project"]
     wanted = [VERIFIERS, *(one for one in project.get("dependencies", []) if not _replaced(one, original))]

@@ -113,7 +113,7 @@ def names_used(node: cst.CSTNode) -> set[str]:
 
 
 def assigned(load: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
-    """What is assigned to a name at the top of a function; `None` if nothing is, or more than once."""
+    """The value assigned to a name at the top of a function; `None` if nothing is, or more than once."""
     found = [
         cst.ensure_type(assign, cst.Assign).value
         for assign in m.findall(load, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))
@@ -136,7 +136,7 @@ def _parsed(path: Path) -> cst.Module:
     try:
         return cst.parse_module(path.read_bytes())
     except cst.ParserSyntaxError as error:
-        raise NotMovable(f"{path}:{error.raw_line}: this is no Python: {error.message}") from None
+        raise NotMovable(f"{path}:{error.raw_line}: is not valid Python: {error.message}") from None
 
 
 def _functions(module: cst.Module) -> dict[str, cst.FunctionDef]:
@@ -202,7 +202,7 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
     for call in added:
         method = cst.ensure_type(call.func, cst.Attribute).attr.value
         if method not in ("add_reward_func", "add_metric") or not call.args:
-            found.unmoved.append((f"What {method} does to the rubric is not known.", code_of(call)))
+            found.unmoved.append((f"The effect of {method} on the rubric is unknown.", code_of(call)))
             continue
         usual = "1.0" if method == "add_reward_func" else "0.0"
         weight = next(

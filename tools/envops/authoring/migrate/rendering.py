@@ -152,7 +152,7 @@ def server(original: Original, name: str, module: str) -> str:
     methods, imports = [], []
     for tool in named:
         if tool not in functions:
-            methods.append(marked(f"The tool {tool} is no function of a module.", tool, "    "))
+            methods.append(marked(f"The tool {tool} is not a function of a module.", tool, "    "))
             continue
         key, function = functions[tool]
         imports.append(f"from {module}.{'parts' if key == original.home else key} import {tool}")
@@ -173,7 +173,7 @@ def server(original: Original, name: str, module: str) -> str:
 
 
 def _imports(original: Original, module: str, reachable: frozenset[str]) -> list[str]:
-    """Where the taskset's own modules are imported from."""
+    """The imports of the taskset's own modules."""
     wanted: dict[str, set[str]] = {f"{module}.parts": {"parts", "parser"}}
     for reward in original.rewards:
         if _is_callable(reward, reachable):
@@ -205,7 +205,9 @@ def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
         if not _is_callable(reward, reachable) or reward.function is None:
             code = reward.code if reward.function is None else code_of(reward.function)
             yield marked(
-                f"The reward {name} needs what only load_environment knows, weight {reward.weight}.", code, "    "
+                f"The reward {name} depends on local variables of load_environment, weight {reward.weight}.",
+                code,
+                "    ",
             )
             continue
         given = ", ".join(f"{one}={KNOWN.get(one, f'self.data.{one}')}" for one in _parameters(reward))

@@ -44,7 +44,7 @@ OF_DATASETS = frozenset(
 
 
 class _Plain(cst.CSTTransformer):
-    """Names of verifiers and `Dataset.from_list` become plain; the package's name becomes the new one."""
+    """Replace names of verifiers and `Dataset.from_list` by plain ones, and the package's name by the new one."""
 
     def __init__(self, old: str, new: str, home: str, turns: str | None, *, lists: bool) -> None:
         self.old, self.new, self.home, self.turns, self.lists = old, new, home, turns, lists
@@ -138,7 +138,7 @@ def rewritten(
 
 
 def lists_will_do(original: Original) -> bool:
-    """Whether nothing but rows is asked of data sets that are made from lists."""
+    """Whether data sets made from lists are used only for their rows."""
     used = {
         cst.ensure_type(one, cst.Attribute).attr.value
         for module in original.modules.values()
@@ -226,7 +226,7 @@ def _parser(original: Original) -> cst.BaseExpression | None:
 
 
 class _Keep(cst.CSTTransformer):
-    """Everything but the rubric and what was lifted stays; the environment becomes `Parts`."""
+    """Keep everything except the rubric and what was lifted; the environment becomes `Parts`."""
 
     def __init__(self, original: Original, lifted: set[str]) -> None:
         self.original = original

@@ -9,7 +9,7 @@ MARK = "MIGRATE"
 
 @dataclass(frozen=True)
 class UnfinishedPlace:
-    """Something that could not be moved, and why."""
+    """Code that could not be moved, with the reason."""
 
     file: str
     line: int

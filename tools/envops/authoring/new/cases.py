@@ -14,7 +14,7 @@ LONGEST_TITLE = 100
 
 
 class WrittenCase(NamedTuple):
-    """What a reply to the first task earns."""
+    """A case: a reply to the first task and its reward."""
 
     name: str
     reply: CaseReply
@@ -102,7 +102,7 @@ def _tool_cases(plan: EnvironmentPlan, right: str) -> Iterator[WrittenCase]:
 
 
 def _of_the_frame(plan: EnvironmentPlan, gold: str, right: str) -> Iterator[WrittenCase]:
-    """What breaks the tag, the box or the fence."""
+    """Replies with a broken tag, box or fence."""
     if right.startswith("<answer>"):
         yield WrittenCase("a tag that is never closed earns nothing", f"<answer>{gold}", False, False)
         yield WrittenCase("a tag within the tag earns nothing", f"<answer><answer>{gold}</answer>", False, False)
@@ -125,7 +125,7 @@ def _of_the_frame(plan: EnvironmentPlan, gold: str, right: str) -> Iterator[Writ
 
 
 def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
-    """What this kind of answer is particular about."""
+    """Replies that are specific to this kind of answer."""
     if plan.prints:
         yield WrittenCase("a program that fails earns nothing", "```python\nprint(1 / 0)\n```", False, True)
         yield WrittenCase("a program that prints two answers earns nothing",
@@ -144,7 +144,7 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
-    """The same answer, written otherwise."""
+    """The same answer in another notation."""
     match plan.answer:
         case "number":
             digits = gold.lstrip("-")
@@ -192,7 +192,7 @@ def _padded(digits: str) -> str:
 
 
 def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
-    """What is no answer of this kind."""
+    """Texts that are not answers of this kind."""
     match plan.answer:
         case "number":
             yield "several numbers earn nothing", f"{gold} or {wrong_answer(plan, gold)}"

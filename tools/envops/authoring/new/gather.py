@@ -15,6 +15,10 @@ from envops.authoring.dataset.tests_of_code import CodeTest
 SAMPLES = Path(__file__).parent / "samples"
 MOST_TESTS = 20
 """The most tests of one program, because each costs time with every reply."""
+HELD_OUT = "eval"
+ONE_IN = 10
+FEWEST_TO_DIVIDE = 40
+"""Fewer examples are all needed for training."""
 
 
 @dataclass
@@ -48,6 +52,17 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
         if examples:
             gathered.splits[split] = examples
     return gathered
+
+
+def with_held_out(splits: Mapping[str, list[Example]]) -> dict[str, list[Example]]:
+    """The same splits; where there is one alone, every tenth of its examples is held out for evaluation."""
+    if len(splits) != 1:
+        return dict(splits)
+    [(name, examples)] = splits.items()
+    if len(examples) < FEWEST_TO_DIVIDE or name == HELD_OUT:
+        return dict(splits)
+    kept = [example for number, example in enumerate(examples, start=1) if number % ONE_IN]
+    return {name: kept, HELD_OUT: examples[ONE_IN - 1 :: ONE_IN]}
 
 
 def _bounded(example: Example) -> Example:

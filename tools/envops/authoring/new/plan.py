@@ -1,4 +1,4 @@
-"""The plan of a new environment: everything that the templates need. Without I/O."""
+"""The plan of a new environment: the data for the templates. Without I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from envops.authoring.dataset.layout import AnswerFormat, Example
+from envops.authoring.dataset.layout import TOOLS_HEADING, AnswerFormat, Example
 from envops.authoring.dataset.values import LETTERS
 from envops.repository.package import Generation
 
@@ -32,7 +32,7 @@ class DataOrigin:
 
 @dataclass(frozen=True)
 class EnvironmentPlan:
-    """Everything that the templates need to know."""
+    """The data for the templates."""
 
     name: str
     kind: EnvironmentKind
@@ -85,7 +85,7 @@ class EnvironmentPlan:
 
     @property
     def feeds_input(self) -> bool:
-        """Whether some test gives the program an input and looks at what it prints."""
+        """Whether some test gives the program an input and checks its output."""
         return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
 
     @property
@@ -103,7 +103,7 @@ class EnvironmentPlan:
 
     @property
     def turns(self) -> int:
-        """How often the model that is trained speaks."""
+        """The number of turns of the trained model."""
         return 2 if self.kind in ("multi-turn", "multi-agent") else 1
 
     @property
@@ -118,18 +118,43 @@ class EnvironmentPlan:
 
     @property
     def most_choices(self) -> int:
-        """How many options a question has at most; four where the data has none."""
+        """The maximum number of options of a question; four without data."""
         return max((len(example.choices) for example in self.examples), default=0) or 4
 
     @property
+    def json_answers(self) -> list[Any]:
+        """All answers, where they are JSON."""
+        everything = (example for examples in self.splits.values() for example in examples)
+        return [json.loads(str(example.answer)) for example in everything] if self.answer == "json" else []
+
+    @property
+    def json_is_list(self) -> bool:
+        """Whether every answer is a list of JSON objects, as tool calls are."""
+        answers = self.json_answers
+        return bool(answers) and all(
+            isinstance(answer, list) and answer and all(isinstance(one, dict) for one in answer) for answer in answers
+        )
+
+    @property
     def json_keys(self) -> list[str]:
-        """The keys that every answer has, where answers are JSON objects."""
-        if self.answer != "json":
+        """The keys that every answer has, or every object in it, where answers are JSON objects or lists of some."""
+        objects = [one for answer in self.json_answers for one in (answer if self.json_is_list else [answer])]
+        if not objects or not all(isinstance(one, dict) for one in objects):
             return []
-        answers = [json.loads(str(example.answer)) for example in self.examples]
-        if not all(isinstance(answer, dict) for answer in answers):
-            return []
-        return [key for key in answers[0] if all(key in answer for answer in answers)]
+        return [key for key in objects[0] if all(key in one for one in objects)]
+
+    @property
+    def called_tools(self) -> dict[str, list[str]]:
+        """Name → arguments of the tools that answers call, where no prompt describes them."""
+        described = all(example.document.startswith(TOOLS_HEADING) for example in self.examples)
+        if not self.json_is_list or set(self.json_keys) < {"name", "arguments"} or described:
+            return {}
+        tools: dict[str, list[str]] = {}
+        for call in (call for answer in self.json_answers for call in answer):
+            arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
+            known = tools.setdefault(str(call["name"]), [])
+            known += [name for name in arguments if name not in known]
+        return dict(sorted(tools.items()))
 
     def question(self, example: Example) -> str:
         """The prompt: the question with its options, its document and how its program is called."""

@@ -158,7 +158,7 @@ def context_of(plan: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _words(plan: EnvironmentPlan) -> dict[str, Any]:
-    """What the environment says."""
+    """The texts of the environment."""
     first = plan.examples[0]
     style = style_of(plan.answer, unordered=plan.unordered)
     keys = [f"`{key}`" for key in plan.row(first)]
@@ -185,7 +185,7 @@ def _words(plan: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _names(plan: EnvironmentPlan) -> dict[str, Any]:
-    """What functions, types and expressions are called."""
+    """The names of functions, types and expressions."""
     style = style_of(plan.answer, unordered=plan.unordered)
     fence = plan.answer == "code" or plan.prints
     reader = "" if plan.runs_tests else style.reader

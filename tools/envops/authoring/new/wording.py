@@ -72,7 +72,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
     "json": AnswerStyle(
         "JSON",
         "JSON",
-        f"Give the answer as JSON{{keys}} {IN_TAG}",
+        f"{{tools}}Give the answer as {{json}}{{keys}} {IN_TAG}",
         "as_json",
         "str",
         ("import json", "from typing import Any"),
@@ -130,7 +130,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "choice": "the letter of the right option",
     "boolean": "{yes} or {no}",
     "label": "the label that fits. The labels are: {labels}",
-    "json": "the answer as JSON{keys}",
+    "json": "the answer as {json}{keys}",
     "list": "the list, one element per line",
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
@@ -139,7 +139,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
-    """How answers of a format are requested and read."""
+    """The wording and parsing of answers of a format."""
     return UNORDERED if unordered and answer == "list" else STYLES[answer]
 
 
@@ -156,7 +156,7 @@ _WAYS = {
 
 
 def headline_of(plan: EnvironmentPlan) -> str:
-    """What the environment is, in few words."""
+    """A short description of the environment."""
     what = "programs that pass tests" if plan.runs_tests else style_of(plan.answer, unordered=plan.unordered).plural
     return f"{plan.title}: questions whose answers are {what}"
 
@@ -167,14 +167,18 @@ def summary_of(plan: EnvironmentPlan) -> str:
 
 
 def instruction_of(plan: EnvironmentPlan) -> str:
-    """What stands below every question."""
+    """The instruction below every question."""
     yes, no = plan.words
     keys = f" with the keys {', '.join(json.dumps(key) for key in plan.json_keys)}" if plan.json_keys else ""
     labels = ", ".join(plan.vocabulary)
     if plan.unordered:
         labels = f"The labels are: {labels}.\n" if labels else ""
     unit = f" of {plan.unit}, without the unit," if plan.unit else ""
-    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{keys}": keys, "{unit}": unit}
+    json_text = "a JSON list of objects" if plan.json_is_list else "JSON"
+    tools = "".join(f"\n- {name}({', '.join(arguments)})" for name, arguments in plan.called_tools.items())
+    tools = f"The tools are:{tools}\n\n" if tools else ""
+    filled = {"{yes}": yes, "{no}": no, "{labels}": labels, "{json}": json_text, "{keys}": keys, "{unit}": unit}
+    filled["{tools}"] = tools
     if plan.prints:
         text = f"Write a Python program that prints {PRINTED[plan.answer]}. Put it in one fenced block: ```python … ```"
     elif plan.answer == "code" and not is_python(plan):
@@ -197,7 +201,7 @@ def is_python(plan: EnvironmentPlan) -> bool:
 
 
 def lead_of(plan: EnvironmentPlan) -> str:
-    """How a prompt begins that sends the model to a document."""
+    """The beginning of a prompt that refers the model to a document."""
     what = "The question and all that belongs to it are" if plan.hides_question else "The facts are"
     return f"{what} in document {{number}}. Read it with the tool."
 
@@ -246,7 +250,7 @@ def meaning_of(plan: EnvironmentPlan) -> str:
 
 
 def judge_advice_of(plan: EnvironmentPlan) -> str:
-    """What to prefer to a judge, where something is to be preferred."""
+    """The alternative to a judge, if there is a better one."""
     if plan.answer == "text":
         return "A judge costs money and errs: where answers are short enough to be compared, compare them."
     if plan.answer == "code":

@@ -21,7 +21,7 @@ from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 
 
 class NoPlace(ValueError):
-    """The text has no block of environments into which an entry could be put."""
+    """The text has no block of environments for a new entry."""
 
 
 def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None) -> str:
@@ -34,7 +34,7 @@ def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str
         (index for index, line in enumerate(lines) if re.match(r"environments:\s*(\{\}\s*)?(#.*)?$", line)), None
     )
     if start is None:
-        raise NoPlace("no line says environments:")
+        raise NoPlace("no line reads environments:")
     lines[start] = re.sub(r"(environments:)\s*\{\}", r"\1", lines[start])
     end = next((index for index in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[index])), len(lines))
     entries = [
@@ -101,25 +101,25 @@ def write(
 ) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
-    `ignored` are rules that the registry will ignore, with reasons. Everything is made aside first. Raises `NotWritten`
-    where the registry's text cannot take the entry, and `ProgramFailed` where uv cannot resolve a lock that is needed;
-    nothing is changed then.
+    `ignored` are rules that the registry will ignore, with reasons. Everything is written to a temporary folder first.
+    Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
+    that is needed; nothing is changed then.
     """
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
     before = registry_file.read_text("utf-8")
     folder = root / "environments" / name.replace("-", "_")
     folder.parent.mkdir(exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         for path, text in files.items():
-            (aside / path).parent.mkdir(parents=True, exist_ok=True)
-            (aside / path).write_text(text, "utf-8")
-        (aside / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
-        aside.chmod(0o755)
+            (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
+            (unfinished / path).write_text(text, "utf-8")
+        (unfinished / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
+        unfinished.chmod(0o755)
         declared = _declared(root, before, name, owners, ignored)
-        aside.rename(folder)
+        unfinished.rename(folder)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     try:
         write_whole(registry_file, declared)
         write_whole(owners_file, codeowners.render(load_registry(root)))
@@ -140,11 +140,11 @@ def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored
             found = load_registry(Path(folder))
     except (NoPlace, DeclarationError) as error:
         raise NotWritten(
-            f"{REGISTRY_FILE} cannot take an entry by itself ({error}). Add {name}: {{}} by hand."
+            f"{REGISTRY_FILE} cannot be updated automatically ({error}). Add {name}: {{}} manually."
         ) from None
     others = load_registry(root).environments
     if set(found.environments) != {*others, name}:
-        raise NotWritten(f"{REGISTRY_FILE} cannot take an entry by itself. Add {name}: {{}} by hand.")
+        raise NotWritten(f"{REGISTRY_FILE} cannot be updated automatically. Add {name}: {{}} manually.")
     return text
 
 

@@ -22,7 +22,7 @@ from envops.text.visible_text import shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Data = dict[str, Any]
+PageData = dict[str, Any]
 
 MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED, MOST_TASKS = 60, 40, 20, 40, 60
 """The items that are listed for one environment; the numbers beside count all of them."""
@@ -32,18 +32,18 @@ LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Beside:
-    """What other commands wrote about an environment."""
+    """Reports of other commands about an environment."""
 
     diff: Mapping[str, Any] | None = None
     compared: Sequence[Mapping[str, Any]] = ()
 
 
-def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int) -> Data:
+def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int) -> PageData:
     """One environment for the page; no text in it is longer than about `longest` characters."""
     findings = environment["findings"]
     profiles = environment.get("profiles", [])
     tasks, reach = _tasks(profiles), _range(profiles)
-    data: Data = {
+    data: PageData = {
         "name": environment["name"],
         "folder": environment["folder"],
         "version": environment["package_version"],
@@ -68,12 +68,12 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "diff": _diff(beside.diff),
         "compared": [_compared(one) for one in beside.compared],
     }
-    shown: Data = harmless(data, longest)
+    shown: PageData = harmless(data, longest)
     return shown
 
 
 def harmless(value: Any, longest: int) -> Any:
-    """The data with every text made visible and no longer than it may be."""
+    """The data with every text made visible and shortened to its limit."""
     if isinstance(value, str):
         return visible(shortened(value, longest))
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def _harmless_key(key: str, longest: int) -> str:
     return visible(shortened(key, longest))
 
 
-def _finding(folder: str, data: dict[str, Any]) -> Data:
+def _finding(folder: str, data: dict[str, Any]) -> PageData:
     finding = finding_of(folder, data)
     functions = _functions(finding.evidence)
     shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
@@ -122,7 +122,7 @@ def _functions(evidence: Evidence) -> list[list[Any]]:
     ]
 
 
-def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> Data:
+def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> PageData:
     """Task by task as a letter each; the groups in full only where a task has several rollouts."""
     several = any(group[1] > 1 for group in profile["groups"])
     keys = ("policy", "source", "scripted", "tasks", "tokens", "seconds")
@@ -158,7 +158,7 @@ def _heat(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, 
     return "".join(of_task.get(task, "-") for task in tasks)
 
 
-def _mutation(mutation: Mapping[str, Any] | None) -> Data | None:
+def _mutation(mutation: Mapping[str, Any] | None) -> PageData | None:
     if mutation is None:
         return None
     mutants = mutation["mutants"]
@@ -188,7 +188,7 @@ def _mutation(mutation: Mapping[str, Any] | None) -> Data | None:
     }
 
 
-def _mutant(mutant: Mapping[str, Any]) -> Data:
+def _mutant(mutant: Mapping[str, Any]) -> PageData:
     apart = mutant["apart"]
     return {
         **{key: mutant[key] for key in ("id", "operator", "function", "file", "line", "diff")},
@@ -200,7 +200,7 @@ def _said(completion: Sequence[Mapping[str, Any]]) -> str:
     return reply_text([dict(message) for message in completion])
 
 
-def _search(search: Mapping[str, Any] | None) -> Data | None:
+def _search(search: Mapping[str, Any] | None) -> PageData | None:
     if search is None:
         return None
     keys = ("ended", "skipped", "evaluations", "limit", "replies", "seconds", "lines_reached", "lines_known", "seed")
@@ -213,14 +213,14 @@ def _search(search: Mapping[str, Any] | None) -> Data | None:
     }
 
 
-def _compared(comparison: Mapping[str, Any]) -> Data:
+def _compared(comparison: Mapping[str, Any]) -> PageData:
     """A comparison whose tasks are thinned to the ones that lost and gained most."""
     tasks = comparison["tasks"]
     shown = tasks if len(tasks) <= MOST_TASKS else [*tasks[: MOST_TASKS // 2], *tasks[-MOST_TASKS // 2 :]]
     return {**comparison, "tasks": shown, "tasks_count": len(tasks)}
 
 
-def _diff(diff: Mapping[str, Any] | None) -> Data | None:
+def _diff(diff: Mapping[str, Any] | None) -> PageData | None:
     if diff is None:
         return None
     changed = diff.get("changed", [])

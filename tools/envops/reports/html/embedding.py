@@ -1,4 +1,4 @@
-"""Data and code inside a page: so that neither can end the element it stands in, and only our code runs."""
+"""Embedding of data and code in a page: neither can end its element, and only envops' code runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 
 def embedded(data: Any) -> Markup:
-    """JSON that may stand inside a script element: it holds no character that HTML reads."""
+    """JSON for a script element, without characters that HTML interprets."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character, escape in _ESCAPES.items():  # ten times faster than `translate`
         text = text.replace(character, escape)
@@ -21,7 +21,7 @@ def embedded(data: Any) -> Markup:
 
 
 def code(text: str) -> Markup:
-    """Our own script or style. Raises `ValueError` when it holds what would end its element."""
+    """A script or style of envops. Raises `ValueError` if it contains the end of its element."""
     if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
         raise ValueError("a script or style that ends its own element cannot be inlined")
     return Markup(text)  # from this package's own files

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from envops.reports.html.compact import PageData
 from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
 from envops.reports.json_report import head_data
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from envops.reports.run_report import RunReport
     from envops.rules.result import ValidationResult
-
-Data = dict[str, Any]
 
 LIMIT_BYTES = 4_300_000
 """Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
@@ -94,11 +93,11 @@ class _Rows:
     def __len__(self) -> int:
         return len(self._environments)
 
-    def __iter__(self) -> Iterator[Data]:
+    def __iter__(self) -> Iterator[PageData]:
         return map(overview_row, self._environments)
 
 
-def overview_row(environment: Mapping[str, Any]) -> Data:
+def overview_row(environment: Mapping[str, Any]) -> PageData:
     """One line of the overview, with what the search looks through."""
     findings = [finding_of(environment["folder"], one) for one in environment["findings"]]
     kinds = Counter(finding_kind(finding) for finding in findings)
@@ -125,7 +124,7 @@ def overview_row(environment: Mapping[str, Any]) -> Data:
     }
 
 
-def _reward(measured: Mapping[str, Any]) -> Data:
+def _reward(measured: Mapping[str, Any]) -> PageData:
     return {"policy": measured["policy"], "scripted": measured["scripted"], **measured["mean"]}
 
 

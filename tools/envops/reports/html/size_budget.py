@@ -1,4 +1,4 @@
-"""How much fits on one page: texts get shorter, curves thinner, and at the last some details stay away."""
+"""The size limit of a page: texts are shortened, curves thinned, and finally details left out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the page holds, as JSON."""
+    """The content of the page as JSON."""
 
     environments: tuple[tuple[str, Markup], ...]
     runs: tuple[tuple[RunReport, Markup], ...]
@@ -53,7 +53,7 @@ def fitted(
     room: int,
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> Fitted:
-    """Everything as it fits into so many bytes; what matters least gives way first."""
+    """Everything within a number of bytes; the least important parts are cut first."""
     shown_runs = _runs(runs, int(room * RUNS_PART))
     room -= sum(_size(blob) for _, blob in shown_runs)
     diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
@@ -101,7 +101,7 @@ class _Environments:
 
 
 class _Part(NamedTuple):
-    """What the page holds of one environment."""
+    """One environment's part of the page."""
 
     name: str
     blob: Markup

@@ -1,4 +1,4 @@
-"""reports/validate.html, made from what lies beside it."""
+"""reports/validate.html, made from the files beside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, 
 
 
 def write_page(folder: Path) -> Path:
-    """Write the page anew from validate.json and what lies beside it.
+    """Rewrite the page from validate.json and the files beside it.
 
     Raises `DeclarationError` where there is no validate.json that can be read.
     """
@@ -45,7 +45,7 @@ def write_page(folder: Path) -> Path:
 
 
 def refresh_page(folder: Path) -> None:
-    """Write the page anew after something beside validate.json changed; where that is not there, there is no page."""
+    """Rewrite the page after a file beside validate.json changed; without validate.json there is no page."""
     from envops.repository.problem import DeclarationError
 
     with suppress(DeclarationError, OSError):
@@ -53,7 +53,7 @@ def refresh_page(folder: Path) -> None:
 
 
 def read_diff(path: Path, environments: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The reward diff beside a report, as far as it speaks of the same packages; `None` where it does not."""
+    """The reward diff beside a report, for the same packages; `None` if there is none."""
     try:
         data = json.loads(path.read_bytes())
         digests = {one["name"]: one["digest"] for one in environments}

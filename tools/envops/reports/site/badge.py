@@ -1,4 +1,4 @@
-"""Badges as small pictures of their own: what a README can show without another service."""
+"""Badges as SVG files, which a README can show without another service."""
 
 from __future__ import annotations
 

@@ -45,12 +45,12 @@ class ListedEnvironment:
 
     @property
     def baselines(self) -> list[Mapping[str, Any]]:
-        """What was recorded, by whom it was said."""
+        """The recorded baselines, by policy or model."""
         return [one for one in (self.proven or {}).get("recordings", []) if one["mean"] is not None]
 
     @property
     def functions(self) -> list[dict[str, Any]]:
-        """Every function that spoke, with its weight, those that count first; the oracle's means beside them."""
+        """Every function with scores, weighted ones first, with the oracle's means."""
         profiles = (self.proven or {}).get("profiles", [])
         gold = next((one for one in profiles if one["policy"] == oracle.name), None)
         return [spread for spread in gold["spreads"] if spread["kind"] != "total"] if gold else []
@@ -58,7 +58,7 @@ class ListedEnvironment:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything that the site is made of."""
+    """The data of the site."""
 
     owner: str
     listings: tuple[ListedEnvironment, ...]

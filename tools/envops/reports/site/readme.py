@@ -1,4 +1,4 @@
-"""A README as part of a page: text, tables, code and links, and nothing that acts or fetches."""
+"""A README as part of a page: text, tables, code and links, without active content."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def rollouts_are_truncated(subject: Subject) -> Iterator[Found]:
     What: The share of rollouts that a token or context limit cut off and its whole Wilson interval are below
         `gates.distribution.max_truncated`.
     Why: A truncated reply is scored without its end. Training then teaches to be short and not to be right.
-    Fix: Raise `max_tokens` or the context length, or ask for shorter answers.
+    Fix: Raise `max_tokens` or the context length, or request shorter answers.
     """
     yield from undecided(subject, "DST011")
 
@@ -75,7 +75,7 @@ def infrastructure_loses_rollouts(subject: Subject) -> Iterator[Found]:
 def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
     """The same policy earns less than the recorded baseline.
 
-    What: The mean difference to the recorded baseline, paired by task, is not surely below 0, and a drop of
+    What: The mean difference to the recorded baseline, paired by task, is not significantly below 0, and a drop of
         `gates.distribution.max_drop` is ruled out. Tasks are matched by content.
     Why: Same policy and same tasks, but another reward: the reward, the prompt or a dependency changed.
     Fix: Compare the rewards with `nox -s rewards -- diff NAME --against REV`. If the change is intended, record
@@ -96,7 +96,7 @@ def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
 def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
     """The same policy earns more than the recorded baseline.
 
-    What: The mean difference to the recorded baseline, paired by task, is not surely above 0.
+    What: The mean difference to the recorded baseline, paired by task, is not significantly above 0.
     Why: A policy does not learn between two runs. If it earns more today, the reward changed.
     Fix: Compare the rewards with `nox -s rewards -- diff NAME --against REV`. If the change is intended, record
         again with `nox -s record`.

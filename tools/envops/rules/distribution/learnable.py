@@ -125,7 +125,7 @@ def rewards_hardly_vary(subject: Subject) -> Iterator[Found]:
     What: The standard deviation of rewards, as a share of the declared range, and its whole interval are above
         `gates.distribution.min_std`.
     Why: Advantages are differences of rewards. Without differences there is no gradient.
-    Fix: MeasuredCheck that the reward reads the reply, and that tasks differ in difficulty.
+    Fix: Check that the reward reads the reply, and that tasks differ in difficulty.
     """
     yield from undecided(subject, "DST004")
 

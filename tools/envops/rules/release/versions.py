@@ -101,7 +101,7 @@ def version_skips(subject: Subject) -> Iterator[Found]:
         return
     allowed = list(next_versions(str(last.before)))
     yield Found(
-        f"{last.before} → {subject.package.version} is not one step; next are {', '.join(allowed)}",
+        f"{last.before} → {subject.package.version} skips a step; allowed are {', '.join(allowed)}",
         Evidence(details={"before": str(last.before), "now": subject.package.version, "allowed": allowed}),
         _place(subject),
     )
@@ -109,9 +109,9 @@ def version_skips(subject: Subject) -> Iterator[Found]:
 
 @rule("REL004", gate="release")
 def content_was_there_before(subject: Subject) -> Iterator[Found]:
-    """The content is an earlier one, under its earlier version.
+    """The content equals that of an earlier version.
 
-    What: What would be published is not, file by file, what an earlier commit contained.
+    What: The content to publish differs from that of every earlier commit.
     Why: The Hub refuses content that it already has, and the version in between stays the newest. A revert by git
         alone publishes nothing.
     Fix: Keep the reverted files and give them a version above the newest: `nox -s bump -- NAME`.
@@ -194,7 +194,7 @@ def environment_was_renamed(subject: Subject) -> Iterator[Found]:
     if history is not None and history.renamed_from:
         yield Found(
             f"{history.renamed_from} was renamed to {subject.package.name}: the Hub creates a new environment, and "
-            f"{subject.entry.owner}/{history.renamed_from} stays as it is",
+            f"{subject.entry.owner}/{history.renamed_from} is unchanged",
             Evidence(details={"before": history.renamed_from, "now": subject.package.name}),
             in_pyproject(subject.package, "project.name"),
         )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.failures import shortened
+
 from envops.facts.observed import Case, Place
 from envops.facts.reward_numbers import number
 from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_case, of_failure, shortened
-from envops.rules.failures import is_endless, is_nobodys_fault
+from envops.rules.evidence import Evidence, described, of_case, of_failure
+from envops.rules.failures import is_endless, is_outside_the_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +68,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
                 f"case {case.name!r}: {wrong}",
                 of_case(subject.facts, case, failure),
                 Place(_CASES_FILE, case.line),
-                inconclusive=is_nobodys_fault(failure),
+                inconclusive=is_outside_the_environment(failure),
             )
 
 

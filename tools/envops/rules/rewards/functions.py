@@ -6,10 +6,12 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
+from envops_worker.failures import shortened
+
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation, shortened
-from envops.rules.failures import is_endless, is_nobodys_fault
+from envops.rules.evidence import Evidence, described, of_conversation
+from envops.rules.failures import is_endless, is_outside_the_environment
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers
 
@@ -43,7 +45,7 @@ def _merged_failures(
             f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
             of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
-            inconclusive=is_nobodys_fault(failure.failure),
+            inconclusive=is_outside_the_environment(failure.failure),
         )
         for score, failure in failed
     ]

@@ -110,7 +110,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
 
 
 def _kind(failure: Failure) -> tuple[object, ...]:
-    """What distinguishes mistakes of the oracle: type and line, because a message may contain the task."""
+    """The key of an oracle's mistake: type and line, because a message may contain the task."""
     return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.failures import shortened
 from envops_worker.policies.grader_attacks import canary_colon, canary_thought
 
 from envops.facts.observed import Place
@@ -19,7 +20,6 @@ from envops.rules.evidence import (
     of_failure,
     of_reply,
     reply_text,
-    shortened,
     shown_reply,
 )
 from envops.rules.gold import best_paid, worst_paid
@@ -83,7 +83,7 @@ def gold_was_tried_on_a_sample(subject: Subject) -> Iterator[Found]:
 
 
 def _how_far(sweep: GoldSweep) -> str:
-    why = {"count": "the limit of tasks", "time": "the limit of time"}[sweep.ended_by]
+    why = {"count": "the task limit", "time": "the time limit"}[sweep.ended_by]
     return f"the reference reply was tried on the first {sweep.known} tasks, up to {why}"
 
 
@@ -282,7 +282,7 @@ def scoring_reads_the_clock(subject: Subject) -> Iterator[Found]:
 
     What: The package's own code does not read date or time of day while a reward is computed. Measuring durations
         (`perf_counter`, `monotonic`) is allowed.
-    Why: The same reply earns something else tomorrow, and no run can be repeated.
+    Why: The same reply earns a different reward tomorrow, and no run can be repeated.
     Fix: Store the time in the task when it is created.
     """
     yield from _acts(subject, "clock", "reads the time with")
@@ -337,10 +337,10 @@ def scoring_executes_the_reply(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD078", gate="rewards")
 def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
-    """A function scores some conversations only.
+    """A function does not score every conversation.
 
-    What: Every reward function and metric that scores anything scores every conversation that has a reward.
-    Why: An average over a part of the conversations is another quantity. v1 treats a missing reward as nothing.
+    What: Every reward function and metric that scores at least one conversation scores all conversations with a reward.
+    Why: An average over a part of the conversations measures something else. v1 ignores a missing reward.
     Fix: Return a number on every path, and 0 if there is nothing to measure.
     """
     scored = [score for score in subject.conversations if score.reward is not None and not score.failures]

@@ -164,7 +164,7 @@ def _left_out(mutation: Mutation) -> dict[str, Any]:
 def _missed(mutation: Mutation) -> dict[str, Any]:
     """Undecided mutants that no conversation detected."""
     missed = [f"{mutant.id}\n{mutant.diff}" for mutant in mutation.missed]
-    return {"missed by all that were asked": missed[:MOST_MISSED], "missed": len(missed)} if missed else {}
+    return {"missed by all that ran": missed[:MOST_MISSED], "missed": len(missed)} if missed else {}
 
 
 def _evidence(facts: Facts, mutant: Mutant) -> Evidence:

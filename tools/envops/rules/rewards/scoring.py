@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from envops_worker.policies.baselines import oracle
+from envops_worker.reward_equality import same_reward
 
 from envops.facts.reward_numbers import number
 from envops.facts.stages import needed_by
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import described, of_conversation, of_failure
-from envops.rules.failures import is_nobodys_fault, own_failure
+from envops.rules.failures import is_outside_the_environment, own_failure
 from envops.rules.gold import best_paid, is_of_the_oracle
 
 if TYPE_CHECKING:
@@ -66,14 +66,7 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
 
 
 def _all_same(score: Score) -> bool:
-    return all(_same(score.reward, again) for again in score.again)
-
-
-def _same(first: float | None, second: float | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    both_nan = math.isnan(first) and math.isnan(second)
-    return both_nan or math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
+    return all(same_reward(score.reward, again) for again in score.again)
 
 
 @rule("RWD032", gate="rewards")
@@ -92,7 +85,7 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
             + (described(score.failure) if score.failure else _silent(score)),
             of_conversation(subject.facts, score, failure=score.failure),
             score.failure.place if score.failure else None,
-            inconclusive=is_nobodys_fault(score.failure),
+            inconclusive=is_outside_the_environment(score.failure),
         )
         for score in unscored
     ]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.failures import shortened
+
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shortened, shown_reply
+from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shown_reply
 from envops.rules.gold import place_of
 from envops.rules.ready_case import ready_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.facts.observed import Message, Place
+    from envops_worker.messages import Message
+
+    from envops.facts.observed import Place
     from envops.facts.search import Earned, Exploit, ExploitKind, PanelTask
 
 CLEAR = 0.5

@@ -15,7 +15,7 @@ from envops.statistics.step_time import StepTime, slowest_step
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from envops.facts.observed import Cut
+    from envops.facts.observed import Cut, Rollout, Score
 
 SLOW_SECONDS = 0.5
 """A reply that takes less is scored while the model samples the next ones."""
@@ -93,7 +93,8 @@ def conversation_never_ends(subject: Subject) -> Iterator[Found]:
             each.place,
         )
         return
-    for played in (*subject.conversations, *subject.facts.rollouts):
+    conversations: tuple[Score | Rollout, ...] = (*subject.conversations, *subject.facts.rollouts)
+    for played in conversations:
         if is_endless(played.failure) and played.failure is not None:
             yield Found(
                 f"the conversation of {played.policy} on task {played.task} has no end: {played.failure.message}",

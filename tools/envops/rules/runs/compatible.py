@@ -17,7 +17,7 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
     What: The trainer runs the environment's generation of verifiers, and the package admits a release of
         verifiers that the trainer's integration works with. Source: docs/training.md, measured by making
         each integration's own calls on every release.
-    Why: Most integrations work with one old release; the run would end at its first import.
+    Why: Most integrations work with one old release; the run would fail at its first import.
     Fix: Choose another backend; `nox -s migrate -- NAME` moves a v0 environment to v1.
     """
     for used in run.trained_on:
@@ -37,8 +37,8 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
 def trainer_is_retired(run: RunSubject) -> Iterator[Found]:
     """The trainer takes no new runs.
 
-    What: The backend is not one that its owner has shut down.
-    Why: The configuration is compiled, and nobody will run it. `envops train` does not submit it.
+    What: The owner of the backend has not shut it down.
+    Why: The configuration is compiled, and no trainer runs it. `envops train` does not submit it.
     Fix: Use `backend: prime` (hosted) or `prime-rl` (self-managed).
     """
     if run.trainer.retired:
@@ -50,8 +50,9 @@ def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
     """The trainer is not known to support the model, or the renderer.
 
     What: Some trainers compare the model's exact name with a list: prime-rl chooses a chat renderer by it, Tinker
-        refuses what its list lacks. envops has copies of both lists; a nightly job shows where they are out of date.
-    Why: The run would end when it starts, on machines that are paid for. A newer release may know the model.
+        rejects models missing from its list. envops has copies of both lists; a nightly job shows where they are out of
+        date.
+    Why: The run would fail at the start, on paid machines. A newer release may support the model.
     Fix: Correct the name; for a fine-tuned model with prime-rl, name the renderer of its base.
     """
     trainer, settings = run.trainer, run.settings
@@ -76,10 +77,10 @@ def _meant(near: str) -> str:
 def model_looks_misspelt(run: RunSubject) -> Iterator[Found]:
     """The model's name is nearly that of a known one.
 
-    What: The trainer takes any name; this one is known to no trainer and differs from a known one in few letters.
-        Folders are passed over.
+    What: The trainer accepts any name; no trainer knows this one, and it differs from a known one in few letters.
+        Folders are skipped.
     Why: A name that does not exist fails only when the weights are fetched.
-    Fix: Correct it, or ignore this rule where the model is yours.
+    Fix: Correct it, or ignore this rule if the model is your own.
     """
     model = run.spec.model
     known = sorted({name for trainer in run.trainers for name in trainer.models or ()})
@@ -87,7 +88,7 @@ def model_looks_misspelt(run: RunSubject) -> Iterator[Found]:
         return
     near = nearest(model, known)
     if near and sum(one != other for one, other in zip(model, near, strict=False)) + abs(len(model) - len(near)) <= 3:
-        yield run.found("model", f"{model} is known to no trainer", _meant(near), nearest=near)
+        yield run.found("model", f"no trainer knows the model {model}", _meant(near), nearest=near)
 
 
 @rule("RUN005", gate="run")
@@ -108,9 +109,9 @@ def overrides_use_another_schema(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN006", gate="run")
 def run_cannot_be_compiled(run: RunSubject) -> Iterator[Found]:
-    """The run has no form in the trainer's configuration.
+    """The run cannot be expressed in the trainer's configuration.
 
-    What: The declaration is compiled; what the trainer has no word for stops it.
+    What: The declaration compiles to the trainer's configuration.
     Why: Nothing can be submitted.
     Fix: The message names what to change.
     """
@@ -138,7 +139,7 @@ def trained_with_another_release(run: RunSubject) -> Iterator[Found]:
 
 
 @rule("RUN008", gate="run")
-def trainer_lacks_what_is_asked(run: RunSubject) -> Iterator[Found]:
+def trainer_lacks_the_algorithm(run: RunSubject) -> Iterator[Found]:
     """The trainer has no such algorithm, or trains adapters only.
 
     What: `algorithm` is one that the trainer has, and trainers that only train LoRA adapters are given `lora`.
@@ -158,7 +159,7 @@ def trainer_lacks_what_is_asked(run: RunSubject) -> Iterator[Found]:
 def nothing_would_submit_it(run: RunSubject) -> Iterator[Found]:
     """The run should start after a release, and nothing can start it.
 
-    What: `submit: on-release` is for hosted training; on your own machines somebody must start the command.
+    What: `submit: on-release` is for hosted training; runs on your own machines are started manually.
     Why: The run would never start, silently.
     Fix: Set `submit: manual`, or `backend: prime`.
     """
@@ -173,7 +174,7 @@ def hosted_service_refuses(run: RunSubject) -> Iterator[Found]:
     What: `clean`, a `[k8s]` table, disaggregated inference, no GPU for inference, a batch script of SLURM on one
         node. Source: prime 0.18.0, its schema worker, run against a loopback server.
     Why: The submission fails after the release has been published.
-    Fix: Remove the setting; it is for machines of one's own.
+    Fix: Remove the setting; it is for self-managed machines.
     """
     yield from run.refused("service")
 
@@ -199,7 +200,7 @@ def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
 
     What: Names are unique among what is trained on and among what is evaluated on, and none is `agg`. Source:
         prime-rl 559b447, configs/orchestrator.py.
-    Why: prime-rl refuses it, and the hosted service says so only on the cluster.
+    Why: prime-rl refuses it, and the hosted service reports it only on the cluster.
     Fix: Give each its `name`.
     """
     yield from run.refused("names")
@@ -209,8 +210,8 @@ def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
 def override_is_of_another_kind(run: RunSubject) -> Iterator[Found]:
     """An override is of another kind than what it replaces.
 
-    What: A number replaces a number, a table a table, a list a list. Whole and broken numbers are one kind.
-    Why: The trainer refuses it, or reads something that was not meant; the hosted service only on the cluster.
+    What: A number replaces a number, a table a table, a list a list. Integers and floats are one kind.
+    Why: The trainer rejects or misreads it; the hosted service reports it only on the cluster.
     Fix: Write the value as the compiled file in configs/rl has it; a single key of a table is overridden by its path.
     """
     for path, said in run.misfits.items():
@@ -221,10 +222,10 @@ def override_is_of_another_kind(run: RunSubject) -> Iterator[Found]:
 def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
     """The trainer refuses a combination of settings.
 
-    What: For prime-rl: a scheduler fits the steps, bounds of concurrency hold a group and each other, there is one kind
-        of batch, an evaluation has a source, both halves have the same steps, the launcher's own variables are left
-        alone, and W&B is not offline. Source: prime-rl configs at 559b447.
-    Why: The run ends when its configuration is read: on the cluster, with hosted training.
+    What: For prime-rl: a scheduler fits the steps, concurrency limits fit a group and each other, there is one kind
+        of batch, an evaluation has a source, both halves have the same steps, the launcher's own variables are not set,
+        and W&B is not offline. Source: prime-rl configs at 559b447.
+    Why: The run fails when its configuration is read: with hosted training, on the cluster.
     Fix: Change the override that the message names.
     """
     yield from run.refused("combination")
@@ -235,7 +236,7 @@ def ignored_rule_does_not_exist(run: RunSubject) -> Iterator[Found]:
     """A rule that is ignored does not exist.
 
     What: Every id below the run's `ignore` is that of a rule of runs.
-    Why: A reason for something that never happens misleads its reader.
+    Why: A reason for ignoring a rule that does not exist misleads readers.
     Fix: Correct the id, or remove the line.
     """
     known = [each.id for each in all_rules().values() if each.gate == "run"]

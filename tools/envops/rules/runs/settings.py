@@ -20,24 +20,24 @@ def batch_tears_groups(run: RunSubject) -> Iterator[Found]:
 
     What: The batch in rollouts is a multiple of every environment's rollouts per example. prime-rl's August schema
         checks the run's own group size and not those of the environments.
-    Why: A group that is cut has advantages against a part of itself, or waits for the next step.
+    Why: The advantages of a split group are computed from a part of it, or it waits for the next step.
     Fix: Choose a batch that every group size divides.
     """
     settings = run.settings
     for name, size in settings.groups.items():
         if settings.batch is not None and settings.batch % size:
             near = max(size, round(settings.batch / size) * size)
-            message = f"{settings.batch} rollouts per step are no whole groups of {size} ({name})"
+            message = f"{settings.batch} rollouts per step are not a multiple of the group size {size} ({name})"
             yield run.found("batch_size", message, f"Set batch_size to {near}.", environment=name)
 
 
 @rule("RUN021", gate="run")
 def groups_of_one(run: RunSubject) -> Iterator[Found]:
-    """A group of one rollout has nothing to be compared with.
+    """A group has only one rollout.
 
     What: At least two rollouts of each task with a group-relative algorithm. prime-rl accepts one, and it is its
         default. Source: prime-rl docs/algorithms.md; it aborts after repeated empty batches.
-    Why: Every advantage is 0, and nothing is learnt.
+    Why: Every advantage is 0, and nothing is learned.
     Fix: Set rollouts_per_example to 8 or more.
     """
     relative = [name for name in run.settings.algorithms if name in GROUP_RELATIVE]
@@ -55,7 +55,7 @@ def too_few_in_flight(run: RunSubject) -> Iterator[Found]:
 
     What: The limit of rollouts in flight is no less than the largest group and than the environments' workers.
         Source: prime-rl configs/orchestrator.py (groups).
-    Why: A group would never be complete, or workers would stand idle.
+    Why: A group would never be complete, or workers would be idle.
     Fix: Raise max_concurrent, to the batch or more.
     """
     limit, groups = run.settings.max_inflight, run.settings.groups
@@ -71,7 +71,7 @@ def too_few_in_flight(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN023", gate="run")
 def no_room_for_the_prompt(run: RunSubject) -> Iterator[Found]:
-    """One reply may be as long as the whole sequence.
+    """The token limit of a reply leaves no room for the prompt.
 
     What: The limit of one reply is less than the sequence length. prime-rl's schema does not compare them.
     Why: Sequences are cut where they exceed the length: the end of the reply, with the answer, is lost.
@@ -86,10 +86,10 @@ def no_room_for_the_prompt(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN024", gate="run")
 def sampler_sees_less_than_the_trainer(run: RunSubject) -> Iterator[Found]:
-    """The sampled model takes shorter sequences than the trainer.
+    """The sampler accepts shorter sequences than the trainer.
 
     What: vLLM's max_model_len is no less than the sequence length. prime-rl's schema does not compare them.
-    Why: Rollouts end early with a length error, and long tasks never earn.
+    Why: Rollouts end early with a length error, and long tasks never earn a reward.
     Fix: Leave max_model_len out, or raise it to seq_len.
     """
     length, limit = run.settings.seq_len, run.settings.max_model_len
@@ -102,22 +102,22 @@ def evaluation_never_comes(run: RunSubject) -> Iterator[Found]:
     """The first evaluation would come after the last step.
 
     What: The interval of evaluation is no more than max_steps. prime-rl's schema does not compare them.
-    Why: The run ends without the number that it was made for.
+    Why: The run ends without any evaluation.
     Fix: Lower eval.interval.
     """
     interval, steps = run.settings.eval_interval, run.settings.max_steps
     if interval is not None and steps is not None and interval > steps:
-        yield run.found("eval.interval", f"an evaluation every {interval} steps does not come within {steps}")
+        yield run.found("eval.interval", f"the first evaluation is at step {interval}, and the run has {steps}")
 
 
 @rule("RUN026", gate="run")
 def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
-    """The GPUs do not fit the node, or cannot be divided as asked.
+    """The GPUs do not fit the node, or cannot be divided as requested.
 
     What: At least one GPU for each of training and sampling, no more in all than a node has, a multiple of
         tensor_parallel for sampling and of context_parallel for training. prime-rl accepts counts of 0 and below,
         and training GPUs that context_parallel does not divide.
-    Why: The processes are started on GPUs that are not there, after the wait in the queue.
+    Why: After the wait in the queue, processes start on GPUs that do not exist.
     Fix: Correct the counts below gpus.
     """
     settings = run.settings
@@ -131,16 +131,15 @@ def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
             yield run.found("gpus", f"{total} GPUs do not fit a node of {settings.gpus_per_node}", fix)
     inference = settings.inference_gpus if settings.inference_gpus is not None else settings.train_gpus
     if not settings.multi_node and inference and inference % settings.tensor_parallel:
-        message = f"{inference} GPUs for sampling are no multiple of tensor_parallel {settings.tensor_parallel}"
+        message = f"{inference} GPUs for sampling are not a multiple of tensor_parallel {settings.tensor_parallel}"
         yield run.found("gpus.tensor_parallel", message)
     if settings.train_gpus and settings.train_gpus % settings.context_parallel:
-        message = (
-            f"{settings.train_gpus} GPUs for training are no multiple of context_parallel {settings.context_parallel}"
-        )
+        parallel = settings.context_parallel
+        message = f"{settings.train_gpus} GPUs for training are not a multiple of context_parallel {parallel}"
         yield run.found("gpus.context_parallel", message)
     if settings.multi_node and settings.gpus_per_node and settings.gpus_per_node % settings.tensor_parallel:
         message = (
-            f"nodes of {settings.gpus_per_node} GPUs are no multiple of tensor_parallel {settings.tensor_parallel}"
+            f"nodes of {settings.gpus_per_node} GPUs are not a multiple of tensor_parallel {settings.tensor_parallel}"
         )
         yield run.found("gpus.tensor_parallel", message)
 
@@ -151,7 +150,7 @@ def adapters_need_files(run: RunSubject) -> Iterator[Found]:
 
     What: With lora, weights are broadcast through the file system. Source: prime-rl configs/rl.py.
     Why: The trainer refuses to start.
-    Fix: Remove weight_broadcast from the overrides: prime-rl chooses rightly.
+    Fix: Remove weight_broadcast from the overrides: prime-rl chooses a supported one.
     """
     settings = run.settings
     if settings.lora_rank is not None and settings.broadcast in ("nccl", "nixl"):
@@ -160,7 +159,7 @@ def adapters_need_files(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN028", gate="run")
 def adapter_is_too_large(run: RunSubject) -> Iterator[Found]:
-    """The adapter's rank is more than the sampler takes.
+    """The adapter's rank exceeds the sampler's maximum.
 
     What: A rank of at most 512. prime-rl's schema accepts more, and its inference process then refuses the same
         configuration when it reads it again (measured on 559b447).
@@ -177,21 +176,21 @@ def nothing_is_sampled(run: RunSubject) -> Iterator[Found]:
     """Training samples without temperature.
 
     What: The temperature of training is above 0.
-    Why: Greedy replies to one task are all alike: no group has variance, and nothing is learnt.
+    Why: Greedy replies to a task are identical: no group has variance, and nothing is learned.
     Fix: Set sampling.temperature to 1.0, at which the policy is the one that is trained.
     """
     for name, temperature in run.settings.temperatures.items():
         if temperature == 0:
-            yield run.found("sampling.temperature", f"temperature 0 ({name}) makes all replies of a group alike")
+            yield run.found("sampling.temperature", f"temperature 0 ({name}) makes all replies of a group identical")
 
 
 @rule("RUN030", gate="run", severity="warning")
 def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """A declared setting has no place in the trainer's configuration.
 
-    What: Every key that was written is compiled into something.
+    What: Every declared key has a place in the compiled configuration.
     Why: The run would silently differ from its declaration.
-    Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that has a word for it.
+    Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that supports it.
     """
     for line in run.left_out:
         key = line.partition(":")[0].partition(" ")[0]

@@ -25,12 +25,12 @@ Source: the chat templates of Qwen3 and DeepSeek-R1; tinker-cookbook's recipe ve
 
 @rule("RUN040", gate="run", severity="warning")
 def learning_rate_is_unusual(run: RunSubject) -> Iterator[Found]:
-    """The learning rate lies outside of what is usual.
+    """The learning rate is outside the usual range.
 
     What: 1e-5 to 1e-4 with LoRA, 1e-6 to 1e-5 for full fine-tuning. Source: verifiers docs/legacy/training.md;
         the examples shipped with prime-rl lie within.
-    Why: Above, the policy breaks within few steps; below, nothing is seen before the budget is spent.
-    Fix: Set learning_rate into the band, or ignore this rule with the experiment that says otherwise.
+    Why: Above it, the policy collapses within few steps; below it, the budget is spent before anything changes.
+    Fix: Set learning_rate within the range, or ignore this rule with a link to the experiment that supports it.
     """
     rate, lora = run.settings.learning_rate, run.settings.lora_rank is not None
     low, high = LORA_RATES if lora else FULL_RATES
@@ -46,42 +46,42 @@ def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
 
     What: At least 64 rollouts per step and 8 of each task. Source: prime-rl docs/training.md, which has 128 to 512
         for ablations and groups of 16 to 32 as common.
-    Why: A step of few tasks follows their luck; a small group estimates its own mean badly.
-    Fix: Raise batch_size or rollouts_per_example; for a first try of the plumbing ignore this rule.
+    Why: A step with few tasks is noisy; a small group estimates its own mean badly.
+    Fix: Raise batch_size or rollouts_per_example; for a first trial of the setup ignore this rule.
     """
     batch, groups = run.settings.batch, run.settings.groups
     if batch is not None and batch < SMALL_BATCH:
-        yield run.found("batch_size", f"{batch} rollouts per step are few; {SMALL_BATCH} is the least that is usual")
+        yield run.found("batch_size", f"{batch} rollouts per step are few; the usual minimum is {SMALL_BATCH}")
     for name, size in groups.items():
         if 1 < size < SMALL_GROUP:
-            message = f"{size} rollouts of each task ({name}) are few; {SMALL_GROUP} is the least that is usual"
+            message = f"{size} rollouts of each task ({name}) are few; the usual minimum is {SMALL_GROUP}"
             yield run.found("rollouts_per_example", message)
 
 
 @rule("RUN042", gate="run", severity="advice")
 def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
-    """A reward of two values, and groups without variance are not replaced.
+    """The reward has two values, and zero-variance groups are not replaced.
 
     What: Where the last recording holds two different rewards only, the run has difficulty_filter, if its trainer
         can filter. Source: DAPO, arXiv 2503.14476, section 3.2 (dynamic sampling).
-    Why: With two values many groups agree; they are paid for, dropped, and the batch shrinks in silence.
+    Why: With two values many groups have zero variance; they cost compute, are dropped, and the batch silently shrinks.
     Fix: Set `difficulty_filter: true`; with prime-rl also name the `schema`.
     """
     if run.spec.difficulty_filter or not run.trainer.replaces_groups or run.settings.replaces_groups:
         return
     for used in run.trained_on:
         if used.recorded is not None and used.recorded.binary and used.recorded.zero_variance_share(2) is not None:
-            message = f"{used.id} pays two different rewards only, and nothing replaces groups that agree"
+            message = f"{used.id} pays only two different rewards, and nothing replaces zero-variance groups"
             yield run.found("difficulty_filter", message, environment=used.id)
 
 
 @rule("RUN043", gate="run", severity="warning")
 def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]:
-    """A continuous reward is filtered as if it were right or wrong.
+    """A continuous reward is filtered with thresholds for right or wrong.
 
     What: Where the last recording holds many different rewards, no pool of difficulties ends at 0 or at 1 alone, and
         the filter is not the one that drops only groups without any variance.
-    Why: Continuous rewards hardly ever agree to the last digit: such a filter never fires, such a pool stays empty.
+    Why: Continuous rewards are hardly ever equal: such a filter never applies, and such a pool stays empty.
     Fix: Choose thresholds within the rewards that were recorded (docs/distribution.md shows them).
     """
     for used in run.trained_on:
@@ -102,13 +102,13 @@ def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]
 
 @rule("RUN044", gate="run", severity="warning")
 def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
-    """Most groups would have no variance, by the last recording.
+    """Most groups would have no variance, according to the last recording.
 
-    What: From the recorded rates of each task, at least half of the groups of the run's size differ in reward
-        (1 − Σ pᵥᴳ; DAPO, arXiv 2503.14476, section 3.2). Recordings of scripted policies say nothing about a model
-        and are passed over.
-    Why: Advantages of a group with equal rewards are all 0: its rollouts are paid for and teach nothing.
-    Fix: Raise rollouts_per_example, drop tasks that are always or never solved, or pay partial credit.
+    What: From the recorded rates of each task, at least half of the groups of the run's size differ in reward (1 − Σ
+        pᵥᴳ; DAPO, arXiv 2503.14476, section 3.2). Recordings of scripted policies do not describe a model and are
+        skipped.
+    Why: Advantages of a group with equal rewards are all 0: its rollouts cost compute and teach nothing.
+    Fix: Raise rollouts_per_example, drop tasks that are always or never solved, or give partial credit.
     """
     for used in run.trained_on:
         if used.recorded is None or used.recorded.scripted:
@@ -116,7 +116,9 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
         size = _group_of(run, used)
         share = used.recorded.zero_variance_share(size)
         if share is not None and share > MOST_WITHOUT_VARIANCE:
-            message = f"{share:.0%} of groups of {size} on {used.id} would have no variance, by the recording of "
+            message = (
+                f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording of "
+            )
             message += used.recorded.speaker
             yield run.found("rollouts_per_example", message, environment=used.id, dead_share=round(share, 3))
 
@@ -126,9 +128,9 @@ def baseline_leaves_nothing_to_learn(run: RunSubject) -> Iterator[Found]:
     """The model earns nothing at the start, or nearly everything.
 
     What: The recorded mean, as a share of the declared range, is above 0 and not above 0.8. Source: verifiers
-        docs/legacy/training.md. Recordings of scripted policies are passed over.
+        docs/legacy/training.md. Recordings of scripted policies are skipped.
     Why: From 0 there is nothing to reinforce; near the top there is nothing to gain.
-    Fix: Choose easier or harder tasks, or another model; docs/distribution.md has what else helps.
+    Fix: Choose easier or harder tasks, or another model; docs/distribution.md has more options.
     """
     for used in run.trained_on:
         recorded = used.recorded
@@ -141,12 +143,12 @@ def baseline_leaves_nothing_to_learn(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN046", gate="run", severity="warning")
 def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
-    """The model's chat template drops the thinking of earlier turns.
+    """The model's chat template removes the thinking of earlier turns.
 
     What: Environments of several turns are not trained with models whose template removes earlier `<think>`
         sections: Qwen3 (also the Instruct models, which share it) and DeepSeek-R1. Source: their chat templates;
         tinker-cookbook's README of verifiers_rl.
-    Why: What the model sees in turn two is not what it said in turn one: the tokens that are trained differ from
+    Why: In turn two the model does not see its own reply of turn one: the tokens that are trained differ from
         those that were sampled, and rewards that look for `<think>` find none.
     Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
     """
@@ -164,7 +166,7 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
     """A secret that the run needs does not reach it.
 
     What: Hosted training forwards WANDB_API_KEY and HF_TOKEN, and refuses every other name (prime 0.18.0,
-        commands/rl.py). Looked at are the run's `secrets` and those of its environments, such as a judge's key.
+        commands/rl.py). The rule covers the run's `secrets` and those of its environments, such as a judge's key.
     Why: The judge would fail on every rollout, or the submission is refused.
     Fix: Train where the variable can be set (prime-rl, trl), or judge without a key.
     """
@@ -185,9 +187,9 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
 def hub_is_behind(run: RunSubject) -> Iterator[Found]:
     """The environment on the Hub is older than the registry's.
 
-    What: Hosted runs take the environment from the Hub; where its state was asked for, the latest version there is
-        not below the package's.
-    Why: The run would train on rewards that were fixed since.
+    What: Hosted runs take the environment from the Hub; if its state was read, the latest version there is not below
+        the package's.
+    Why: The run would train on rewards that have been fixed since.
     Fix: Release first: `nox -s release`.
     """
     if not run.trainer.hosted:
@@ -204,8 +206,8 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
     """The run would cost more than its budget.
 
     What: GPUs × `budget.hours` is no more than `budget.max_gpu_hours`, and that times `budget.gpu_hour_price` no more
-        than `budget.max_dollars`. Hours are the author's estimate: no trainer says beforehand how long it takes.
-    Why: Hosted GPUs are paid by the hour, whether the reward rises or not.
+        than `budget.max_dollars`. Hours are the author's estimate: no trainer estimates the time beforehand.
+    Why: Hosted GPUs are billed by the hour, whether the reward rises or not.
     Fix: Lower max_steps with the hours, use fewer GPUs, or raise the budget.
     """
     budget = run.spec.budget
@@ -225,15 +227,15 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN050", gate="run", severity="advice")
 def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
-    """There is a limit, and nothing to compare it with.
+    """The budget has a limit but no expected duration.
 
-    What: A budget says the `hours` that the run is expected to take.
-    Why: Without them no limit is ever exceeded on paper. Nobody stops the run either.
-    Fix: Add `hours`, from a run like it; `nox -s watch` shows the time of a step.
+    What: A budget has the `hours` that the run is expected to take.
+    Why: Without them the limit cannot be checked, and the run is not stopped either.
+    Fix: Add `hours`, from a similar run; `nox -s watch` shows the time of a step.
     """
     budget = run.spec.budget
     if budget.hours is None and (budget.max_gpu_hours is not None or budget.max_dollars is not None):
-        yield run.found("budget", "a budget without hours limits nothing")
+        yield run.found("budget", "a budget without hours has no effect")
 
 
 def _drops_thinking(model: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the rules of training runs look at: one declared run, compiled, with what is known of its environments."""
+"""The input of the rules of training runs: a compiled run with the known data of its environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules of runs know about a trainer: its limits, what it refuses, and the settings of a compiled run.
+"""The data of a trainer for rules of runs: its limits, its refusals, and the settings of a compiled run.
 
 These are data. `envops.training.trainers` fills them, one file for each trainer.
 """
@@ -23,7 +23,7 @@ clash; combination: settings that the trainer does not take together."""
 
 @dataclass(frozen=True)
 class TrainerLimits:
-    """What one trainer can run."""
+    """The limits of one trainer."""
 
     name: str
     """As `backend` in registry.yaml."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.failures import shortened
 from envops_worker.messages import text_of
 from envops_worker.policies.answers import answer_of
 
 from envops.facts.observed import Dataset, Place, Task
 from envops.rules.engine import Found, Subject, rule
-from envops.rules.evidence import Evidence, shortened
+from envops.rules.evidence import REPLY_LIMIT, Evidence
 from envops.statistics.answer_slots import AnswerSlot, Prompt, answer_slot
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def _tasks(subject: Subject, dataset: Dataset, indexes: tuple[int, ...]) -> list
     for index in indexes[:3]:
         task = kept.get(index) if first else None
         prompt = "\n".join(text_of(message) for message in task.prompt) if task else None
-        shown.append({"task": index} if task is None else {"task": index, "prompt": shortened(prompt or "")})
+        shown.append(
+            {"task": index} if task is None else {"task": index, "prompt": shortened(prompt or "", REPLY_LIMIT)}
+        )
     return shown
 
 

@@ -51,7 +51,7 @@ def sections(readme: str) -> tuple[Section, ...]:
 
 
 def missing_sections(readme: str) -> tuple[str, ...]:
-    """Which of the expected sections no heading announces."""
+    """The expected sections without a heading."""
     found = sections(readme)
     if [section.level for section in found].count(1) == 1 and found[0].level == 1:
         found = found[1:]  # the document's own title announces nothing

@@ -57,7 +57,7 @@ def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
     declared = [name for name in subject.entry.secrets if name in failure.message]
     if declared:
         yield Found(
-            f"loading needs {', '.join(declared)}, which is declared but has no value here",
+            f"loading needs {', '.join(declared)}, which is declared but not set",
             of_failure(failure),
             failure.place,
             fix=f"Set {', '.join(declared)} where validate runs, or read it only when it is used.",

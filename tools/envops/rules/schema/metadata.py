@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(
 
 
 def in_pyproject(package: Package, key: str) -> Place:
-    """Where a key of pyproject.toml stands."""
+    """The place of a key in pyproject.toml."""
     return Place(*package.place_of(key))
 
 
@@ -92,7 +92,7 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
 
 
 @rule("SCH004", gate="schema")
-def description_says_nothing(subject: Subject) -> Iterator[Found]:
+def description_is_not_informative(subject: Subject) -> Iterator[Found]:
     """The description is missing or not informative.
 
     What: `project.description` is a sentence of at least 20 characters, and neither a placeholder nor only the name.

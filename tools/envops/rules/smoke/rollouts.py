@@ -12,7 +12,7 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, of_failure
-from envops.rules.failures import OUTSIDE_FAULT, is_endless, is_nobodys_fault, own_failure
+from envops.rules.failures import OUTSIDE_FAULT, is_endless, is_outside_the_environment, own_failure
 from envops.rules.gold import gold_by_task
 from envops.rules.rewards.time import left_out
 from envops.statistics.declared_range import speakers
@@ -60,7 +60,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
                 f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
                 of_conversation(subject.facts, each, failure=failure),
                 failure.place,
-                inconclusive=is_nobodys_fault(failure),
+                inconclusive=is_outside_the_environment(failure),
             )
             for each, failure in failed
         ]
@@ -143,11 +143,10 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK005", gate="smoke")
 def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
-    """A rollout earns something else than its conversation scored in process.
+    """A rollout earns a different reward than its conversation scored in process.
 
     What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6.
-    Why: Either the reward depends on more than the conversation, or the rewards gate tested something else than
-        training uses.
+    Why: Either the reward depends on more than the conversation, or the rewards gate did not test what training uses.
     Fix: Keep what the reward needs in the task or the state, and nothing in globals, the clock or call order.
     """
     compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]

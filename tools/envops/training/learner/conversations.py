@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envops_worker.messages import text_of
-
-Message = Mapping[str, Any]
+from envops_worker.messages import Message, text_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class SampledTurns:
         messages = [*prompt, *completion]
         ends = [place + 1 for place in range(len(prompt), len(messages)) if messages[place]["role"] == "assistant"]
         if not ends:
-            raise LostTurn("the rollout holds no reply")
+            raise LostTurn("the rollout contains no reply")
         turns = [self._last(messages[: ends[-1]])]
         for end in reversed(ends[:-1]):
             turns.insert(0, self._before(messages[:end], turns[0]))
@@ -123,7 +121,7 @@ def joined(turns: Sequence[Turn]) -> Trajectory:
     for turn in turns[1:]:
         so_far = (*prompt, *completion)
         if not continues(turn, so_far):
-            raise LostTurn("the conversation was rewritten between two turns: its tokens are no one sequence")
+            raise LostTurn("the conversation was rewritten between two turns: its tokens are not one sequence")
         between = turn.heard[len(so_far) :]
         completion += [*between, *turn.said]
         logprobs += [0.0] * len(between) + list(turn.logprobs)

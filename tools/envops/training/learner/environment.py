@@ -39,7 +39,7 @@ class PlayedRollout:
 
 @dataclass(frozen=True)
 class RolloutLimits:
-    """How rollouts are made."""
+    """The limits of rollouts."""
 
     at_once: int = 64
     seconds: float = 60.0
@@ -161,7 +161,7 @@ def environment_reward(paid: list[float | None], **_: Any) -> list[float | None]
 
 @dataclass(frozen=True)
 class Tally:
-    """What the rollouts of one step came to."""
+    """The totals of one step's rollouts."""
 
     reward: float
     """Mean over the rollouts that have one."""

@@ -20,7 +20,7 @@ GOT_BY = ("model", "revision", "dtype", "attn_implementation")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that can speak."""
+    """A loaded model and its tokenizer."""
 
     model: Any
     tokenizer: Any
@@ -31,13 +31,13 @@ class LoadedModel:
 def loaded_model(settings: LearnerSettings, root: Path) -> LoadedModel:
     """Load what the settings name: a folder below `root`, or a name on the Hugging Face Hub.
 
-    All weights are trained in single precision, of which a small learning rate is left something; below an adapter
-    they stay as they were saved on a GPU. Raises `UnfitSettings` where it cannot be loaded.
+    All weights are trained in single precision, so that a small learning rate has an effect; below an adapter, on a
+    GPU, they keep their saved precision. Raises `UnfitSettings` where it cannot be loaded.
     """
     name = _folder(settings.model, root)
     given = dict(settings.grpo.get("model_init_kwargs") or {})
     if unknown := set(given) - set(GOT_BY):
-        raise UnfitSettings(f"grpo.model_init_kwargs: only {', '.join(GOT_BY[1:])} are taken, not {min(unknown)}")
+        raise UnfitSettings(f"grpo.model_init_kwargs: only {', '.join(GOT_BY[1:])} are supported, not {min(unknown)}")
     whole = settings.lora is None or not torch.cuda.is_available()
     dtype = given.pop("dtype", "float32" if whole else "auto")
     revision: Mapping[str, Any] = {"revision": given["revision"]} if "revision" in given else {}
@@ -57,7 +57,7 @@ def _folder(name: str, root: Path) -> str:
         return name
     folder = (root / Path(name).expanduser()).resolve()
     if not (folder / "config.json").is_file():
-        raise UnfitSettings(f"the model {name}: {folder} holds no config.json")
+        raise UnfitSettings(f"the model {name}: {folder} contains no config.json")
     return str(folder)
 
 
@@ -66,13 +66,13 @@ def _ends(model: Any, tokenizer: Any) -> tuple[int, ...]:
     listed = named if isinstance(named, list | tuple) else [] if named is None else [named]
     ends = tuple(dict.fromkeys(end for end in (tokenizer.eos_token_id, *listed) if end is not None))
     if not ends:
-        raise UnfitSettings("neither the tokenizer nor the model names a token that ends a reply")
+        raise UnfitSettings("neither the tokenizer nor the model defines an end-of-sequence token")
     return ends
 
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How replies are sampled; from the whole distribution, as the trainer scores them."""
+    """The sampling parameters; replies are sampled from the whole distribution, as the trainer scores them."""
 
     most_tokens: int
     ends: Collection[int]

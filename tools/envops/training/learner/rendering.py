@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from envops_worker.messages import text_of
+from envops_worker.messages import Message, text_of
 
-from envops.training.learner.conversations import Message
+from envops.text.plain_data import parsed_json
 
 SILENCE = " "
 """An empty reply, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
@@ -35,12 +35,12 @@ class Renderer(Protocol):
     """Messages to tokens and back."""
 
     def heard(self, messages: Sequence[Message], tools: ToolSchemas) -> list[int]:
-        """A conversation of which nothing was sampled here, up to where the policy speaks."""
+        """The tokens of a conversation without sampled replies, up to the policy's turn."""
 
     def heard_after(
         self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
     ) -> list[int]:
-        """What comes behind the reply at `place`, which was sampled as `said`, up to where the policy speaks."""
+        """The tokens after the reply at `place`, sampled as `said`, up to the policy's next turn."""
 
     def reply(self, said: Sequence[int]) -> dict[str, Any]:
         """The message that sampled tokens stand for."""
@@ -58,7 +58,7 @@ class TemplateRenderer:
 
     def __init__(self, tokenizer: Any, ends: Sequence[int], settings: Mapping[str, Any] | None = None) -> None:
         if not tokenizer.chat_template:
-            raise UnfitTemplate("the tokenizer has no chat template: an instruct model has one")
+            raise UnfitTemplate("the tokenizer has no chat template: use an instruct model")
         self._tokenizer = tokenizer
         self._ends = frozenset(ends)
         self._closings = tuple(tokenizer.decode([end], skip_special_tokens=False) for end in ends)
@@ -75,8 +75,8 @@ class TemplateRenderer:
         self._format = self._format or format_of(self._text)
         if self._format is None:
             raise UnfitTemplate(
-                "the chat template shows no tools, or writes calls in a form that is not read here "
-                "(read are those of Hermes and Qwen, Qwen Coder, Mistral and Llama 3)"
+                "the chat template shows no tools, or writes calls in an unsupported format "
+                "(supported are those of Hermes and Qwen, Qwen Coder, Mistral and Llama 3)"
             )
 
     def heard(self, messages: Sequence[Message], tools: ToolSchemas) -> list[int]:
@@ -108,13 +108,13 @@ class TemplateRenderer:
         return {"id": f"c{self._calls:08d}", "type": "function", "function": function}
 
     def _behind(self, messages: Sequence[Message], place: int, tools: ToolSchemas) -> tuple[str, str]:
-        """What closes the reply at `place`, and what the template writes behind that."""
+        """The end of the reply at `place`, and the template's text after it."""
         stand_in = {**messages[place], "content": SAID}
         text = self._text(_for_template([*messages[:place], stand_in, *messages[place + 1 :]]), tools)
         _, found, behind = text.rpartition(SAID)
         places = [(behind.find(closing), closing) for closing in self._closings if closing and closing in behind]
         if not found or not places:
-            raise UnfitTemplate(f"the chat template closes a reply with none of {', '.join(self._closings)}")
+            raise UnfitTemplate(f"the chat template closes a reply with a token other than {', '.join(self._closings)}")
         first, closing = min(places)
         return closing, behind[first + len(closing) :]
 
@@ -124,7 +124,7 @@ class TemplateRenderer:
                 list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False, **self._settings
             )
         except Exception as error:  # whatever a template raises is its way of saying no
-            raise UnfitTemplate(f"the chat template refuses this conversation: {error}") from error
+            raise UnfitTemplate(f"the chat template rejects this conversation: {error}") from error
         return text
 
     def _tokens(self, text: str) -> list[int]:
@@ -172,7 +172,7 @@ class CallFormat(NamedTuple):
 def _hermes(text: str) -> Read:
     """`<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and 3, SmolLM 3."""
     blocks = re.findall(r"<tool_call>\s*(.*?)\s*</tool_call>", text, re.DOTALL)
-    return _all_or_nothing(text, text.partition("<tool_call>")[0], [_named(_parsed(block)) for block in blocks])
+    return _all_or_nothing(text, text.partition("<tool_call>")[0], [_named(parsed_json(block)) for block in blocks])
 
 
 def _qwen_coder(text: str) -> Read:
@@ -187,13 +187,13 @@ def _qwen_coder(text: str) -> Read:
 def _mistral(text: str) -> Read:
     """`[TOOL_CALLS] [{"name": …, "arguments": …}]`."""
     before, found, rest = text.partition("[TOOL_CALLS]")
-    listed = _parsed(rest.strip()) if found else None
+    listed = parsed_json(rest.strip()) if found else None
     return _all_or_nothing(text, before, [_named(one) for one in listed] if isinstance(listed, list) else [])
 
 
 def _llama(text: str) -> Read:
     """`{"name": …, "parameters": …}` and nothing else: Llama 3.1 to 3.3."""
-    whole = _parsed(text.strip().removeprefix("<|python_tag|>"))
+    whole = parsed_json(text.strip().removeprefix("<|python_tag|>"))
     return _all_or_nothing(text, "", [_named(whole, "parameters")] if isinstance(whole, dict) else [])
 
 
@@ -249,14 +249,7 @@ def _named(value: Any, key: str = "arguments") -> tuple[str, Any] | None:
     return (value["name"], arguments) if isinstance(arguments, dict) else None
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _value(text: str) -> Any:
     """A parameter as Qwen Coder writes it: JSON where it is some, else text."""
-    value = _parsed(text)
+    value = parsed_json(text)
     return text if value is None and text.strip() != "null" else value

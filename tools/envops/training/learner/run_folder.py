@@ -43,20 +43,20 @@ def step_of(checkpoint: Path | None) -> int:
 
 
 def finished_model(checkpoint: Path, final: Path) -> Path:
-    """The checkpoint's model or adapter in `final`, whole or not there: it is made aside and renamed.
+    """The checkpoint's model or adapter in `final`, whole or not there: it is made in a temporary folder and renamed.
 
     One that is there already is left alone where it is of the same step.
     """
     if _step_of_model(final) == step_of(checkpoint):
         return final
-    aside, former = final.with_name(f"{final.name}.new"), final.with_name(f"{final.name}.old")
-    for left in (aside, former):
+    unfinished, former = final.with_name(f"{final.name}.new"), final.with_name(f"{final.name}.old")
+    for left in (unfinished, former):
         shutil.rmtree(left, ignore_errors=True)
-    shutil.copytree(checkpoint, aside, ignore=shutil.ignore_patterns(*OF_THE_TRAINER))
-    (aside / TRAINED).write_text(json.dumps({"step": step_of(checkpoint)}) + "\n", encoding="utf-8")
+    shutil.copytree(checkpoint, unfinished, ignore=shutil.ignore_patterns(*OF_THE_TRAINER))
+    (unfinished / TRAINED).write_text(json.dumps({"step": step_of(checkpoint)}) + "\n", encoding="utf-8")
     if final.exists():
         final.replace(former)
-    aside.replace(final)
+    unfinished.replace(final)
     shutil.rmtree(former, ignore_errors=True)
     return final
 
@@ -77,7 +77,7 @@ class Beginning:
     folder: Path
     """Of the run's checkpoints."""
     identity: Mapping[str, Any]
-    """What must be the same for a run to be resumed from its checkpoint."""
+    """The settings that must be equal to resume a run from its checkpoint."""
     resume_from: str | None = None
     """A checkpoint to begin from, below `root`."""
 
@@ -108,7 +108,7 @@ class Beginning:
         (self.folder / IDENTITY).write_text(text + "\n", encoding="utf-8")
 
     def _filed(self) -> dict[str, Any]:
-        """What is filed about the folder's run; nothing where there is no such file."""
+        """The stored data of the folder's run; empty without a file."""
         try:
             filed = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -123,7 +123,7 @@ class Beginning:
         if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key)):
             raise UnfitSettings(
                 f"{self.folder} holds a run with other settings ({', '.join(changed)}): move it away, or give this one "
-                "another name; only max_steps and how often it is saved and evaluated may change on the way"
+                "another name; only max_steps and the intervals of saving and evaluation may change"
             )
 
     def _not_beyond(self, own: Path, filed: Mapping[str, Any]) -> None:
@@ -167,7 +167,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """What can be read; a row that was cut off is none."""
+    """The readable rows; an incomplete one is skipped."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:

@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from envops_worker.endpoint.dialects import InvalidRequest
+from envops_worker.messages import Message
 
 from envops.system.loopback import served
-from envops.training.learner.conversations import Message, SampledTurns, Turn
+from envops.training.learner.conversations import SampledTurns, Turn
 from envops.training.learner.rendering import Renderer, ToolSchemas, UnfitTemplate
 
 GATHERING_SECONDS = 0.01
@@ -24,10 +26,6 @@ MOST_AT_ONCE = 256
 
 Sampler = Callable[[Sequence[Sequence[int]]], Sequence[tuple[Sequence[int], Sequence[float]]]]
 """Conversations as tokens → tokens and log probabilities of a reply to each."""
-
-
-class InvalidRequest(ValueError):
-    """A request that the API would refuse, and why."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +135,10 @@ def _asked(body: Any) -> tuple[list[Message], ToolSchemas, int | None]:
     if body.get("stream"):
         raise InvalidRequest("this endpoint does not stream")
     if body.get("n") not in (None, 1):
-        raise InvalidRequest("this endpoint gives one reply to a request")
+        raise InvalidRequest("this endpoint returns one reply per request")
     most = body.get("max_completion_tokens") or body.get("max_tokens")
     if most is not None and (not isinstance(most, int) or most < 1):
-        raise InvalidRequest("max_tokens must be a number from 1 on")
+        raise InvalidRequest("max_tokens must be a number of at least 1")
     return messages, body.get("tools") or (), most
 
 

@@ -62,7 +62,7 @@ class LearnerSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a run to be resumed from its checkpoint."""
+        """The settings that must be equal to resume a run from its checkpoint."""
         kept = {key: value for key, value in self.grpo.items() if key not in MAY_CHANGE}
         played = {key: value for key, value in asdict(self.rollouts).items() if key not in MAY_CHANGE_OF_ROLLOUTS}
         return {"model": self.model, "lora": self.lora, "grpo": kept, "rollouts": played}
@@ -78,18 +78,18 @@ def read_settings(path: Path) -> LearnerSettings:
         raise UnfitSettings(f"{path} is not valid TOML: {error}") from None
     _known(path, "", raw, TABLES)
     if not isinstance(raw.get("model"), str) or not raw["model"].strip():
-        raise UnfitSettings(f"{path}: model names no model")
+        raise UnfitSettings(f"{path}: model is missing")
     tables = {name: raw.get(name, {}) for name in TABLES[1:]}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise UnfitSettings(f"{path}: {name} is not a table")
     _known(path, "rollouts.", tables["rollouts"], RolloutSettings.__dataclass_fields__)
     if "environment" not in tables["rollouts"]:
-        raise UnfitSettings(f"{path}: rollouts.environment names no environment")
+        raise UnfitSettings(f"{path}: rollouts.environment is missing")
     if tables["grpo"].get("trust_remote_code"):
-        raise UnfitSettings(f"{path}: grpo.trust_remote_code would run a model author's code here; it stays off")
+        raise UnfitSettings(f"{path}: grpo.trust_remote_code would run a model author's code here; it must be off")
     if float(tables["grpo"].get("temperature", 1.0)) <= 0:
-        raise UnfitSettings(f"{path}: grpo.temperature must be above 0: without chance all rollouts of a task are one")
+        raise UnfitSettings(f"{path}: grpo.temperature must be above 0: at 0 all rollouts of a task are identical")
     lora = tables["lora"] if "lora" in raw else None
     return LearnerSettings(raw["model"], RolloutSettings(**tables["rollouts"]), tables["grpo"], lora, tables["wandb"])
 

@@ -25,7 +25,6 @@ from envops.repository.problem import nearest
 from envops.system.subprocesses import Interrupted
 from envops.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
 from envops.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
-from envops.training.learner.learning_rate import ask_for
 from envops.training.learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
 from envops.training.learner.rendering import TemplateRenderer
 from envops.training.learner.run_folder import Beginning, MetricsFile, finished_model, is_whole, step_of
@@ -40,7 +39,7 @@ End = Literal["finished", "interrupted", "budget", "already finished"]
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run came to."""
+    """The outcome of a run."""
 
     end: End
     steps: int
@@ -81,7 +80,7 @@ class Learner:
         return Beginning(self.root, self.folder, identity, self.settings.rollouts.resume_from)
 
     def prepare(self) -> Trained | None:
-        """Read settings, checkpoints and model; what came of the run where it is finished already.
+        """Read settings, checkpoints and model; the outcome if the run is already finished.
 
         Raises `UnfitSettings` and `UnfitTemplate`.
         """
@@ -192,7 +191,7 @@ class Learner:
         given = {key: value for key, value in self.settings.grpo.items() if key != "model_init_kwargs"}
         on_gpu = torch.cuda.is_available()
         if not on_gpu:
-            self.say("no GPU: everything runs on the CPU in single precision, where a step takes minutes or hours")
+            self.say("no GPU: training runs on the CPU in single precision, and a step takes minutes or hours")
             given |= {"use_cpu": True, "bf16": False, "fp16": False, "dataloader_pin_memory": False}
         if on_gpu and importlib.util.find_spec("vllm") is not None:
             given.setdefault("use_vllm", True)
@@ -218,7 +217,7 @@ class Learner:
         return indices * -(-per_step // len(indices)), held_out
 
     def finished(self, logs: dict[str, float], step: int) -> dict[str, float]:
-        """What a finished step's row of metrics holds, beside what TRL logs."""
+        """The metrics of a finished step, beside those that TRL logs."""
         of_step = tally(self._rollouts.latest)
         share = 1 / max(1, of_step.rollouts)
         self.say(f"step {step:5d}  reward {of_step.reward:7.3f}  failed {of_step.failed}/{of_step.rollouts}")
@@ -240,7 +239,7 @@ class _StepCallback(TrainerCallback):  # type: ignore[misc]
         return (time.monotonic() - self._started) / 3600
 
     def on_train_begin(self, args: Any, _state: Any, control: Any, **parts: Any) -> Any:
-        ask_for(args.learning_rate, parts["optimizer"], parts["lr_scheduler"])
+        set_learning_rate(args.learning_rate, parts["optimizer"], parts["lr_scheduler"])
         return control
 
     def on_log(self, _args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> Any:
@@ -276,7 +275,21 @@ def _made(kind: Any, table: str, given: dict[str, Any]) -> Any:
 
 def _wandb(given: Any) -> None:
     if importlib.util.find_spec("wandb") is None:
-        raise UnfitSettings("the run is logged to W&B and wandb is not installed: pip install wandb")
+        raise UnfitSettings("the run logs to W&B, but wandb is not installed: pip install wandb")
     names = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
     for key, value in given.items():
         os.environ[names[key]] = ",".join(value) if isinstance(value, list) else str(value)
+
+
+def set_learning_rate(rate: float, optimizer: Any, scheduler: Any) -> None:
+    """Let optimizer and scheduler go on with a peak of `rate`, at the place of the schedule where they are.
+
+    A checkpoint has the rate that it was trained with, which may not be the one declared now.
+    """
+    scheduler = getattr(scheduler, "scheduler", scheduler)  # accelerate wraps it
+    former = list(getattr(scheduler, "base_lrs", ())) or [group["lr"] for group in optimizer.param_groups]
+    for group, base in zip(optimizer.param_groups, former, strict=True):
+        group["lr"] = group["lr"] * rate / base if base else rate
+        group["initial_lr"] = rate
+    scheduler.base_lrs = [rate for _ in former]
+    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]  # what is logged

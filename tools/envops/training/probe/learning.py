@@ -26,7 +26,7 @@ IDLE_STEPS, IDLE_SHARE = 10, 0.85
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """How a probe trains. Measured on two cores: a step is dominated by sampling."""
+    """The settings of a probe. Measured on two cores: a step is dominated by sampling."""
 
     batch_size: int = 128
     """Rollouts per step."""

@@ -49,7 +49,7 @@ ProbeOutcome = Literal["learned", "not learned", "control moved"]
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What a probe found."""
+    """The result of a probe."""
 
     before: Estimate
     after: Estimate
@@ -92,8 +92,8 @@ def probe(
     met = {reward for group in earned for reward in group}
     if len(met) < 2:
         raise NotForAProbe(
-            f"a model that speaks at random earned {next(iter(met), 'nothing')} in each of "
-            f"{sum(map(len, earned))} rollouts: no reward is met by chance. {SMALLER}, or {INSTEAD}"
+            f"a model that replies at random earned {next(iter(met), 'nothing')} in each of "
+            f"{sum(map(len, earned))} rollouts: no reward was reached by chance. {SMALLER}, or {INSTEAD}"
         )
     before = _mean(earned)
     say(f"before: reward {before.value:.3f} [{before.low:.3f}, {before.high:.3f}] on {len(held_out)} tasks held out")
@@ -121,7 +121,7 @@ def reference_replies(environment: TrainingEnvironment) -> tuple[str, ...]:
 
 def _vocabulary(environment: TrainingEnvironment, references: Sequence[str]) -> tuple[Vocabulary, int]:
     if not references:
-        raise NotForAProbe(f"reference replies have no text here. Instead: {INSTEAD}")
+        raise NotForAProbe(f"the reference replies have no text. Instead: {INSTEAD}")
     vocabulary = vocabulary_of([task.prompt for task in environment.tasks], references)
     frame = len(vocabulary.opening) + len(vocabulary.closing)
     longest = max(len(text) for text in references) - frame

@@ -37,9 +37,11 @@ class NotForAProbe(ValueError):
 def require_single_turn(about: Description) -> None:
     """Raise `NotForAProbe` where an environment has tools or is multi-turn: the model has words for one reply."""
     if about.tools:
-        raise NotForAProbe(f"it has tools ({', '.join(about.tools)}), and a tiny model calls none. Instead: {INSTEAD}")
+        raise NotForAProbe(
+            f"it has tools ({', '.join(about.tools)}), which a tiny model cannot call. Instead: {INSTEAD}"
+        )
     if about.conversational:
-        raise NotForAProbe(f"it is multi-turn, and a tiny model gives one reply. Instead: {INSTEAD}")
+        raise NotForAProbe(f"it is multi-turn, and a tiny model writes one reply. Instead: {INSTEAD}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Vocabulary:
         _tools: Sequence[Mapping[str, Any]],
         said: Sequence[int],
     ) -> list[int]:
-        """What comes behind a reply that was sampled, and the mark after which the model speaks again."""
+        """The tokens after a sampled reply, with the mark before the model's next turn."""
         return [*([] if self.ended(said) else [END]), *self._heard(messages[place + 1 :])]
 
     def _heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -109,12 +111,12 @@ class Vocabulary:
 
 
 def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Sequence[str]) -> Vocabulary:
-    """The vocabulary of an environment, from the prompts of its tasks and what a perfect model says.
+    """The vocabulary of an environment, from the prompts of its tasks and the replies of a perfect model.
 
     Raises `ValueError` where they are empty.
     """
     if not any(references):
-        raise ValueError("reference replies are empty: there is nothing to learn")
+        raise ValueError("the reference replies are empty: there is nothing to learn")
     opening, closing = shared(references)
     cores = [text[len(opening) : len(text) - len(closing)] for text in references]
     constants: dict[str, None] = {}

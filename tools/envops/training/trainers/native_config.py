@@ -176,7 +176,7 @@ def _value(value: Any) -> str:
         return _array(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(str(key))} = {_value(inner)}" for key, inner in value.items()) + "}"
-    raise ValueError(f"{value!r} has no form in TOML: leave the key out instead")
+    raise ValueError(f"{value!r} cannot be written as TOML: omit the key instead")
 
 
 def _array(values: Sequence[Any]) -> str:
@@ -184,7 +184,7 @@ def _array(values: Sequence[Any]) -> str:
     if kinds == {int, float}:
         values, kinds = [float(value) for value in values], {float}
     if len(kinds) > 1:
-        raise ValueError(f"{list(values)!r} mixes kinds of values, which the prime CLI's TOML reader refuses")
+        raise ValueError(f"{list(values)!r} mixes types, which the prime CLI's TOML reader rejects")
     return "[" + ", ".join(_value(value) for value in values) + "]"
 
 

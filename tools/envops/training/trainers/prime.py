@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
-from envops.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS
+from envops.rules.runs.trainer import RefusedSetting, TrainerSettings
+from envops.training.trainers import prime_rl
 from envops.training.trainers.native_config import toml_text
-from envops.training.trainers.prime_rl import (
-    MOST_LORA_RANK,
-    V1_RELEASES,
-    prime_rl_config,
-    prime_rl_refusals,
-    prime_rl_settings,
-)
+from envops.training.trainers.prime_rl import prime_rl_config, prime_rl_refusals, prime_rl_settings
 from envops.training.trainers.trainer import (
     Compiled,
     CompileRequest,
@@ -33,24 +28,13 @@ if TYPE_CHECKING:
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
 """The only secrets that the prime CLI forwards (0.18.0, commands/rl.py)."""
 LORA_UNKNOWN = "lora: the CLI takes it; the service is described as full fine-tuning, which was not tried"
-LIMITS = TrainerLimits(
+LIMITS = replace(
+    prime_rl.LIMITS,
     name="prime",
     title="Prime Intellect, hosted",
-    generations=("v1",),
-    releases=V1_RELEASES,
-    released="0.3.1 to 0.4",
-    batch_unit="rollouts",
-    lora="either",
-    algorithms=("grpo", "max_rl"),
     source="prime 0.18.0 measured against a loopback server; prime-rl dropped v0 in 03f12efba (2026-08-10)",
-    many_environments=True,
     hosted=True,
     forwards=FORWARDED,
-    bounds_age=True,
-    schemas=("portable", "august", "later"),
-    most_lora_rank=MOST_LORA_RANK,
-    models=RENDERER_OF_MODEL,
-    renderers=RENDERERS,
 )
 
 
@@ -86,7 +70,7 @@ def _named(compiled: Compiled, name: str) -> str:
 
 
 def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
-    """What prime-rl refuses, and what the service refuses besides (prime 0.18.0, its schema worker)."""
+    """The refusals of prime-rl, and those of the service (prime 0.18.0, its schema worker)."""
     yield from prime_rl_refusals(spec, native, settings)
     if native.get("clean") is True:
         yield RefusedSetting("service", "overrides.clean", "the hosted service refuses clean = true")

@@ -39,7 +39,7 @@ LIMITS = TrainerLimits(
     any_release=True,
     many_environments=True,
     hosted=True,
-    retired="the platform takes no new runs since 2026-10-05 (docs.primeintellect.ai/hosted-training)",
+    retired="the platform accepts no new runs since 2026-10-05 (docs.primeintellect.ai/hosted-training)",
 )
 PATHS = {
     "batch": "batch_size",

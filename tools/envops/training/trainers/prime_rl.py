@@ -405,7 +405,7 @@ def _sources(native: Mapping[str, Any], kind: str = "train") -> list[Mapping[str
 
 
 def _source_name(source: Mapping[str, Any]) -> str:
-    """What metrics call a source: its name, else its taskset's id."""
+    """The name of a source in metrics: its name, else its taskset's id."""
     return str(source.get("name") or value_at(source, "env.taskset.id") or value_at(source, "env.id") or "?")
 
 
@@ -440,7 +440,7 @@ def _whole(value: Any, otherwise: int) -> int:
 
 
 def prime_rl_refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
-    """Everything that prime-rl refuses when it reads the configuration."""
+    """The refusals of prime-rl when it reads the configuration."""
     yield from _other_schema(spec, native)
     yield from _misspelt_vllm(native)
     yield from _clashing_names(native)
@@ -483,7 +483,7 @@ def _clashing_names(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
     for kind in ("train", "eval"):
         names = [_source_name(source) for source in _sources(native, kind)]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1 or name == "agg"):
-            why = "is reserved" if name == "agg" else f"stands {names.count(name)} times"
+            why = "is reserved" if name == "agg" else f"is used {names.count(name)} times"
             message = f"the name {name} {why} in orchestrator.{kind}.source"
             yield RefusedSetting("names", "environments", message, evidence={"name": name})
 
@@ -506,7 +506,7 @@ def _combinations(native: Mapping[str, Any], steps: int | None, group: int) -> I
         given = value_at(native, path)
         taken = sorted(LAUNCHER_VARIABLES & set(given)) if isinstance(given, Mapping) else []
         if taken:
-            yield path, f"{', '.join(taken)} belong to the launcher"
+            yield path, f"{', '.join(taken)} are set by the launcher"
 
 
 def _scheduler(scheduler: Any, steps: int | None) -> Iterator[tuple[str, str]]:
@@ -514,7 +514,7 @@ def _scheduler(scheduler: Any, steps: int | None) -> Iterator[tuple[str, str]]:
         return
     warmup = _whole(scheduler.get("warmup_steps"), WARMUP)
     if scheduler.get("type") == "cosine" and steps <= warmup:
-        yield "trainer.scheduler", f"a warm-up of {warmup} steps leaves nothing of {steps} to decay over"
+        yield "trainer.scheduler", f"a warm-up of {warmup} steps leaves none of the {steps} steps for the decay"
     if scheduler.get("type") == "linear":
         decay = _whole(scheduler.get("decay_steps"), DECAY)
         if warmup + decay > steps:
@@ -528,9 +528,9 @@ def _concurrency(bounds: Any, group: int) -> Iterator[tuple[str, str]]:
     first = bounds.get("initial_inflight")
     path = "orchestrator.concurrency"
     if isinstance(first, int) and first < group:
-        yield f"{path}.initial_inflight", f"{first} rollouts to begin with cannot hold a group of {group}"
+        yield f"{path}.initial_inflight", f"{first} initial rollouts cannot hold a group of {group}"
     if isinstance(first, int) and first > most:
-        yield f"{path}.initial_inflight", f"{first} rollouts to begin with are more than max_inflight {most}"
+        yield f"{path}.initial_inflight", f"{first} initial rollouts are more than max_inflight {most}"
     if least > most:
         yield f"{path}.min_inflight", f"min_inflight {least} is more than max_inflight {most}"
 

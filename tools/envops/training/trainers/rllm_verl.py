@@ -109,7 +109,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.put(f"{actor}.use_dynamic_bsz", True, "sequences differ in length; no micro batch to tune")
     config.put(f"{actor}.ppo_max_token_len_per_gpu", spec.seq_len, origin(spec, "seq_len"))
     config.put(f"{rollout}.name", "vllm", "fixed")
-    config.put(f"{rollout}.mode", "async", "verifiers asks over HTTP")
+    config.put(f"{rollout}.mode", "async", "verifiers sends requests over HTTP")
     config.put(f"{rollout}.n", spec.group_size(source), origin(spec, "rollouts_per_example"))
     config.put(f"{rollout}.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
     tensor = origin(spec, "gpus.tensor_parallel")
@@ -121,7 +121,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     if spec.difficulty_filter:
         config.put("rllm.rejection_sample.enable", True, origin(spec, "difficulty_filter"))
         config.put(
-            "rllm.rejection_sample.multiplier", 2, origin(spec, "difficulty_filter", "twice the tasks are asked")
+            "rllm.rejection_sample.multiplier", 2, origin(spec, "difficulty_filter", "twice the tasks are requested")
         )
     return config
 

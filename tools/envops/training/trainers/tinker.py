@@ -114,7 +114,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     if spec.eval is not None:
         config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
     config.put("log_path", f"outputs/{spec.name}", "metrics.jsonl lies there, for `envops watch`")
-    config.put("behavior_if_log_dir_exists", "resume", "started again, it goes on")
+    config.put("behavior_if_log_dir_exists", "resume", "resumes when started again")
     if spec.wandb is not None:
         config.put("wandb_project", spec.wandb.project, origin(spec, "wandb.project"))
         config.put("wandb_name", spec.name, "the run's name")

@@ -1,8 +1,8 @@
-"""What a trainer is: everything that the tool knows about one `backend` of registry.yaml.
+"""A trainer: all knowledge about one `backend` of registry.yaml.
 
-A trainer is one module of this folder with a `TRAINER`, and its name among the values of `backend` in the registry's
-schema. Commands, rules, metrics and the matrix in docs/training.md read the table (`envops.training.trainers`);
-no other module knows a trainer's name.
+A trainer is one module of this folder with a `TRAINER`, and its name in `Backend` of `repository/run.py`. Commands,
+rules, metrics and the matrix in docs/training.md read the table (`envops.training.trainers`); no other module knows a
+trainer's name.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Trainer:
 
 
 def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:
-    """What trainers need to know about an environment of the registry, from its declaration and its package."""
+    """The data of a registry's environment for trainers, from its declaration and its package."""
     if name in registry.external:
         return _external(registry.external[name])
     return _local(registry.environments[name], packages.get(name))
@@ -185,7 +185,7 @@ def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
 
 
 def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
-    """What a trainer calls the declared algorithm; raises `CompileError` where it has none."""
+    """The trainer's name for the declared algorithm; raises `CompileError` where it has none."""
     if spec.algorithm not in known:
         raise CompileError(f"{spec.backend} has no algorithm {spec.algorithm}; it has {', '.join(known)}")
     return known[spec.algorithm]

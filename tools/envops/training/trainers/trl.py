@@ -159,7 +159,7 @@ def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
 
 
 def _left_out(spec: RunSpec, source: Source) -> list[str]:
-    """What was declared and has no place here."""
+    """The declared keys without a place here."""
     said = {
         "difficulty_filter": (
             spec.difficulty_filter,

@@ -1,4 +1,4 @@
-"""What is changed in a piece of Python: one node of the syntax tree for another.
+"""The mutation operators: each replaces one node of the syntax tree.
 
 The operators are those that catch mistakes rewards are known for: a comparison the other way
 round, a boundary moved, a condition or a normalisation dropped, a return value fixed.
@@ -175,7 +175,7 @@ def pattern_of(call: cst.Call) -> cst.SimpleString | None:
     return first if isinstance(first, cst.SimpleString) and isinstance(first.evaluated_value, str) else None
 
 
-def says_nothing_to_rewards(node: cst.CSTNode) -> bool:
+def cannot_affect_rewards(node: cst.CSTNode) -> bool:
     """Whether nothing below the node can move a reward: messages, annotations, imports, other people's keywords."""
     match node:
         case cst.Raise() | cst.Assert() | cst.Annotation() | cst.Import() | cst.ImportFrom() | cst.Decorator():

@@ -15,10 +15,10 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from envops.validation.mutants.operators import (
     Rewrite,
+    cannot_affect_rewards,
     expression_rewrites,
     handler_rewrites,
     pattern_of,
-    says_nothing_to_rewards,
     statement_rewrites,
 )
 
@@ -148,7 +148,7 @@ class SourceFile:
         self._visit_inside(node, scope, lines)
 
     def _visit_inside(self, node: cst.CSTNode, scope: _Scope, lines: Lines | None) -> None:
-        if says_nothing_to_rewards(node):
+        if cannot_affect_rewards(node):
             return
         self._collect(expression_rewrites(node), scope, lines)
         pattern = pattern_of(node) if isinstance(node, cst.Call) else None

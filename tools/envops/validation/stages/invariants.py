@@ -1,4 +1,4 @@
-"""The stage `invariants`: what must not change a reward.
+"""The stage `invariants`: circumstances that must not change a reward.
 
 The job that scored replies tries references on every task, other orders, concurrency, and growing replies. Then jobs
 that have scored nothing score a sample of the same conversations.
@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 from envops_worker.policies import POLICIES
+from envops_worker.reward_equality import same_reward
 
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
 from envops.facts.observed import Difference, Repetition
@@ -108,7 +109,7 @@ def _repeated(
     differences = [
         Difference(task, policy, tuple(completion), reward, again[number])
         for number, (task, policy, completion, reward, steady) in enumerate(numbered)
-        if steady and number in again and not _same(reward, again[number])
+        if steady and number in again and not same_reward(reward, again[number])
     ]
     return Repetition(circumstance, len(again), tuple(differences[:DIFFERENCES_KEPT]), len(differences))
 
@@ -140,12 +141,6 @@ def _played(job: Job, sample: _Sample) -> dict[int, float | None]:
             if number is not None and value["completion"] == sample[number]["completions"][0]:
                 again[number] = value["reward"]
     return again
-
-
-def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(one) and math.isnan(other))
 
 
 JOBS = {"invariants": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

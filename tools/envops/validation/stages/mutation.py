@@ -1,6 +1,6 @@
 """The stage `mutation`: mutants of the reward's own code, from what was scored before to what survived.
 
-A job reports which lines run while rewards are computed; mutants of those lines are made here, where a syntax tree
+A job reports the lines that run while rewards are computed; mutants of those lines are made here, where a syntax tree
 that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
 """
 
@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envops_worker.messages import Message
 from envops_worker.policies import POLICIES, policy_named
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.mutation import Mutant, Mutation, StaleMark
-from envops.facts.observed import Case, Description, Failure, Message, Score, adapter
+from envops.facts.observed import Case, Description, Failure, Score, adapter
 from envops.facts.stages import stage_named
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
 from envops.repository.registry import EnvironmentEntry
@@ -131,7 +132,7 @@ def mutation_of(
 
 
 def _reached(job: Job, probes: Probes) -> dict[str, Any]:
-    """Which lines run while rewards are computed."""
+    """The lines that run while rewards are computed."""
     patience = SECONDS_TO_REACH * PATIENCE_TIMES
     limits = {"seconds": SECONDS_TO_REACH, "patience": patience}
     answers = job.request("mutation", patience + GRACE_SECONDS, step="reach", probes=probes.usable, **limits)
@@ -140,7 +141,7 @@ def _reached(job: Job, probes: Probes) -> dict[str, Any]:
 
 
 def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:
-    """What a job is given of each mutant."""
+    """The data of each mutant for a job."""
     marked = {mark.mutant for mark in package.mutation.equivalent}
     return {
         name: {key: value for key, value in mutant.items() if key != "diff"} | {"marked": name in marked}
@@ -166,7 +167,7 @@ def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int
 
 @dataclass
 class _Tried:
-    """What jobs found out of mutants and of conversations."""
+    """The results of jobs on mutants and conversations."""
 
     mutants: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -184,7 +185,7 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """The outcome of every mutant; `undecided` where the time was up."""
+    """The outcome of every mutant; `undecided` where the time limit was reached."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:
@@ -206,14 +207,14 @@ def _tried(
                 if lost is None or error.failure.kind == "timeout":
                     break
                 if lost not in tried.mutants:
-                    by = "the process that tried it died"
+                    by = "the process that ran it died"
                     tried.mutants[lost] = {"id": lost, "outcome": "killed", "by": by, "apart": None}
                 else:
                     tried.mutants[lost]["lost"] = True
             tried.trying = None
             job = stack.enter_context(new_job())
     for name in mutants:
-        undecided = {"id": name, "outcome": "undecided", "by": "the time was up", "apart": None}
+        undecided = {"id": name, "outcome": "undecided", "by": "the time limit was reached", "apart": None}
         tried.mutants.setdefault(name, undecided)
     return tried
 
@@ -257,7 +258,7 @@ def _mutant(
     if mark is not None and mutant.outcome in ("survived", "undecided") and mutant.apart is None:
         return replace(mutant, outcome="equivalent", reason=mark.reason)
     if mark is None and mutant.outcome == "survived" and unasked:
-        by = f"not asked about {', '.join(list(unasked)[:3])}"
+        by = f"not run on {', '.join(list(unasked)[:3])}"
         return replace(mutant, outcome="undecided", by=by, not_asked=tuple(unasked))
     return mutant
 
@@ -276,7 +277,7 @@ def _stale(
         if exist is not None and mark.mutant not in exist:
             yield StaleMark(mark.mutant, mark.reason)
         elif mutant is not None and mutant.outcome in ("killed", "timeout", "survived"):
-            yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply that was found scores otherwise")
+            yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply of the exploit search scores differently")
 
 
 def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
@@ -358,7 +359,7 @@ def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
 
 
 def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -> Iterator[dict[str, Any]]:
-    """What the gate expects of a policy's reward, as far as the unchanged code meets it."""
+    """The gate's bound on a policy's reward, if the unchanged code meets it."""
     if score.reward is None:
         return
     tolerance = bounds.tolerance
@@ -366,11 +367,11 @@ def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -
         bounds.minimum - tolerance, bounds.maximum + tolerance, f">= {bounds.minimum:g}, <= {bounds.maximum:g}"
     )
     if score.policy == oracle.name or (score.policy in RIGHT and gold is not None and score.reward >= gold - tolerance):
-        yield _within(score.reward - tolerance, score.reward + tolerance, f"{score.reward:g} as gold")
+        yield _within(score.reward - tolerance, score.reward + tolerance, f"{score.reward:g} as the reference reply")
     elif (most := bounds.most_of(policy_named(score.policy).bound)) is not None:
         yield _within(None, most + tolerance, f"<= {most:g} for {policy_named(score.policy).reply}")
     elif gold is not None and score.policy not in RIGHT:
-        yield _within(None, math.nextafter(gold - tolerance, -math.inf), f"< {gold:g}, which gold earns")
+        yield _within(None, math.nextafter(gold - tolerance, -math.inf), f"< {gold:g}, the reference reply's reward")
 
 
 def _within(low: float | None, high: float | None, text: str) -> dict[str, Any]:

@@ -17,8 +17,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from envops_worker.messages import Message
+
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
-from envops.facts.observed import Description, Facts, FunctionScore, Message, Task
+from envops.facts.observed import Description, Facts, FunctionScore, Task
 from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.results import EvaluationRow, task_key
 from envops.repository.content import RECORDINGS, reward_digest
@@ -60,7 +62,7 @@ def _run(observation: Observation, _: Mapping[str, Any]) -> None:
 def check_recordings(
     ask: SendRequest, entry: EnvironmentEntry, package: Package, description: Description, tasks: Sequence[Task]
 ) -> list[RecordingFacts]:
-    """How the present code scores an environment's recordings; `ask` sends requests to its loaded worker.
+    """The current code's scores of an environment's recordings; `ask` sends requests to its loaded worker.
 
     A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
     """
@@ -117,11 +119,13 @@ class _Check:
             if not row.scored:
                 continue  # there was no reward to compare with
             if grouped:
-                others.append(("a reward function compares the replies of a group, so none has a reward alone", line))
+                others.append(
+                    ("a reward function compares the replies of a group, so single replies have no reward", line)
+                )
             elif not known:
                 others.append(("their task is no longer among the first tasks", line))
             elif not row.completion:
-                others.append(("they hold no conversation", line))
+                others.append(("they contain no conversation", line))
             else:
                 usable.append((line, row, row.task if row.task in known else known[0]))
         most = MOST_PLAYED if self._description.conversational else MOST_SCORED
@@ -157,7 +161,7 @@ class _Check:
             now = answers[line]
             if line not in again or not _same(now.reward, again[line].reward):
                 compared -= 1
-                others.append(("scored twice, they earn two things", line))
+                others.append(("their score is not deterministic", line))
                 continue
             said = {name: score.score for name, score in now.functions.items()}
             changes.append(
@@ -167,16 +171,16 @@ class _Check:
 
     def _why_not(self, row: EvaluationRow, now: Rescored | None) -> str:
         if now is None:
-            return "the worker gave no answer"
+            return "the worker returned no result"
         if now.reward is None and now.failure is not None and now.failure.kind in ("network", "missing-secret"):
             return f"they cannot be scored here: {now.failure.type}"
         if self._description.conversational and _others(now.completion or ()) != _others(row.completion or ()):
-            return "the environment answered something else than when they were recorded"
+            return "the environment answered differently than when they were recorded"
         return ""
 
 
 def _others(completion: Sequence[Message]) -> list[tuple[str, str]]:
-    """All messages but the model's."""
+    """All messages except the model's."""
     return [
         (str(message.get("role")), str(message.get("content") or "").strip())
         for message in completion

@@ -1,6 +1,6 @@
 """The stages `smoke` and `distribution`: rollouts of a scripted policy through verifiers' own evaluation.
 
-Rollouts are written to disk as they come, so that an interrupted evaluation goes on where it stopped.
+Rollouts are written to disk as they arrive, so that an interrupted evaluation can resume.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Evaluator:
     new_job: NewJob
     """A job that is ready to play."""
     journal: Journal
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     """Reports how far an evaluation is, in words."""
     whole_groups: bool = False
     """Whether rewards compare the rollouts of a task, so that a part of them is worth nothing."""
@@ -132,14 +132,14 @@ class Evaluator:
                 made[rollout.task, rollout.rollout] = rollout
                 self.journal.append(rollout)
                 progress.count(rollout)
-                self.tell(str(progress))
+                self.report(str(progress))
                 yield kind, value
         for kind, value in self._tried_again(asked, failed):
             if kind == "rollout":
                 rollout = checked(Rollout, value)
                 self.journal.append(rollout)
                 progress.count(rollout)
-                self.tell(str(progress))
+                self.report(str(progress))
             yield kind, value
 
     def _played_to_the_end(
@@ -187,7 +187,7 @@ class Evaluator:
             yield from (part for part in parts if part[0] != "rollout")
             if not helped:
                 break
-            self.tell(f"{helped} of {len(rows)} rollouts that had failed succeeded in another process")
+            self.report(f"{helped} of {len(rows)} rollouts that had failed succeeded in another process")
         for task in tasks:
             yield from (("rollout", row) for row in left.get(task, ()))
 

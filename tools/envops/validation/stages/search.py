@@ -21,7 +21,7 @@ from envops.validation.budget import cost_of, current_deadline, fitting
 from envops.validation.job import Job
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
-from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for, venv_key
+from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for
 
 SEARCH_LOCK = TOOL_LOCKS / "search.lock"
 """The lock of hypothesis, which the search adds to the environment's packages."""
@@ -52,18 +52,12 @@ class Toolbox:
     """The folder of its tables, which take long to make; `os.devnull` where they could not be made."""
 
 
-def search_toolbox_of(workspace: Workspace) -> Toolbox:
-    """The folders of a toolbox that has been made."""
-    venv = VirtualEnvironment(workspace.venvs / venv_key(SEARCH_LOCK))
-    return Toolbox(venv.site_packages, venv.folder / UNICODE_TABLES)
-
-
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
-    """What a search needs, made where it is missing. Raises what `venv_for` raises."""
+    """The toolbox of a search, created if missing. Raises what `venv_for` raises."""
     venv = venv_for(SEARCH_LOCK, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES
-        tables = made_once(folder, lambda aside: _write_tables(venv, aside, stop), _has_tables, stop)
+        tables = made_once(folder, lambda unfinished: _write_tables(venv, unfinished, stop), _has_tables, stop)
     except (ProgramFailed, OSError):
         tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
     return Toolbox(venv.site_packages, tables)
@@ -79,7 +73,7 @@ def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event)
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)
     if not _has_tables(folder):
-        raise OSError("the tables were not written")
+        raise OSError("the character tables could not be written")
 
 
 def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Every report says how far the search for exploits went and what ended it."""
+"""Every report shows the extent of the exploit search and how it ended."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SEARCH = Search(
 
 def test_search_sentence_has_finds_bounds_coverage_and_seed() -> None:
     assert search_sentence(SEARCH) == (
-        "exploit search: 1 exploit; 350 replies in 700 scorings of at most 3000, ended by an exploit; "
+        "exploit search: 1 exploit; 350 replies in 700 scorings of at most 3000, stopped at an exploit; "
         "2 tasks, 9 of 11 lines reached, seed 3; 0.5 s"
     )
 
 
-@pytest.mark.parametrize(("ended", "said"), [("time", "the time limit"), ("evaluations", "ended by their number")])
+@pytest.mark.parametrize(("ended", "said"), [("time", "the time limit"), ("evaluations", "ended after all scorings")])
 def test_search_sentence_has_limit(ended, said: str) -> None:
     assert said in search_sentence(Search(0, ended))
 

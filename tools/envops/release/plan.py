@@ -1,0 +1,379 @@
+"""The plan of a release: what it would do to each environment, from the declaration, git's history and the Hub."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from packaging.version import InvalidVersion, Version
+
+from envops.facts.observed import Facts
+from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envops.hub.state import HubEnvironment, HubReading, HubState, read_hub
+from envops.repository.changes import Change, changed_environments
+from envops.repository.git import ContentMissing
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError
+from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
+from envops.repository.release_history import ReleaseContent, release_content, release_history
+from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.rules.engine import Finding, Subject, Verdict, findings
+from envops.training.due import DecidedRun, Situation, decided_runs
+
+ReleaseAction = Literal[
+    "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"
+]
+WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
+REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access"})
+"""The Hub has something that a release cannot replace: a person has to decide."""
+
+
+@dataclass(frozen=True)
+class Desired:
+    """The desired state of one environment on the Hub."""
+
+    name: str
+    owner: str
+    version: str
+    content_hash: str
+    visibility: str
+
+    @property
+    def address(self) -> str:
+        return f"{self.owner}/{self.name}"
+
+
+@dataclass(frozen=True)
+class ReleaseStep:
+    """The planned action for one environment, with its reason."""
+
+    desired: Desired
+    action: ReleaseAction
+    reason: str
+    next: str = ""
+    """What the user has to do; empty where the release does something."""
+    found: HubEnvironment | None = None
+
+
+@dataclass(frozen=True)
+class ExternalStep:
+    """Whether an external environment of a run is on the Hub."""
+
+    name: str
+    address: str
+    """`owner/name@version`."""
+    standing: Literal["found", "missing", "no-access", "unreadable", "not-asked"]
+    why: str = ""
+
+
+def step_of(desired: Desired, reading: HubReading | None) -> ReleaseStep:
+    """The step for one environment; a failed read decides nothing."""
+    if reading is None:
+        return ReleaseStep(desired, "not-asked", "the Hub was not read")
+    if reading.standing == "unreadable":
+        then = "try again; an environment whose state is unknown is not changed"
+        return ReleaseStep(desired, "unreadable", reading.why, then)
+    if reading.standing == "no-access":
+        then = f"use a key that can write for {desired.owner}, or name another owner in registry.yaml"
+        return ReleaseStep(desired, "no-access", reading.why, then)
+    if reading.standing == "missing" or reading.environment is None:
+        return ReleaseStep(desired, "create", f"{desired.visibility} at version {desired.version}")
+    return _beside(desired, reading.environment)
+
+
+def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
+    if not found.version:
+        return ReleaseStep(
+            desired, "publish", f"the Hub has the name without a version; {desired.version} is the first", found=found
+        )
+    if found.content_hash == desired.content_hash:
+        return _same_content(desired, found)
+    order = compared(desired.version, found.version)
+    if order is None:
+        then = f"delete that version manually, or choose one above it (nox -s bump -- {desired.name})"
+        return ReleaseStep(desired, "drift", f"the Hub's version {found.version!r} is not a valid version", then, found)
+    if order > 0:
+        return ReleaseStep(
+            desired, "publish", f"{found.version} → {desired.version}{_also_visibility(desired, found)}", found=found
+        )
+    if order == 0:
+        published = found.content_hash[:12] or "without a hash"
+        reason = f"version {desired.version} is already published with other content ({published})"
+        then = f"nox -s bump -- {desired.name}; a published version is never replaced"
+        return ReleaseStep(desired, "conflict", reason, then, found)
+    reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
+    bump = f"nox -s bump -- {desired.name} --above {found.version}"
+    then = f"copy the published code here, or choose a higher version: {bump}"
+    return ReleaseStep(desired, "drift", reason, then, found)
+
+
+def _same_content(desired: Desired, found: HubEnvironment) -> ReleaseStep:
+    if compared(found.version, desired.version) != 0:
+        reason = f"the Hub has this content as version {found.version}, and the version here is {desired.version}"
+        return ReleaseStep(desired, "drift", reason, f"nox -s bump -- {desired.name}", found)
+    if found.visibility and found.visibility != desired.visibility:
+        return ReleaseStep(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
+    return ReleaseStep(desired, "unchanged", f"{found.version} is published", found=found)
+
+
+def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
+    changes = bool(found.visibility) and found.visibility != desired.visibility
+    return f", {found.visibility} → {desired.visibility}" if changes else ""
+
+
+def compared(one: str, other: str) -> int | None:
+    """Below, equal to or above zero as versions compare; `None` where one of them is not a version."""
+    try:
+        first, second = Version(one), Version(other)
+    except InvalidVersion:
+        return 0 if one == other else None
+    return (first > second) - (first < second)
+
+
+def external_step(entry: ExternalEntry, hub: HubState | None) -> ExternalStep:
+    """Whether an external environment of the registry is on the Hub."""
+    address = address_of(entry)
+    reading = hub.pinned.get(address) if hub else None
+    if reading is None:
+        return ExternalStep(entry.name, address, "not-asked")
+    if reading.standing == "found" and reading.environment and reading.environment.version not in ("", entry.version):
+        why = f"the Hub returned version {reading.environment.version}"
+        return ExternalStep(entry.name, address, "missing", why)
+    return ExternalStep(entry.name, address, reading.standing, reading.why)
+
+
+def address_of(entry: ExternalEntry) -> str:
+    """`owner/name@version` of an environment that is on the Hub already."""
+    return f"{entry.hub_owner}/{entry.hub_name}@{entry.version}"
+
+
+def orphans(hub: HubState, declared: Iterable[str]) -> tuple[str, ...]:
+    """Environments of our owners on the Hub without a registry entry; reported, never deleted."""
+    known = {address.casefold() for address in declared}
+    listed = {address for names in hub.listed.values() for address in names}
+    return tuple(sorted(address for address in listed if address.casefold() not in known))
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """The planned action for a training run after its environments are published."""
+
+    name: str
+    backend: str
+    action: Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
+    reason: str
+    next: str = ""
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """The actions of a release."""
+
+    steps: tuple[ReleaseStep, ...] = ()
+    external: tuple[ExternalStep, ...] = ()
+    orphans: tuple[str, ...] = ()
+    runs: tuple[PlannedRun, ...] = ()
+    findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    """Environment → findings of the rules of releases."""
+    whose: str = ""
+    """The user of the key; empty where the Hub was not read."""
+    not_asked: str = ""
+    """Why the Hub was not read; empty where it was."""
+    prime: str = ""
+    notes: tuple[str, ...] = ()
+    """Further notes: what was chosen, what could not be listed."""
+
+    @property
+    def writes(self) -> tuple[ReleaseStep, ...]:
+        """The steps that change something on the Hub."""
+        return tuple(step for step in self.steps if step.action in WRITES)
+
+    @property
+    def refused(self) -> tuple[ReleaseStep, ...]:
+        """The steps that need a decision first."""
+        return tuple(step for step in self.steps if step.action in REFUSED)
+
+    @property
+    def unreadable(self) -> tuple[ReleaseStep, ...]:
+        """The steps that are undecided because the Hub could not be read."""
+        return tuple(step for step in self.steps if step.action == "unreadable")
+
+    def blocked(self, name: str) -> tuple[Finding, ...]:
+        """The findings that block the release of an environment."""
+        return tuple(finding for finding in self.findings.get(name, ()) if finding.counts)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Fail where a decision is needed, error where the Hub could not be read, else pass."""
+        if self.refused or any(self.blocked(name) for name in self.findings):
+            return "fail"
+        if any(each.standing in ("missing", "no-access") for each in self.external):
+            return "fail"
+        if any(run.action == "refused" for run in self.runs):
+            return "fail"
+        unread = self.unreadable or any(each.standing == "unreadable" for each in self.external)
+        return "error" if unread or any(run.action == "unreadable" for run in self.runs) else "pass"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and what it was made from."""
+
+    plan: ReleasePlan
+    registry: Registry
+    access: HubAccess
+    prime: Prime | None
+    hub: HubState | None
+    there: frozenset[str]
+    """Environments that the Hub has as they are declared, including those that only a run needs."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    names: tuple[str, ...]
+    change: Change | None
+    whole: bool
+    """Whether the whole registry is planned, with all that belongs to it."""
+
+
+def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threading.Event) -> Planned:
+    """Plan for the named environments, for those that differ from the base `changed`, or for all.
+
+    Without a key the Hub is not read, and the plan states this. Raises `DeclarationError`,
+    `HubUnavailable` and `Interrupted`.
+    """
+    root = root.resolve()
+    registry = load_registry(root)
+    choice = _chosen(root, registry, names, changed)
+    concerned = _concerned_runs(registry, choice)
+    beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
+    read = (*choice.names, *beside)
+    desired = [_desired(root, registry.environments[name]) for name in read]
+    access, prime = hub_access(), find_prime()
+    hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
+    known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
+    steps = tuple(step for step in known if step.desired.name not in beside)
+    findings, further_notes = _version_findings(root, choice, steps)
+    there = frozenset(step.desired.name for step in known if step.action == "unchanged")
+    ready = there | {step.desired.name for step in steps if step.action in WRITES}
+    situation = Situation(root, registry, access, prime if hub else None, ready, stop)
+    decided = decided_runs(situation) if concerned else []
+    plan = ReleasePlan(
+        steps=steps,
+        runs=tuple(_planned_run(each) for each in decided if each.run.spec.name in concerned),
+        findings=findings,
+        external=tuple(external_step(each, hub) for each in registry.external.values()) if choice.whole else (),
+        orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),
+        whose=hub.identity.slug if hub else "",
+        not_asked=not_asked,
+        prime=hub.prime if hub else "",
+        notes=(*_notes(choice, hub, registry), *further_notes),
+    )
+    return Planned(plan, registry, access, prime, hub, there)
+
+
+def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
+    """Runs that use something of what was chosen, each with all environments that it uses."""
+    used = {name: set(spec.environment_names) for name, spec in registry.specs.items()}
+    return {name: ids for name, ids in used.items() if choice.whole or ids & set(choice.names)}
+
+
+def _planned_run(each: DecidedRun) -> PlannedRun:
+    decision = each.decision
+    return PlannedRun(each.run.spec.name, each.run.trainer.name, decision.action, decision.reason, decision.next)
+
+
+def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
+    """The desired state of one environment on the Hub."""
+    return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
+
+
+def _desired(root: Path, entry: EnvironmentEntry) -> Desired:
+    """The desired state of an environment of the working tree. Raises `DeclarationError` with every problem."""
+    content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
+    return desired_of(entry, content or Repository.load(root, [entry.name]).packages[entry.name])
+
+
+def _chosen(root: Path, registry: Registry, names: Sequence[str], changed: str | None) -> _Choice:
+    wanted = Repository(root, registry, {}).select(names)
+    if changed is None:
+        return _Choice(wanted, None, whole=not names)
+    change = changed_environments(root, changed or None)
+    if change.everything:
+        return _Choice(wanted, change, whole=not names)
+    return _Choice(tuple(name for name in wanted if name in change.names), change, whole=False)
+
+
+def _asked(
+    access: HubAccess,
+    prime: Prime | None,
+    registry: Registry,
+    desired: Sequence[Desired],
+    choice: _Choice,
+    stop: threading.Event,
+) -> tuple[HubState | None, str]:
+    """The Hub's state, or why it was not read."""
+    if not desired and not choice.whole:
+        return None, "no environments were selected"
+    if not access.key:
+        return None, "no API key (set PRIME_API_KEY, or run: prime login)"
+    if prime is None:
+        raise HubUnavailable("the prime CLI is not installed", INSTALL)
+    external = registry.external.values() if choice.whole else ()
+    owners = sorted({registry.owner, *(each.owner for each in desired)}) if choice.whole else ()
+    addresses = [each.address for each in desired]
+    pinned = [address_of(each) for each in external]
+    return read_hub(prime, access, addresses, stop, pinned=pinned, owners=owners), ""
+
+
+def _version_findings(
+    root: Path, choice: _Choice, steps: Sequence[ReleaseStep]
+) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
+    """The findings of the rules of versions, and notes on what they could not compare."""
+    try:
+        change = choice.change or changed_environments(root)
+    except DeclarationError as error:
+        return {}, [f"versions were not compared with an earlier commit: {error.problems[0].message}"]
+    names = [name for name in choice.names if name in change.names]
+    if not names or change.base is None:
+        return {}, []
+    repository = Repository.load(root, names)
+    published = {step.desired.name: step.found.version for step in steps if step.found}
+    found: dict[str, tuple[Finding, ...]] = {}
+    notes = []
+    for name, package in repository.packages.items():
+        entry = repository.registry.environments[name]
+        try:
+            history = release_history(root, entry, package, change.base, change.renamed.get(name))
+        except ContentMissing as error:
+            notes.append(f"the version of {name} was not checked: {error}")
+            continue
+        history = replace(history, published=published.get(name) or None)
+        subject = Subject(entry, package, Facts(name, "", package.digest), history=history)
+        if judged := tuple(findings(subject, ("release",))):
+            found[name] = judged
+        if not history.whole:
+            notes.append(f"the clone is shallow: versions of {name} before its oldest commit were not checked")
+    return found, notes
+
+
+def _declared(registry: Registry) -> Iterator[str]:
+    for entry in registry.environments.values():
+        yield f"{entry.owner}/{entry.name}"
+    for external in registry.external.values():
+        yield f"{external.hub_owner}/{external.hub_name}"
+
+
+def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterator[str]:
+    change = choice.change
+    if change is not None:
+        yield change.reason
+        for name in sorted(change.removed):
+            yield f"{name} was removed here; {registry.owner}/{name} stays on the Hub until you delete it there"
+    if hub is not None and not hub.identity.may_write:
+        yield "the key can read environments but not write them: the Hub would refuse a release"
+    for owner, why in (hub.unlisted if hub else {}).items():
+        yield f"the environments of {owner} could not be listed: {why}"

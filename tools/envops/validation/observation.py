@@ -7,9 +7,9 @@ in `facts/stages.py` have jobs, which run side by side.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,8 @@ from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
 # Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
 # time instead of 53 s, because each job has memory of its own to bring into the caches.
+IMPORT_SECONDS = 60.0
+"""What importing verifiers may take beside the budget, on a slow disk."""
 TASKS_SHARE = 0.25
 """The part of the budget that reading all tasks may take: checks of the data set are one of many."""
 _turns = threading.BoundedSemaphore(usable_cores())
@@ -130,8 +132,7 @@ def _load_and_run(observation: Observation) -> None:
             processes = observation.processes = stack.enter_context(observation.new_processes())
         try:
             for stage, parts in processes.load():
-                bounded = _reading_tasks(observation) if stage == "tasks" else nullcontext()
-                with observation.budget.running(), bounded, collected.observing(stage):
+                with _timed(stage, observation, _time_before_replies(stage, observation)):
                     collected.take(stage, parts)
                 if stage == "load":
                     observation.budget.forgive(observation.description.import_seconds)
@@ -141,10 +142,26 @@ def _load_and_run(observation: Observation) -> None:
             collected.memory, collected.started = processes.peak_memory, processes.started
 
 
-def _reading_tasks(observation: Observation) -> AbstractContextManager[None]:
-    """Let reading the tasks take a part of the budget."""
+def _time_before_replies(stage: str, observation: Observation) -> Allowance:
+    """The time for loading, with a grace for the import, or for reading tasks."""
     seconds = observation.budget.left
-    return deadline(Deadline.of(Allowance(TASKS_SHARE * seconds, seconds)))
+    if stage == "load":
+        return Allowance(seconds + IMPORT_SECONDS, seconds + IMPORT_SECONDS)
+    return Allowance(TASKS_SHARE * seconds, seconds)
+
+
+@contextmanager
+def _timed(stage: str, observation: Observation, allowance: Allowance) -> Iterator[None]:
+    """Bound a stage, time it, and keep its failure; that its job was ended for want of time is none."""
+    collected, bound = observation.collected, Deadline.of(allowance)
+    collected.listener.deadline(stage, bound.seconds_to_end)
+    try:
+        with observation.budget.running(), deadline(bound), collected.observing(stage):
+            yield
+    finally:
+        collected.listener.deadline(stage, 0.0)
+        if bound.seconds_to_end <= 0:
+            collected.count_as_cut(stage)
 
 
 def _run_stages(observation: Observation) -> None:
@@ -172,15 +189,8 @@ def _run_stages(observation: Observation) -> None:
 
 
 def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[str]) -> None:
-    job, collected = job_of(stage), observation.collected
-    with _turns, observation.budget.running(), suppress(StageFailed, ProgramFailed):  # which the facts keep
+    job = job_of(stage)
+    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages go on
         if job.applies(observation):
-            bound = Deadline.of(observation.budget.allowance(stage, unfinished))
-            collected.listener.deadline(stage.name, bound.seconds_to_end)
-            try:
-                with deadline(bound), collected.observing(stage.name):
-                    job.run(observation, observation.requests.stages[stage.name])
-            finally:
-                collected.listener.deadline(stage.name, 0.0)
-                if bound.seconds_to_end <= 0:
-                    collected.count_as_cut(stage.name)
+            with _timed(stage.name, observation, observation.budget.allowance(stage, unfinished)):
+                job.run(observation, observation.requests.stages[stage.name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envops_worker.policies import policy_named
 
@@ -21,7 +21,8 @@ SLOW_SECONDS = 0.5
 """A reply that takes less is scored while the model samples the next ones."""
 LONG_STEP = 30.0
 """Seconds that a step may wait for its rewards: those of most trainers take minutes."""
-OF_REWARDS = ("tasks", "rewards", "validation", "tests", "invariants", "mutation", "search")
+BEFORE_REPLIES = ("load", "tasks")
+OF_REWARDS = (*BEFORE_REPLIES, "rewards", "validation", "tests", "invariants", "mutation", "search")
 """Stages whose cuts are reported by the gate rewards."""
 
 
@@ -134,7 +135,7 @@ def budget_left_too_much_out(subject: Subject) -> Iterator[Found]:
 def _lacks_core(subject: Subject) -> bool:
     """Whether fewer policies replied than there must be, for want of time."""
     replied = {score.policy for score in subject.facts.scores}
-    late = any(cut.stage == "rewards" for cut in subject.facts.cuts)
+    late = any(cut.stage in (*BEFORE_REPLIES, "rewards") for cut in subject.facts.cuts)
     return late and len(replied) < len(CORE)
 
 
@@ -150,9 +151,13 @@ def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -
     would_take = f"; all of it would take about {_duration(needed)}" if needed > budget else ""
     return Found(
         f"the budget of {budget:g} s ended before everything was tried: {'; '.join(map(_counted, cuts))}{would_take}",
-        Evidence(details={"left out": [dict(vars(cut)) for cut in cuts]}),
+        Evidence(details={f"{cut.stage}, {cut.what}": _details(cut) for cut in cuts}),
         inconclusive=inconclusive,
     )
+
+
+def _details(cut: Cut) -> dict[str, Any]:
+    return {"done": cut.done, "of": cut.of or None, "seconds": round(cut.seconds) or None}
 
 
 def _counted(cut: Cut) -> str:

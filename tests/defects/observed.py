@@ -39,7 +39,7 @@ class Observations:
         searching = any(rule in SEARCHED for rule in each.rules)
         return package, self.facts(package, (*SCORING, "search") if searching else SCORING, each.budget)
 
-    def facts(self, package: Package, stages: tuple[StageName, ...], budget: float = 120.0) -> Facts:
+    def facts(self, package: Package, stages: tuple[StageName, ...], budget: float = 900.0) -> Facts:
         """What some stages observe of a package; no wheel is built, the folder stands for an unpacked one."""
         stop = threading.Event()
         lock = REPOSITORY / "environments" / LOCKS[package.generation or "v1"] / "requirements.lock"

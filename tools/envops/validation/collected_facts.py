@@ -145,8 +145,10 @@ class CollectedFacts:
         failure = self.failures.get(stage)
         if failure is not None and failure.kind == "timeout":
             del self.failures[stage]
+            known = self.parts.setdefault((stage, "cut"), [])
             done = sum(len(parts) for (name, kind), parts in self.parts.items() if name == stage and kind != "cut")
-            self.add(stage, "cut", Cut(stage, "results", done, 0, reason=failure.message))
+            last = known.pop() if known else Cut(stage, "results", done, 0)
+            known.append(replace(last, reason=failure.message))
 
     def facts(self, environment: str, key: str, digest: str) -> Facts:
         """The collected items as facts."""

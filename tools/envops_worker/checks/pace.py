@@ -124,8 +124,8 @@ def played_pace(session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
             costs.append(cost)
     session.endpoint.counts_requests = False
     if costs:
-        longest = max(costs)
-        yield "pace", {"replies": len(costs), "seconds": longest[0], "blocked": longest[1], "timed_out": False}
+        seconds, blocked = (sum(part) / len(costs) for part in zip(*costs, strict=True))
+        yield "pace", {"replies": len(costs), "seconds": seconds, "blocked": blocked, "timed_out": False}
 
 
 def _cost_of_playing(

@@ -120,8 +120,10 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
         pairs[row["task"], row["policy"]].append(row)
-    if session.is_late:
-        session.cut("rewards", "conversations", sum(map(len, pairs.values())), sum(job.rollouts for job in jobs))
+    made, usual = sum(map(len, pairs.values())), request.get("usual", len(tasks))
+    if session.is_late or len(tasks) < min(usual, len(session.kept)):
+        every = sum(job.rollouts for job in jobs) * usual // max(1, len(tasks))
+        session.cut("rewards", "conversations", made, every)
     mixed = _in_mixed_company(session) if oracle.name in names else {}  # played with gold, and told once
     for (index, policy), rows in pairs.items():
         if not rows or policy == MIXED:

@@ -161,6 +161,6 @@ def _details(cut: Cut) -> dict[str, Any]:
 
 
 def _counted(cut: Cut) -> str:
-    if cut.reason:
-        return f"{cut.stage} was stopped after {cut.done} {cut.what} ({cut.reason.splitlines()[0]})"
-    return f"{cut.stage} {cut.done} {cut.what}" if not cut.of else f"{cut.stage} {cut.done} of {cut.of} {cut.what}"
+    count = f"{cut.done} of {cut.of}" if cut.of else f"{cut.done}"
+    stopped = f" ({cut.reason.splitlines()[0]})" if cut.reason else ""
+    return f"{cut.stage} {count} {cut.what}{stopped}"

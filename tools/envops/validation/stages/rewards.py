@@ -63,7 +63,10 @@ def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[st
     if observation.description.conversational:
         rollouts = min(MANY_REPLIES, fitting(observation.pace, seconds, asked["max_concurrent"]))
         tasks = int(rollouts // (len(asked["policies"]) + 1))
-        return {"conversations": max(1, min(asked["conversations"], tasks)), "policies": _core_first(asked["policies"])}
+        if tasks >= asked["conversations"]:
+            return {}
+        fewer = {"conversations": max(1, tasks), "usual": asked["conversations"]}
+        return {**fewer, "policies": _core_first(asked["policies"])}
     return _fewer_replies(observation, asked, fitting(observation.pace, seconds))
 
 

@@ -5,7 +5,6 @@ Rollouts are written to disk as they arrive, so that an interrupted evaluation c
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,7 +20,8 @@ from envops.facts.limits import AT_ONCE
 from envops.facts.observed import Cut, Rollout
 from envops.facts.stages import StageName
 from envops.repository.registry import EnvironmentEntry
-from envops.validation.budget import cost_of, current_deadline, fitting
+from envops.statistics.step_time import blocks
+from envops.validation.budget import cost_of, current_deadline
 from envops.validation.harness import seat_harness
 from envops.validation.job import Job, StageFailed, WorkerLost, checked
 from envops.validation.journal import PASSING_FAULTS, Journal
@@ -257,27 +257,33 @@ def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
     evaluator = Evaluator(ready, observation.journal, collected.listener.detail, whole_groups=whole_groups)
     total = asked.tasks * asked.rollouts
     collected.asked[asked.policy] = total
-    collected.take(asked.stage, evaluator.rollouts(asked), total)
-    made = sum(rollout.policy == asked.policy for rollout in collected.kept("rollout"))
-    if made < total and (bound := current_deadline()) is not None and bound.seconds <= 0:
-        collected.asked[asked.policy] = made
-        collected.add(asked.stage, "cut", Cut(asked.stage, "rollouts", made, total))
+    try:
+        collected.take(asked.stage, evaluator.rollouts(asked), total)
+    finally:
+        made = sum(rollout.policy == asked.policy for rollout in collected.kept("rollout"))
+        bound = current_deadline()
+        if made < total and bound is not None and bound.seconds <= 0:
+            collected.asked[asked.policy] = made
+            collected.add(asked.stage, "cut", Cut(asked.stage, "rollouts", made, total))
 
 
 def _that_fits(observation: Observation, asked: ScriptedEvaluation) -> ScriptedEvaluation:
     """The evaluation on fewer tasks, where rollouts cost much; a group is never made smaller."""
-    bound = current_deadline()
-    predict = not observation.description.conversational and asked.stage == "smoke"
-    times = 2 if predict else 1  # what is predicted is scored once more
-    rollouts = fitting(observation.pace, (bound.seconds if bound else math.inf) / times, asked.max_concurrent)
-    total = asked.tasks * asked.rollouts
+    bound, pace = current_deadline(), observation.pace
+    if bound is None or pace is None or not cost_of(pace):
+        return asked
+    # Conversations are scored once more in process, one after the other; the smoke gate compares enough of them.
+    asked = replace(asked, predict=asked.predict and asked.stage == "smoke")
+    times = 1.0 if blocks(pace) else 1 / min(AT_ONCE, asked.max_concurrent)
+    if asked.predict and not observation.description.conversational:
+        times += 1.0
+    rollouts, total = bound.seconds / (times * cost_of(pace)), asked.tasks * asked.rollouts
     if rollouts >= total:
         return asked
     tasks = max(1, int(rollouts // asked.rollouts))
-    cost = times * cost_of(observation.pace)
-    cut = Cut(asked.stage, "rollouts", tasks * asked.rollouts, total, total * cost)
+    cut = Cut(asked.stage, "rollouts", tasks * asked.rollouts, total, total * times * cost_of(pace))
     observation.collected.add(asked.stage, "cut", cut)
-    return replace(asked, tasks=tasks, predict=predict)
+    return replace(asked, tasks=tasks)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         for kind, value in played_pace(session):
             session.channel.item(kind, value)
-        return
-    pace = scored_pace(session, request["seconds"])
-    if pace is not None:
+    elif (pace := scored_pace(session, request["seconds"])) is not None:
         session.channel.item("pace", pace)
+    session.guard.attempts.clear()  # the stage that scores all replies reports them

@@ -32,7 +32,7 @@ EVALUATIONS_OF_CONVERSATIONS = 1_000
 FEWEST_EVALUATIONS = 200
 """A search that cannot score as many replies is not begun."""
 SECONDS_PER_REPLY = 2.0
-SECONDS_PER_PLAY = 20.0
+SECONDS_PER_PLAY = 60.0
 REQUEST_SECONDS = 120.0
 UNICODE = """
 import sys

@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -114,6 +115,12 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def prepare(session: nox.Session) -> None:
+    """Download the data that environments declare, once. `-- NAME…`; the gates stay offline and read it."""
+    envops(session, "prepare")
+
+
+@nox.session(default=False)
 def inspect(session: nox.Session) -> None:
     """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
     envops(session, "inspect", "inspect")
@@ -123,6 +130,13 @@ def inspect(session: nox.Session) -> None:
 def new(session: nox.Session) -> None:
     """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
     envops(session, "new", "inspect")
+
+
+@nox.session(default=False)
+def adopt(session: nox.Session) -> None:
+    """Bring environments that exist elsewhere in. `-- FOLDER`, `-- https://…/repository@ref#path`, `-- owner/name`."""
+    from_hub = any(re.fullmatch(r"[\w.-]+/[\w.-]+(@\S+)?", given) for given in session.posargs)
+    envops(session, "adopt", "prime" if from_hub else "envops")
 
 
 @nox.session(default=False)

@@ -54,6 +54,31 @@ def test_migration_turns_rubric_function_into_weighted_reward(tmp_path: Path):
     assert "right(completion=completion_of(trace), answer=self.data.answer, parser=parser)" in taskset
 
 
+def test_migration_single_file_package_is_moved(tmp_path: Path):
+    package = old_package(
+        tmp_path, "old-one", SIMPLE.format(rubric="vf.Rubric(funcs=[right])", before="", more="", arguments="")
+    )
+    (package / "old_one" / "__init__.py").rename(package / "old_one.py")
+    (package / "old_one").rmdir()
+    (package / "README.md").unlink()
+    files = files_of(package, "old-one", "new-one")
+    assert "def right(completion, answer, parser):" in files["new_one/parts.py"]
+    assert "class NewOneTaskset" in files["new_one/taskset.py"]
+    assert files["README.md"] == "# new-one\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "written"),
+    [("", "max_turns=10"), (", max_turns=3", "max_turns=3"), (", max_turns=-1", ""), (", max_turns=num_examples", "")],
+)
+def test_migration_carries_over_the_limit_of_turns_of_tools(tmp_path: Path, limit: str, written: str):
+    files = moved(tmp_path, WITH_TOOLS.replace("        rubric=rubric,\n", f"        rubric=rubric{limit},\n"))
+    assert ("new_one/env.py" in files) == bool(written)
+    assert written in files.get("new_one/env.py", "")
+    not_a_number = any("The limit of turns is no number" in reason for reason in reasons(files))
+    assert not_a_number == ("num_examples" in limit)
+
+
 def test_migration_of_simple_package_leaves_no_marks(tmp_path: Path):
     assert reasons(simple(tmp_path)) == []
 

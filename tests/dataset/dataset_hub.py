@@ -1,11 +1,13 @@
-"""A Hub on loopback with one dataset of one configuration: what the real client asks for while it streams."""
+"""A Hub on loopback with one dataset of one configuration: what the real client asks for to stream or download it."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow
 from pyarrow import parquet
 
+WANTED_COMMIT = re.compile(r"/(?:resolve|revision|tree|paths-info)/([^/]+)")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CARD = "---\nlicense: mit\nconfigs:\n- config_name: main\n  data_files: main/train.parquet\n---\n# Sums\n"
 
@@ -25,11 +28,20 @@ def files(rows: list[dict[str, Any]]) -> dict[str, bytes]:
     return {"README.md": CARD.encode(), "main/train.parquet": stream.getvalue()}
 
 
+def tag(content: bytes) -> str:
+    """What tells a file from others in the client's cache."""
+    return hashlib.sha1(content).hexdigest()
+
+
 @contextmanager
-def dataset_hub(name: str, rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The address of a Hub that has these rows under this name."""
+def dataset_hub(
+    name: str, rows: list[dict[str, Any]], asked: Callable[[str, Mapping[str, str]], None] = lambda *_: None
+) -> Iterator[str]:
+    """The address of a Hub that has these rows under this name. `asked` receives path and headers of requests."""
     held = files(rows)
-    listed = [{"type": "file", "path": path, "size": len(content), "oid": "0" * 40} for path, content in held.items()]
+    listed = [
+        {"type": "file", "path": path, "size": len(content), "oid": tag(content)} for path, content in held.items()
+    ]
     about = {
         "id": name, "sha": COMMIT, "private": False, "gated": False, "tags": [], "cardData": {"license": "mit"},
         "siblings": [{"rfilename": path} for path in held],
@@ -38,13 +50,18 @@ def dataset_hub(name: str, rows: list[dict[str, Any]]) -> Iterator[str]:
     class Hub(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = unquote(urlsplit(self.path).path)
-            if path.startswith(f"/api/datasets/{name}/tree/"):
+            asked(path, self.headers)
+            if path.partition("datasets/")[2].split("/")[:2] != name.split("/"):
+                self.answer(b"", 404, "RepoNotFound")
+            elif (other := WANTED_COMMIT.search(path)) and other[1] not in (COMMIT, "main"):
+                self.answer(b"", 404, "RevisionNotFound")
+            elif path.startswith(f"/api/datasets/{name}/tree/"):
                 below = path.partition(f"/tree/{COMMIT}")[2].strip("/")
                 self.answer(json.dumps([one for one in listed if one["path"].startswith(below)]).encode())
             elif path.startswith(f"/api/datasets/{name}"):
                 self.answer(json.dumps(about).encode())
-            elif "/resolve/" in path and path.rpartition(f"{COMMIT}/")[2] in held:
-                self.answer(held[path.rpartition(f"{COMMIT}/")[2]])
+            elif "/resolve/" in path and (file := path.partition("/resolve/")[2].partition("/")[2]) in held:
+                self.answer(held[file])
             else:
                 self.answer(b"", 404)
 
@@ -55,17 +72,17 @@ def dataset_hub(name: str, rows: list[dict[str, Any]]) -> Iterator[str]:
             asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
             self.answer(json.dumps([one for one in listed if one["path"] in unquote(asked)]).encode())
 
-        def answer(self, content: bytes, status: int = 200) -> None:
+        def answer(self, content: bytes, status: int = 200, code: str = "EntryNotFound") -> None:
             first, last = 0, len(content) - 1
             if self.headers.get("Range", "").startswith("bytes=") and status == 200:
                 begin, _, end = self.headers["Range"].removeprefix("bytes=").partition("-")
                 first, last, status = int(begin), min(int(end or last), last), 206
             self.send_response(status)
             if status == 404:
-                self.send_header("X-Error-Code", "EntryNotFound")
+                self.send_header("X-Error-Code", code)
             self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
             self.send_header("Content-Length", str(last - first + 1))
-            self.send_header("ETag", '"0"')
+            self.send_header("ETag", f'"{tag(content)}"')
             self.send_header("X-Repo-Commit", COMMIT)
             self.end_headers()
             if self.command != "HEAD":

@@ -66,6 +66,7 @@ def documented(page: str, text: str) -> list[Documented]:
 
 
 WHERE: dict[str, tuple[str, ...]] = {
+    "adopt": ("tests/cli/test_adopt.py",),
     "bump": ("tests/release",),
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
@@ -81,6 +82,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "new": ("tests/authoring", "tests/dataset"),
     "optimize": ("tests/cli", "tests/training", "tests/validation"),
     "plan": ("tests/release", "tests/workflows"),
+    "prepare": ("tests/dataset",),
     "record": ("tests/cli",),
     "rehearse": ("tests/workflows/test_rehearsal.py",),
     "release": ("tests/release",),

@@ -57,9 +57,11 @@ class Speaker:
         owner: str = "acme",
         visibility: str | None = "PRIVATE",
         until: str = "",
+        source: bytes | None = None,
     ) -> Said:
         """All steps of a push, or those before `until`; the last answer, or the first that is an error."""
-        wheel, source = f"wheel {name} {content}".encode(), _archive(f"# {name} {content}")
+        wheel = f"wheel {name} {content}".encode()
+        source = _archive(f"# {name} {content}") if source is None else source
         marks = {"content_hash": hashlib.sha256(content.encode()).hexdigest(), "semantic_version": version}
         about = {**marks, "metadata": {"description": f"about {name}", "tags": ["train"]}}
         said = self(

@@ -94,7 +94,7 @@ def test_reward_diff_counts_unmatched_tasks_and_replies() -> None:
     text = render_text(result(unmatched_tasks=TwoSides((1, 2), (3,)), unmatched_replies=7, left_out=9))
     assert "2 only at the base, 1 only here" in text
     assert "7 replies to them could not be compared" in text
-    assert "9 replies beyond the limit" in text
+    assert "9 replies above the limit" in text
 
 
 def test_html_hostile_reply_is_text() -> None:

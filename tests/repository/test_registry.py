@@ -74,6 +74,17 @@ def test_registry_defaults_apply_unless_overridden() -> None:
     assert (found.environments["one"].gates.smoke.tasks, found.environments["one"].gates.smoke.rollouts) == (7, 2)
 
 
+def test_registry_memory_limit_applies_unless_overridden() -> None:
+    defaults = "defaults: {gates: {memory_mib: 6000}}\n"
+    found = read(f"{HEAD}{defaults}environments:\n  one: {{gates: {{memory_mib: 512}}}}\n  two: {{}}\n")
+    assert [found.environments[name].gates.memory_mib for name in ("one", "two")] == [512, 6000]
+
+
+def test_registry_memory_limit_that_is_no_number_is_refused() -> None:
+    found = mistakes(f"{HEAD}environments:\n  one: {{gates: {{memory_mib: 4 GiB}}}}\n")
+    assert [problem.path for problem in found] == ["environments.one.gates.memory_mib"]
+
+
 def test_registry_entry_on_hub_is_external() -> None:
     found = read(f"{HEAD}environments:\n  sort: {{hub: prime.intellect/alphabet-sort@0.1.8.post1}}\n")
     assert not found.environments

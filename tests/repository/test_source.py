@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from envops.facts.observed import Place, WantedData
 from envops.repository.problem import Problem
-from envops.repository.source import ModuleSource, generation_of, read_source
+from envops.repository.source import ModuleSource, generation_of, named_datasets, read_source
 from packaging.specifiers import SpecifierSet
 from sample_repository import only, write
 
@@ -203,3 +204,32 @@ def test_generation_follows_bound_then_source(bound: str, found: ModuleSource, g
 
 def test_generation_without_requirement_follows_source() -> None:
     assert (generation_of(None, V0), generation_of(None, V1), generation_of(None, ModuleSource())) == ("v0", "v1", None)
+
+
+NAMING = """
+from datasets import load_dataset
+
+QUESTIONS = "acme/questions"
+PINNED = "%s"
+
+
+def load(split, dataset_name="acme/default"):
+    load_dataset(QUESTIONS, split=split)
+    load_dataset("acme/pages", "en", revision=PINNED)
+    load_dataset("json", data_files="rows.json")
+    load_dataset("acme/part", data_files="a.json")
+    load_dataset(dataset_name)
+    load_dataset("acme/many", name=split)
+"""
+
+
+def test_named_datasets_are_those_that_text_and_constants_name(tmp_path: Path) -> None:
+    commit = "a" * 40
+    (tmp_path / "sums").mkdir()
+    (tmp_path / "sums/servers.py").write_text(NAMING % commit)
+    (tmp_path / "broken.py").write_text("def (")
+    files = ("broken.py", "sums/servers.py", "sums/rows.json")
+    assert named_datasets(tmp_path, files) == [
+        WantedData("dataset", "acme/questions", place=Place("sums/servers.py", 9)),
+        WantedData("dataset", "acme/pages", "en", commit, place=Place("sums/servers.py", 10)),
+    ]

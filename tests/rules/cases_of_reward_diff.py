@@ -80,6 +80,7 @@ CASES = {
         fires={
             "a port pays more": compared(MORE, ported=True),
             "a port pays more under a higher version": compared(MORE, head="1.0", ported=True),
+            "a metric of a port is another": compared(reply(scoring(1.0), scoring(1.0, length=64.0)), ported=True),
             "no task of the original is in the port": compared(ported=True),
         },
         silent={

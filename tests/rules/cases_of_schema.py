@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from envops.facts.observed import FunctionScore, Task
+from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, Task, WantedData
 from envops.repository.package import AnswerDeclaration, SourceNote
+from envops.repository.preparation import Preparation, PreparedDataset
 from envops.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
@@ -53,6 +54,14 @@ def two_splits(overlap: int, size: int | None = 100, duplicates: int = 0):
         dataset(split="eval", size=size, duplicate_count=duplicates),
     )
     return subject(description={"datasets": splits, "overlap": ((3, 4),), "overlap_count": overlap})
+
+
+SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))
+
+
+def unprepared():
+    loading = Failure("network", NOT_PREPARED, "the data that registry.yaml declares is not on this machine")
+    return unloaded("load", failures={"load": loading}, entry={"prepare": SUMS})
 
 
 def ignoring(**reasons: str):
@@ -306,8 +315,17 @@ CASES = {
         silent={"raised": unloaded("load"), "declared and not needed": subject(entry={"secrets": ("SERPER_API_KEY",)})},
     ),
     "SCH043": RuleCases(
-        fires={"loading": unloaded("load", "network"), "listing": unloaded("tasks", "network")},
-        silent={"tried and went on": subject(network=(attempt("load"),)), "raised": unloaded("load")},
+        fires={
+            "loading": unloaded("load", "network"),
+            "listing": unloaded("tasks", "network"),
+            "a dataset": unloaded("load", "network", wanted=(WantedData("dataset", "acme/sums"),)),
+            "a host": unloaded("load", "network", wanted=(WantedData("host", "example.org"),)),
+        },
+        silent={
+            "tried and went on": subject(network=(attempt("load"),)),
+            "raised": unloaded("load"),
+            "not prepared is another rule's": unprepared(),
+        },
     ),
     "SCH044": RuleCases(
         fires={"loading": subject(network=(attempt("load"),)), "listing": subject(network=(attempt("tasks"),))},
@@ -315,6 +333,10 @@ CASES = {
             "scoring is another rule's": subject(network=(attempt("rewards"),)),
             "needed is another rule's": unloaded("load", "network", network=(attempt("load"),)),
         },
+    ),
+    "SCH046": RuleCases(
+        fires={"declared": unprepared()},
+        silent={"loaded": subject(entry={"prepare": SUMS}), "not declared": unloaded("load", "network")},
     ),
     "SCH045": RuleCases(
         fires={"raised": unloaded("tasks"), "a secret": unloaded("tasks", "missing-secret")},

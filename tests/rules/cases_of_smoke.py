@@ -25,7 +25,11 @@ def lacking(stage, module):
 CASES = {
     "SMK001": RuleCases(
         fires={"raised": failed(), "v0 says zero all the same": one_more(reward=0.0, failure=failure())},
-        silent={"none": subject(), "time is another rule's": failed(kind="timeout")},
+        silent={
+            "none": subject(),
+            "time is another rule's": failed(kind="timeout"),
+            "a lacking reference reply is another rule's": failed(kind="no-reference"),
+        },
     ),
     "SMK002": RuleCases(
         fires={
@@ -64,6 +68,10 @@ CASES = {
         fires={
             "on a task that was scored": one_more("oracle", reward=0.2),
             "on another task": subject(rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 9, reward=0.2))),
+            "less than in process in the same company": subject(
+                rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 0, 3, reward=0.2, predicted=0.5)),
+                description={"compares_siblings": True},
+            ),
         },
         silent={
             "reached": subject(),
@@ -71,6 +79,10 @@ CASES = {
                 scores=scores(oracle={"reward": 0.2}), rollouts=(rollout("oracle", reward=0.2),)
             ),
             "a mixed policy need not": one_more("blend", reward=0.2),
+            "as much as in process in the same company": subject(
+                rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 0, 3, reward=0.2, predicted=0.2)),
+                description={"compares_siblings": True},
+            ),
         },
     ),
     "SMK007": RuleCases(

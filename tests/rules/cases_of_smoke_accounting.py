@@ -30,4 +30,8 @@ CASES = {
         fires={"provider": lost("provider"), "harness": lost("harness", retries=2), "disk": lost("infrastructure")},
         silent={"none": subject(), "the environment's own": lost("raised"), "time": lost("timeout", timed_out=True)},
     ),
+    "SMK012": RuleCases(
+        fires={"no reply of a simulated user": lost("no-reference")},
+        silent={"none": subject(), "the endpoint": lost("provider"), "the environment's own": lost("raised")},
+    ),
 }

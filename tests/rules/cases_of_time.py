@@ -89,11 +89,11 @@ CASES = {
             "the search alone is missing": subject(cuts=(cut("search", 0),), scores=ONLY_GOLD),
         },
     ),
-    "SMK012": RuleCases(
+    "SMK014": RuleCases(
         fires={"fewer tasks": subject(cuts=(cut("smoke", 6, 30),), rollouts=rollouts([1.0] * 6, "oracle"))},
         silent={"all of them": subject(), "none": subject(cuts=(cut("smoke", 0, 30),))},
     ),
-    "SMK013": RuleCases(
+    "SMK015": RuleCases(
         fires={"none": subject(cuts=(cut("smoke", 0, 30),))},
         silent={"all of them": subject(), "fewer": subject(cuts=(cut("smoke", 3, 30),))},
     ),

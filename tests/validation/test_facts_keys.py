@@ -20,6 +20,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "owners": ("@a/b",),
         "args": {"split": "test"},
         "probe": Probe({"tasks": 3}),
+        "prepare": None,  # tests/validation/test_prepared_home.py: the key follows what was prepared
         "secrets": ("SUMS_API_KEY", "OTHER_KEY"),
         "publish_evals": True,
         "gates": None,
@@ -42,6 +43,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "max_errors": 0.5,
         "max_drop": 0.5,
     },
+    "gates": {"smoke": None, "distribution": None, "memory_mib": 512},
     "request": {
         "allow_network": True,
         "use_cache": False,
@@ -63,6 +65,7 @@ NOT_SEEN = {
         *("min_mean", "max_mean", "min_std", "min_format", "min_live_groups", "confidence"),
         *("max_truncated", "max_timeouts", "max_errors", "max_drop"),
     },
+    "gates": set(),
     "request": {"use_cache"},
 }
 """Settings that only rules, releases or the cache read."""
@@ -80,6 +83,7 @@ def changed(group: str, name: str) -> tuple[EnvironmentEntry, ObservationRequest
     gates = {
         "smoke": lambda: Gates(smoke=replace(SmokeGate(), **value)),
         "distribution": lambda: Gates(distribution=replace(DistributionGate(), **value)),
+        "gates": lambda: replace(Gates(), **value),
     }
     if group in gates:
         return replace(ENTRY, gates=gates[group]()), REQUEST
@@ -92,6 +96,7 @@ def changed(group: str, name: str) -> tuple[EnvironmentEntry, ObservationRequest
         ("entry", EnvironmentEntry),
         ("smoke", SmokeGate),
         ("distribution", DistributionGate),
+        ("gates", Gates),
         ("request", ObservationRequest),
     ],
 )

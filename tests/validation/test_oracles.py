@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops_worker.messages import text_of
-from envops_worker.policies.oracle import AuthorsOracle, DerivedOracle, NoOracle, OracleError
+from envops_worker.policies.oracle import AskingAgent, AuthorsOracle, DerivedOracle, NoOracle, OracleError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,3 +87,102 @@ def test_oracle_file_without_reply_raises(file: Path, source: str):
 def test_oracle_exception_is_raised(file: Path):
     with pytest.raises(ZeroDivisionError):
         asked(file, "1 / 0")
+
+
+def asked_by(file: Path, source: str, agent: AskingAgent) -> str:
+    file.write_text(source)
+    return text_of(AuthorsOracle(file).reply({}, [{"role": "user", "content": "?"}], agent))
+
+
+PER_AGENT = "def reply(task, messages): return 'any'\ndef reply_user(task, messages): return 'user'\n"
+
+
+def test_agent_with_function_of_its_own_is_replied_by_it(file: Path):
+    assert asked_by(file, PER_AGENT, AskingAgent("user", is_trained=False)) == "user"
+    assert asked_by(file, PER_AGENT, AskingAgent("solver")) == "any"
+
+
+def test_agent_that_is_not_trained_needs_function_of_its_own(file: Path):
+    with pytest.raises(NoOracle, match=r"has no reply_judge\(task, messages\)"):
+        asked_by(file, PER_AGENT, AskingAgent("judge", is_trained=False))
+
+
+def test_oracle_with_functions_of_agents_only_is_an_oracle(file: Path):
+    source = "def reply_user(task, messages): return 'user'\n"
+    assert asked_by(file, source, AskingAgent("user")) == "user"
+    with pytest.raises(NoOracle, match="has no reply_solver"):
+        asked_by(file, source, AskingAgent("solver"))
+
+
+def test_derived_reply_uses_task_of_agent():
+    agent = AskingAgent("solver", task={"answer": "5"})
+    assert text_of(DerivedOracle().reply({"answer": "4"}, [{"role": "user", "content": "?"}], agent)) == "5"
+    with pytest.raises(NoOracle):
+        DerivedOracle().reply({"answer": "4"}, [], AskingAgent("user", is_trained=False))
+
+
+def tool(name: str, /, **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+TEXT, INTEGER = {"type": "string"}, {"type": "integer"}
+LOOK_UP, ADD = tool("look_up", name=TEXT), tool("add", first=INTEGER, second=INTEGER)
+
+
+def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The calls of the derived oracle; none where it replies without one."""
+    said = DerivedOracle().reply(task, [{"role": "user", "content": prompt}], AskingAgent(tools=tools))
+    functions = [call["function"] for call in said.get("tool_calls") or ()]
+    return [(one["name"], json.loads(one["arguments"])) for one in functions]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tools", "task", "calls"),
+    [
+        ('Call look_up with name="Ada".', (ADD, LOOK_UP), {}, [("look_up", {"name": "Ada"})]),
+        ("Find it.", (LOOK_UP,), {"name": "Bo"}, [("look_up", {"name": "Bo"})]),
+        ("Find it.", (LOOK_UP,), {"info": {"name": "Cy"}}, [("look_up", {"name": "Cy"})]),
+        ("Who is “Ada”?", (LOOK_UP,), {}, [("look_up", {"name": "Ada"})]),
+        ("Add 17 and 25.", (ADD,), {}, [("add", {"first": 17, "second": 25})]),
+        (
+            "Weather in Oslo?",
+            (tool("weather", city={"type": "string", "enum": ["Lima", "Oslo"]}),),
+            {},
+            [("weather", {"city": "Oslo"})],
+        ),
+        (
+            "Do it.",
+            (ADD, LOOK_UP),
+            {"expected": [{"name": "add", "arguments": '{"first": 1, "second": 2}'}]},
+            [("add", {"first": 1, "second": 2})],
+        ),
+        (
+            "Do it.",
+            (ADD,),
+            {"info": '{"truth": [{"add": {"first": [3], "second": [4, 5]}}]}'},
+            [("add", {"first": 3, "second": 4})],
+        ),
+    ],
+)
+def test_derived_oracle_calls_tool_with_what_task_names(
+    prompt: str, tools: tuple[dict[str, Any], ...], task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]
+):
+    assert called(prompt, *tools, **task) == calls
+
+
+def test_known_answer_is_given_without_a_call_nobody_asked_for():
+    assert called("What is 17 plus 25?", ADD, answer="42") == []
+    assert called("What is 17 plus 25? Use add.", ADD, answer="42") == [("add", {"first": 17, "second": 25})]
+
+
+def test_tool_without_known_arguments_is_not_called():
+    with pytest.raises(NoOracle):
+        called("Go on.", ADD)
+
+
+@pytest.mark.parametrize(("result", "reply"), [("Lima", "Lima"), ('{"result": 42}', "42"), ("[1, 2]", "[1, 2]")])
+def test_result_of_tool_is_the_answer_where_the_task_has_none(result: str, reply: str):
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}
+    messages = [{"role": "user", "content": "?"}, call, {"role": "tool", "content": result}]
+    assert text_of(DerivedOracle().reply({}, messages, AskingAgent(tools=[LOOK_UP]))) == reply

@@ -111,7 +111,7 @@ asyncio.run(main())
 class Knows:
     derived = False
 
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         seen = next((message["content"] for message in messages if message["role"] == "tool"), None)
         if task["answer"] == "look" and seen is None:
             return {"role": "assistant", "content": "", "tool_calls": CALLS}

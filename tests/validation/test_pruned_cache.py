@@ -63,6 +63,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     for file in (
         venvs / "k1/lib/a.py",
         venvs / ".k2.4711/half",
+        made.prepared / "p1/home/words.txt",
+        made.prepared / ".p2.4711/home/half",
         base / "wheels/sums/w1/sums.whl",
         base / "facts/sums/f1.json",
         made.packages / "sums.json",
@@ -77,16 +79,17 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 def test_cache_entries_are_counted_once_with_shared_sizes(workspace: Workspace) -> None:
     found = {one.path.name: one for one in cache_entries(workspace)}
-    assert set(found) == {"k1", ".k2.4711", "w1", "f1.json", "sums.json"}
+    assert set(found) == {"k1", ".k2.4711", "p1", ".p2.4711", "w1", "f1.json", "sums.json"}
     assert (found["k1"].bytes, found["k1"].own_bytes) == (1_000, 0)
     assert (found["w1"].bytes, found["w1"].own_bytes) == (1_000, 1_000)
 
 
 def test_pruning_removes_entries_with_their_locks(workspace: Workspace) -> None:
     removed = remove(cache_entries(workspace))
-    assert len(removed) == 5
+    assert len(removed) == 7
     assert cache_entries(workspace) == []
     assert list(workspace.venvs.iterdir()) == []
+    assert list(workspace.prepared.iterdir()) == []
     assert (workspace.base / "elsewhere/a.py").exists()
 
 
@@ -95,9 +98,9 @@ def test_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFi
     assert main(["cache", "--root", root, "--format", "json"]) == exit_codes.PASS
     assert json.loads(capsys.readouterr().out)["parts"]["venvs"] == {"count": 2, "bytes": 2_000, "own_bytes": 1_000}
     assert main(["cache", "--root", root, "--older-than", "1"]) == exit_codes.PASS
-    assert "removed 0 of 5" in capsys.readouterr().err
+    assert "removed 0 of 7" in capsys.readouterr().err
     assert main(["cache", "--root", root, "--max-size", "0"]) == exit_codes.PASS
-    assert "removed 4 of 5" in capsys.readouterr().err
+    assert "removed 6 of 7" in capsys.readouterr().err
     assert [one.path.name for one in cache_entries(workspace)] == ["k1"]
 
 
@@ -109,7 +112,7 @@ def test_cache_command_refuses_while_a_run_uses_the_cache(
         assert "another run is using the cache" in capsys.readouterr().err
         with pytest.raises(InUse), workspace.alone():
             pass
-    assert len(cache_entries(workspace)) == 5
+    assert len(cache_entries(workspace)) == 7
 
 
 def test_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
@@ -135,7 +138,7 @@ def test_pruning_refuses_venvs_used_by_another_checkout(
     with other.used():
         assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.ERROR
     assert "another run is using the cache" in capsys.readouterr().err
-    assert [one.kind for one in cache_entries(other)] == ["venvs", "venvs"]
+    assert [one.kind for one in cache_entries(other)] == ["venvs", "venvs", "prepared", "prepared"]
 
 
 def test_pruning_includes_venvs_inside_the_checkout(workspace: Workspace) -> None:
@@ -151,5 +154,7 @@ def test_pruning_keeps_entries_it_cannot_remove(
 ) -> None:
     monkeypatch.setattr(cache_contents, "remove_folder", lambda _: None)  # as where a folder cannot be written
     assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.PASS
-    assert "removed 2 of 5" in capsys.readouterr().err
-    assert {one.path.name for one in cache_entries(workspace)} == {"k1", "..k2.4711.pruned", ".w1.pruned"}
+    assert "removed 2 of 7" in capsys.readouterr().err
+    assert {one.path.name for one in cache_entries(workspace)} == {
+        *("k1", "..k2.4711.pruned", ".p1.pruned", "..p2.4711.pruned", ".w1.pruned")
+    }

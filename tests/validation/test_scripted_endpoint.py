@@ -28,7 +28,7 @@ CALLS = [{"id": "c", "type": "function", "function": {"name": "look", "arguments
 class Knows:
     derived = False
 
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         if task.get("tool") and len(messages) == 1:
             return {"role": "assistant", "content": "", "tool_calls": CALLS}
         return says(str(task["answer"]))

@@ -22,17 +22,17 @@ class Knows:
 
     derived = False
 
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002
+    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         return says(f"<answer>{task['answer']}</answer>")
 
 
 class Fails(Knows):
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002
+    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         raise LookupError("no idea")
 
 
 class Calls(Knows):
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002
+    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         return {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
 
 

@@ -54,7 +54,11 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
 
     shard = runner.run("validate.yml", "shard", head, says)
     assert shard.passed, shard.said
-    assert shard.sessions == ["validate word-problems", f"rewards diff word-problems --against {says[BASE]}"]
+    assert shard.sessions == [
+        "prepare --declared word-problems",
+        "validate word-problems",
+        f"rewards diff word-problems --against {says[BASE]}",
+    ]
 
     gate = runner.run("validate.yml", "gate", head, says)
     assert not gate.passed, "nothing was proven, since validating was only pretended"
@@ -99,7 +103,7 @@ def test_publish_and_train_jobs_receive_the_evidence(origin: Origin, runner: Run
     publish = runner.run("release.yml", "publish", head, says)
     train = runner.run("release.yml", "train", head, says)
 
-    assert publish.sessions == ["release --evidence evidence/validate.json"], publish.said
+    assert publish.sessions == ["prepare", "release --evidence evidence/validate.json"], publish.said
     assert train.sessions == ["train"], train.said
 
 
@@ -121,7 +125,10 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
 
     assert [job.sessions for job in done] == [
         ["claim 7"],
-        ["smoke --root candidate --changed origin/main --endpoint qwen3-30b --max-cost 0.50"],
+        [
+            "prepare --declared --root candidate --changed origin/main",
+            "smoke --root candidate --changed origin/main --endpoint qwen3-30b --max-cost 0.50",
+        ],
         [f"claim --close {head} success"],
     ]
     assert all(job.passed for job in done), "\n".join(job.said for job in done)
@@ -139,6 +146,7 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner)
     assert sessions == [
         "plan",
         "lock --environments --resolution lowest-direct",
+        "prepare",
         "validate",
         "together",
         "models --check",

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from envops_worker.failures import Sources
+from envops_worker.wanted_data import wanted_by_call
 
 MAXIMUM_ATTEMPTS = 20
 
@@ -37,6 +38,8 @@ class NetworkGuard:
 
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []
+        self.wanted: list[dict[str, Any]] = []
+        """What the attempts were for, as far as a library is known that made them."""
         self.stage = "load"
         self._sources = sources
         self._allowed = allowed
@@ -87,6 +90,8 @@ class NetworkGuard:
         if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
             self._seen.add(key)
             self.attempts.append({"address": address, "stage": self.stage, "place": place})
+            host = {"kind": "host", "name": address, "place": place}
+            self.wanted.append(wanted_by_call(sys._getframe(), self._sources) or host)
         if not self._allowed:
             raise NetworkBlocked(f"the gates run offline, and {address} is not on this machine")
 

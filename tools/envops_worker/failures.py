@@ -15,8 +15,15 @@ from typing import Any
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
 
-_NETWORK_TYPES = {"NetworkBlocked", "OfflineModeIsEnabled", "ConnectTimeout", "MaxRetryError", "gaierror"}
-_NETWORK_TEXT = re.compile(r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|network is unreachable", re.I)
+_NETWORK_TYPES = {
+    *("NetworkBlocked", "OfflineModeIsEnabled", "LocalEntryNotFoundError"),
+    *("ConnectTimeout", "MaxRetryError", "gaierror"),
+}
+_NETWORK_TEXT = re.compile(
+    r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|network is unreachable|couldn't find cache for"
+    r"|NLTK Downloader",
+    re.I,
+)
 _SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
 _SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
 

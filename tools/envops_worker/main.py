@@ -18,12 +18,13 @@ from typing import Any, NoReturn
 from envops_worker import tool_servers
 from envops_worker.channel import Channel, JobRequest
 from envops_worker.confinement import NetworkGuard, prefer_to_be_killed
-from envops_worker.failures import Sources, said_as_exception
+from envops_worker.failures import Sources, kind_of, said_as_exception
 from envops_worker.imported import collector_at_rest, import_verifiers
 from envops_worker.moving import move, paths_below
-from envops_worker.session import Session
+from envops_worker.session import LOADING, Session
 from envops_worker.supervisor import fork_worker
 from envops_worker.template import Template, open_descriptors, reason_not_to_fork
+from envops_worker.wanted_data import wanted_by_failure
 
 ROOM_BYTES = 256 * 2**20
 """What the disk must have left for bytecode to be written: verifiers needs 45 MB."""
@@ -125,5 +126,8 @@ def answer(session: Session, request: JobRequest) -> None:
     session.report_network()
     if failure is None:
         session.channel.done()
-    else:
-        session.channel.failed(session.sources.failure(failure))
+        return
+    if request["operation"] in LOADING and kind_of(failure) == "network":
+        for wanted in wanted_by_failure(failure, session.sources):
+            session.channel.item("wanted", wanted)
+    session.channel.failed(session.sources.failure(failure))

@@ -10,8 +10,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envops_worker.adapters.adapter import Adapter, RolloutOptions, RolloutRequest, Settings, TaskView
 from envops_worker.adapters.rollout_errors import MOST_TURNS, TOO_LONG, endless
@@ -23,9 +24,9 @@ from envops_worker.messages import Message, text_of
 from envops_worker.policies import POLICIES
 from envops_worker.policies.baselines import oracle
 from envops_worker.policies.distorted_answers import long_junk
-from envops_worker.policies.oracle import NoOracle
+from envops_worker.policies.oracle import NoOracle, oracle_failure
 from envops_worker.policies.policy import SCORED_TWICE
-from envops_worker.policies.scripted import ScriptedPolicies
+from envops_worker.policies.scripted import ScriptedPolicies, needs_reference
 
 if TYPE_CHECKING:
     from envops_worker.endpoint.scripted_judge import ScriptedJudge
@@ -33,10 +34,19 @@ if TYPE_CHECKING:
 
 
 REPEATED = frozenset(policy.name for policy in POLICIES if policy.is_repeated)
+LOADING = ("load", "tasks")
+"""Stages in which data is downloaded, where it is."""
 HUNG_ENOUGH = 2
 """After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
 IMPATIENT_SECONDS = 1.0
 """The time limit of the oracle after that: the other checks still have to run."""
+
+
+class PlayedReward(NamedTuple):
+    """The reward of a rollout, and how many rollouts of its policy were made on its task."""
+
+    reward: float | None
+    rollouts: int
 
 
 class Session:
@@ -54,7 +64,7 @@ class Session:
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
         """The tasks that policies reply to."""
-        self.played: dict[tuple[int, str], float | None] = {}
+        self.played: dict[tuple[int, str], PlayedReward] = {}
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.golden: dict[int, list[Message]] = {}
         """The conversations of the oracle's rollouts, by task, in a multi-turn environment."""
@@ -121,7 +131,10 @@ class Session:
         if hasattr(self, "guard"):
             for attempt in self.guard.attempts:
                 self.channel.item("network", attempt)
+            for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
+                self.channel.item("wanted", wanted)
             self.guard.attempts.clear()
+            self.guard.wanted.clear()
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         """Run one piece of the environment's code, stopped when it takes too long.
@@ -158,7 +171,8 @@ class Session:
             except (Exception, OutOfTime, SystemExit) as error:
                 self.oracle_hung += isinstance(error, OutOfTime)
                 self.asked[task.index] = None
-                self.channel.item("score", self.unscored(task, oracle.name, [], said_as_exception(error)))
+                failure = oracle_failure(said_as_exception(error), task.prompt, self.sources)
+                self.channel.item("score", self.unscored(task, oracle.name, [], failure))
         return self.asked[task.index]
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
@@ -205,7 +219,7 @@ class Session:
         return self._scored[policy] <= (self.scored_twice if policy in REPEATED else self.others_scored_twice)
 
     def unscored(
-        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException
+        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException | dict[str, Any]
     ) -> dict[str, Any]:
         return {
             "task": task.index,
@@ -213,7 +227,7 @@ class Session:
             "completion": completion,
             "reward": None,
             "functions": {},
-            "failure": self.sources.failure(error),
+            "failure": error if isinstance(error, dict) else self.sources.failure(error),
             "derived": self.policies.oracle.derived,
         }
 
@@ -233,12 +247,17 @@ class Session:
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
             self.endpoint.is_near = not options.connected
+            self.endpoint.requests.clear()
+        options = replace(options, scripted=relay is None)
         rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
         try:
             while (row := self._next(rows, seconds)) is not None:
+                siblings = row.pop("siblings", None)
+                if relay is None:
+                    row |= self._unproven(row)
                 if (failure := row["failure"]) is not None and TOO_LONG in failure["message"]:
                     row |= {"failure": endless(), "timed_out": True}
-                if siblings := row.pop("siblings", None):
+                if siblings and row["failure"] is None:
                     self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
                 yield row
         finally:
@@ -254,11 +273,23 @@ class Session:
             return None
         return row
 
+    def _unproven(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What a rollout becomes in which the oracle failed, or had no reply that its policy is made from."""
+        failure, lacking = self.endpoint.notes.taken((row["policy"], row["task"], row["rollout"]))
+        if failure is None and lacking is not None and needs_reference(row["policy"]):
+            failure = {"kind": "no-reference", "type": NoOracle.__name__, "message": lacking}
+        if failure is None:
+            return {}
+        return {"failure": failure, "reward": None, "functions": {}, "failures": [], "timed_out": False}
+
     @cached_property
     def endpoint(self) -> ScriptedEndpoint:
         from envops_worker.endpoint.server import ScriptedEndpoint
 
-        return ScriptedEndpoint(self.policies, most_turns=None if self.adapter.limits_turns else MOST_TURNS)
+        most = None if self.adapter.limits_turns else MOST_TURNS
+        return ScriptedEndpoint(
+            self.policies, request_by=self.adapter.request_by, sources=self.sources, most_turns=most
+        )
 
     def endpoint_in_use(self) -> ScriptedEndpoint | None:
         """The scripted endpoint, if rollouts have started it."""

@@ -10,15 +10,17 @@ import time
 from envops import exit_codes
 from envops.cli import arguments
 from envops.repository.workspace import InUse, Workspace
+from envops.text.plain_data import size_text
 from envops.validation.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
 
 EXAMPLES = """examples:
-  envops cache                                what .envops/ holds, and virtual environments
+  envops cache                                what .envops/ holds, virtual environments, prepared data
   envops cache --older-than 14                remove entries unused for 14 days
   envops cache --max-size 2 --older-than 30   and the least recently used beyond 2 GB
 
 everything can be recreated; files that uv's cache holds too (hard links) do not count for --max-size;
-virtual environments are shared by all checkouts; they are in ENVOPS_CACHE_DIR, by default ~/.cache/envops
+virtual environments and prepared data are shared by all checkouts; they are in ENVOPS_CACHE_DIR, by default
+~/.cache/envops; `nox -s prepare` downloads data that was removed
 """
 
 DAY_SECONDS = 86_400.0
@@ -52,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.ERROR
     left = cache_entries(workspace)
     freed = sum(one.own_bytes for one in kept) - sum(one.own_bytes for one in left)
-    print(f"removed {len(gone)} of {len(kept)}, {_size(max(0, freed))}", file=sys.stderr)
+    print(f"removed {len(gone)} of {len(kept)}, {size_text(max(0, freed))}", file=sys.stderr)
     _show(left, options.format)
     return exit_codes.PASS
 
@@ -71,12 +73,5 @@ def _show(kept: list[CacheEntry], form: str) -> None:
         print(json.dumps({"parts": sums}))
         return
     for kind, said in sums.items():
-        print(f"{kind:9} {said['count']:6}  {_size(said['bytes']):>9}  unshared {_size(said['own_bytes'])}")
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+        size, own = size_text(said["bytes"]), size_text(said["own_bytes"])
+        print(f"{kind:9} {said['count']:6}  {size:>9}  unshared {own}")

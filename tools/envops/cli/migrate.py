@@ -59,10 +59,9 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.ERROR
     _print_written(new, written)
     left = _print_unfinished(new, files)
-    proof = exit_codes.PASS if options.no_proof else _prove(root, old, new)
-    if proof not in (exit_codes.PASS, exit_codes.FAIL):
-        return proof
-    return exit_codes.FAIL if left else proof
+    if options.no_proof:
+        return exit_codes.FAIL if left else exit_codes.PASS
+    return _prove(root, old, new)
 
 
 def _lock(root: Path, new: str) -> None:

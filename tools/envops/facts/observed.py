@@ -33,7 +33,10 @@ FailureKind = Literal[
     "infrastructure",  # neither the author's nor the model's fault: disk, index, uv
     "provider",  # the model's side of an evaluation: refused, unreachable, cut off, malformed
     "harness",  # what stands between model and environment in an evaluation
+    "no-reference",  # a scripted policy had no reference reply for an agent that asked
 ]
+NOT_PREPARED = "NotPrepared"
+"""Type of the failure `network` where declared data was not downloaded yet."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Failure:
     message: str
     place: Place | None = None
     traceback: str = ""
+    replying_to: str = ""
+    """The message that the author's oracle failed on, where it is the oracle that failed."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,23 @@ class NetworkAttempt:
     place: Place | None = None
 
 
+WantedKind = Literal["dataset", "dataset files", "model", "space", "nltk", "host"]
+
+
+@dataclass(frozen=True)
+class WantedData:
+    """Data that is not in the package and that its code tried to reach."""
+
+    kind: WantedKind
+    name: str
+    """owner/name on the Hugging Face Hub, a resource of NLTK, or a host."""
+    config: str = ""
+    revision: str = ""
+    files: str = ""
+    """Where not all of it was wanted: a file of the repository, or the arguments of `load_dataset` for that."""
+    place: Place | None = None
+
+
 @dataclass(frozen=True)
 class Dataset:
     """One split as a whole. Index tuples hold the first 20 finds, the counts hold all."""
@@ -125,10 +147,28 @@ class Description:
     overlap: tuple[tuple[int, int], ...] = ()
     overlap_count: int = 0
     tools: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    """The agents that a v1 environment declares."""
+    compares_siblings: bool = False
+    """Whether conversations of one episode (v1) are given rewards together, when all have ended."""
     drafts_read_by: str | None = None
     """The parser of verifiers itself, where it takes an answer inside the reasoning for the answer."""
     import_seconds: float = 0.0
     load_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent that asked for replies in rollouts, as it first did."""
+
+    name: str
+    """Empty in an environment that has only one."""
+    is_trained: bool
+    """Whether it is the model that is trained; a simulated user is part of the environment."""
+    opening: tuple[Message, ...]
+    tools: tuple[str, ...] = ()
+    has_oracle: bool = True
+    """Whether there was a reference reply each time that one was needed."""
 
 
 @dataclass(frozen=True)
@@ -380,12 +420,16 @@ class Facts:
     wheel: Wheel | None = None
     description: Description | None = None
     tasks: tuple[Task, ...] = ()
+    agents: tuple[Agent, ...] = ()
+    """Who asked in the rollouts of the rewards gate."""
     scores: tuple[Score, ...] = ()
     cases: tuple[Case, ...] = ()
     validations: tuple[Validation, ...] = ()
     tests: tuple[TestOutcome, ...] = ()
     rollouts: tuple[Rollout, ...] = ()
     network: tuple[NetworkAttempt, ...] = ()
+    wanted: tuple[WantedData, ...] = ()
+    """What loading did not find on this machine."""
     sweeps: tuple[GoldSweep, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
     growths: tuple[Growth, ...] = ()

@@ -234,6 +234,7 @@ CLASS_OF_KIND: dict[str, ErrorClass] = {
     "memory": "infrastructure",
     "protocol": "infrastructure",
     "infrastructure": "infrastructure",
+    "no-reference": "infrastructure",
 }
 KIND_OF_CLASS: dict[ErrorClass, Any] = {
     "environment": "raised",

@@ -17,6 +17,7 @@ from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import Confinement, worker_environment
+from envops.validation.prepared_home import prepared_home
 from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
 from envops.validation.venv import VirtualEnvironment, venv_for
 from envops.validation.wheel import built_wheel
@@ -54,8 +55,10 @@ def confined_command(
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
     secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+    prepared = prepared_home(entry, package)
+    confinement = Confinement(secrets, allow_network, home=prepared.home if prepared else None)
     with workspace.scratch() as scratch:
-        variables = worker_environment(venv, overlay, scratch, Confinement(secrets, allow_network))
+        variables = worker_environment(venv, overlay, scratch, confinement)
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")

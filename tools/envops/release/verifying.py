@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envops.facts.limits import LOAD_SECONDS
-from envops.facts.observed import Wheel
+from envops.facts.observed import NOT_PREPARED, Wheel
 from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubAnswer, HubCall, call_hub
 from envops.release.plan import Desired
@@ -22,7 +22,7 @@ from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
 from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
+from envops.validation.requests import requests_for, require_prepared
 from envops.validation.templates import environment_processes
 from envops.validation.venv import PYTHON, uv_program, venv_for
 
@@ -108,7 +108,8 @@ class Verifier:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
                 self._install(wanted, overlay)
-                requests = requests_for(replace(entry, secrets=()), ObservationRequest())
+                requests = requests_for(replace(entry, secrets=()), ObservationRequest(), package)
+                require_prepared(entry.name, requests)
                 settings = requests.settings(package, overlay)
                 with (
                     environment_processes(
@@ -119,6 +120,8 @@ class Verifier:
                     for _ in worker.request("load", LOAD_SECONDS, settings=settings):
                         pass
         except (ProgramFailed, StageFailed, WorkerLost) as error:
+            if error.failure.type == NOT_PREPARED:
+                return Verified(False, error.failure.message, fetched.sha256, seen=False)
             said = self.access.scrubber.text(error.failure.message).strip()[-300:]
             return Verified(False, f"installed from {how}, it does not load: {said}", fetched.sha256, how)
         return Verified(True, f"installed from {how} and loaded", fetched.sha256, how)

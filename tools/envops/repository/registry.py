@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
 from envops.repository.package import Generation
+from envops.repository.preparation import Preparation
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.references import reference_problems
 from envops.repository.registry_values import (
@@ -94,6 +95,13 @@ class Gates:
     budget: Annotated[
         Positive, Field(description="Seconds of wall time that observing may take, on two cores, after the import.")
     ] = 120.0
+    memory_mib: Annotated[
+        Count,
+        Field(
+            description="Memory in MiB that the processes of the environment may hold together; pages that they share "
+            "count once."
+        ),
+    ] = 4096
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,7 @@ class EnvironmentKeys:
         Field(description="load_environment arguments (v0) or taskset configuration (v1) used when validating."),
     ] = field(default_factory=dict)
     probe: Probe = Probe()
+    prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[
         Unique[Variable], Field(description="Names of the environment variables that its code may see.")
     ] = ()
@@ -309,7 +318,14 @@ def _entry(
     if "visibility" in defaults and "visibility" not in declared:
         own["visibility"] = defaults["visibility"]
     if "gates" in defaults:
-        both = (defaults["gates"], declared.get("gates", {}))
-        merged = {gate: {**both[0].get(gate, {}), **both[1].get(gate, {})} for gate in (*both[0], *both[1])}
-        own["gates"] = adapter(Gates).validate_python(merged)
+        own["gates"] = adapter(Gates).validate_python(_merged(defaults["gates"], declared.get("gates", {})))
     return EnvironmentEntry(name=name, line=line, **own)
+
+
+def _merged(defaults: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of gates: what is declared, and the defaults for the rest."""
+    merged = {**defaults, **declared}
+    for name in defaults.keys() & declared.keys():
+        if isinstance(declared[name], Mapping):
+            merged[name] = {**defaults[name], **declared[name]}
+    return merged

@@ -29,6 +29,8 @@ RULE_ID = r"^[A-Z]{3}[0-9]{3}$"
 VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
 OWNER = r"^(@[A-Za-z0-9-]+(/[A-Za-z0-9._-]+)?|[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)$"
 HUB_ADDRESS = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*@[0-9][A-Za-z0-9.+!_-]*$"
+HUB_DATASET = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
+COMMIT = r"^[0-9a-f]{40}$"
 WORD = r"^\S+$"
 FILLED = r"\S"
 
@@ -40,6 +42,8 @@ WORDS: Mapping[str, str] = {
     VARIABLE: "Name of an environment variable: upper-case letters, digits and underscores.",
     OWNER: "@user, @organisation/team or a mail address.",
     HUB_ADDRESS: "owner/name@version, with an exact version.",
+    HUB_DATASET: "owner/name, as the Hub spells it.",
+    COMMIT: "A commit: 40 hexadecimal digits in quotes.",
     WORD: "Text without spaces.",
     FILLED: "Text that is not empty.",
 }
@@ -63,6 +67,8 @@ RuleId = Annotated[Text, Field(pattern=RULE_ID)]
 Variable = Annotated[Text, Field(pattern=VARIABLE)]
 Owner = Annotated[Text, Field(pattern=OWNER)]
 HubAddress = Annotated[Text, Field(pattern=HUB_ADDRESS)]
+HubDataset = Annotated[Text, Field(pattern=HUB_DATASET)]
+Commit = Annotated[Text, Field(pattern=COMMIT)]
 Word = Annotated[Text, Field(pattern=WORD)]
 Filled = Annotated[Text, Field(pattern=FILLED)]
 Flag = StrictBool

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from envops.facts.observed import Place, WantedData
 from envops.repository.declared_text import read_bytes, relative
 from envops.repository.package import Generation, SourceNote
 from envops.repository.problem import DeclarationError, Problem
+from envops.repository.registry_values import COMMIT, HUB_DATASET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 LOCAL_FORMATS = frozenset(
@@ -218,6 +220,55 @@ def _loads_moving_dataset(call: ast.Call) -> bool:
     named_format = isinstance(path, ast.Constant) and path.value in LOCAL_FORMATS
     files = keywords.get("data_files") or keywords.get("data_dir")
     return not (named_format and files is not None and not _is_remote(files))
+
+
+def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
+    """Datasets of the Hub that a package's own code names in calls of `load_dataset`, those of tool servers too."""
+    found = []
+    for name in files:
+        if not name.endswith(".py") or name.startswith("tests/"):
+            continue
+        try:
+            tree = ast.parse((folder / name).read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        known = {
+            target.id: statement.value
+            for statement in _statements(tree)
+            if isinstance(statement, ast.Assign)
+            for target in statement.targets
+            if isinstance(target, ast.Name)
+        }
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        found += [dataset for call in calls if (dataset := _named_dataset(call, known, name))]
+    return found
+
+
+def _named_dataset(call: ast.Call, known: Mapping[str, ast.expr], file: str) -> WantedData | None:
+    """The dataset that a call names by text or by a constant of the module; those with files of their own are left."""
+    if _last_name(call.func) != "load_dataset":
+        return None
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    given |= dict(zip(("path", "name", "data_dir", "data_files"), call.args, strict=False))
+    texts = {name: _text(value, known) for name, value in given.items()}
+    path = texts.get("path", "")
+    if path in LOCAL_FORMATS or not re.fullmatch(HUB_DATASET, path) or {"data_files", "data_dir"} & given.keys():
+        return None
+    if "name" in given and not texts["name"] and not _is_none(given["name"]):
+        return None  # a configuration that only running it shows
+    revision = texts.get("revision", "")
+    pinned = revision if re.fullmatch(COMMIT, revision) else ""
+    return WantedData("dataset", path, texts.get("name", ""), pinned, place=Place(file, call.lineno))
+
+
+def _text(value: ast.expr, known: Mapping[str, ast.expr]) -> str:
+    """The text that an expression stands for, or nothing."""
+    value = known.get(value.id, value) if isinstance(value, ast.Name) else value
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _is_remote(files: ast.expr) -> bool:

@@ -62,6 +62,10 @@ class Workspace:
         return self.shared / "venvs"
 
     @property
+    def prepared(self) -> Path:
+        return self.shared / "prepared"
+
+    @property
     def wheels(self) -> Path:
         return self.base / "wheels"
 

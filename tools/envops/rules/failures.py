@@ -14,6 +14,8 @@ OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure
 """Failures of a rollout outside the environment."""
 ENDLESS = "EndlessConversation"
 """Type of the worker's failure where a conversation has more replies than any should."""
+NO_REFERENCE: FailureKind = "no-reference"
+"""The failure of a rollout whose policy had no reference reply."""
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 from envops.facts.observed import Facts, FunctionScore, RewardFunction, Rollout, Score
 from envops.repository.package import RewardDeclaration
 
@@ -138,10 +140,17 @@ def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> b
 
 
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
-    """The functions that scored anything, each with the weight that counts most."""
-    seen: dict[str, RewardFunction] = {}
+    """The functions that scored anything, each with the weight that counts most.
+
+    Those of reference replies come first: where an episode of several agents ends early, its functions weigh more.
+    """
     scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
     conversations: list[Score | Rollout] = [*scores, *facts.rollouts]
+    return _heaviest(conversations) | _heaviest(each for each in conversations if each.policy == oracle.name)
+
+
+def _heaviest(conversations: Iterable[Score | Rollout]) -> dict[str, RewardFunction]:
+    seen: dict[str, RewardFunction] = {}
     for each in conversations:
         for name, said in each.functions.items():
             if said.score is None:

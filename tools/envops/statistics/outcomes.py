@@ -150,9 +150,14 @@ def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutc
 def samples_of_rollouts(
     rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float
 ) -> tuple[RolloutSample, ...]:
-    """The samples to judge, by policy; policies with a single reply are skipped."""
+    """The samples to judge, by policy.
+
+    Policies with a single reply are skipped, and so are rollouts that are not their policy's for want of a reference
+    reply.
+    """
     by_policy: dict[str, list[RolloutOutcome]] = defaultdict(list)
     for each in rollouts:
-        if each.policy not in FIXED_POLICIES:
+        is_its_own = each.failure is None or each.failure.kind != "no-reference"
+        if each.policy not in FIXED_POLICIES and is_its_own:
             by_policy[each.policy].append(outcome_of_rollout(each))
     return tuple(RolloutSample(policy, tuple(found), range, confidence) for policy, found in by_policy.items())

@@ -66,6 +66,15 @@ def seconds_text(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def size_text(count: float) -> str:
+    """Bytes in the unit that they are read in."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
 def parsed_json(text: str) -> Any:
     """The value, `None` where the text is no JSON. NaN and Infinity, which trainers write, are read as such."""
     try:

@@ -12,9 +12,10 @@ from pathlib import Path
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.validation.job import worker_environment
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import StageFailed, worker_environment
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
+from envops.validation.requests import requests_for, require_prepared
 from envops.validation.starting import IMPORT_WORKER
 from envops.validation.venv import venv_for
 from envops.validation.wheel import TESTS_LOCK, built_wheel
@@ -38,12 +39,16 @@ def run_pytest(
 ) -> int:
     """Run pytest on an environment's tests and cases and return its exit code.
 
-    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made.
+    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made, or declared data is missing.
     """
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
-    requests = requests_for(entry, ObservationRequest(allow_network=allow_network))
+    requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)
+    try:
+        require_prepared(entry.name, requests)
+    except StageFailed as error:
+        raise ProgramFailed(error.failure) from None
     asked = json.dumps(
         {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
     )

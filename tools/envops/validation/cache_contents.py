@@ -14,9 +14,10 @@ from pathlib import Path
 
 from envops.repository.workspace import Workspace, remove_folder
 
-KINDS = ("venvs", "wheels", "facts", "rollouts", "timings", "packages", "harnesses")
-FOLDERS = KINDS[1:-1]
+SHARED = ("venvs", "prepared")
+FOLDERS = ("wheels", "facts", "rollouts", "timings", "packages")
 """Those of the checkout that hold many things; what harnesses brought along is one."""
+KINDS = (*SHARED, *FOLDERS, "harnesses")
 
 PRUNED = ".pruned"
 
@@ -78,8 +79,8 @@ def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
 
 
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
-    once = workspace.base / "venvs"  # where the user's folder could not be written
-    found = [("venvs", folder.glob("*")) for folder in dict.fromkeys((workspace.venvs, once))]
+    places = dict.fromkeys((workspace.shared, workspace.base))  # the second where the first could not be written once
+    found = [(kind, (place / kind).glob("*")) for kind in SHARED for place in places]
     found += [
         (kind, (workspace.base / kind).glob("*" if kind in ("timings", "packages") else "*/*")) for kind in FOLDERS
     ]

@@ -14,6 +14,7 @@ from envops.facts import stages
 from envops.facts.mutation import Mutation
 from envops.facts.observed import (
     Act,
+    Agent,
     Case,
     Cut,
     Dataset,
@@ -33,6 +34,7 @@ from envops.facts.observed import (
     Task,
     TestOutcome,
     Validation,
+    WantedData,
     Wheel,
 )
 from envops.facts.recordings import RecordingFacts
@@ -43,6 +45,7 @@ from envops.validation.job import StageFailed, WorkerLost, checked
 
 KINDS: dict[str, type] = {
     "task": Task,
+    "agent": Agent,
     "dataset": Dataset,
     "score": Score,
     "case": Case,
@@ -51,6 +54,7 @@ KINDS: dict[str, type] = {
     "rollout": Rollout,
     "search": Search,
     "network": NetworkAttempt,
+    "wanted": WantedData,
     "sweep": GoldSweep,
     "repetition": Repetition,
     "growth": Growth,
@@ -159,6 +163,7 @@ class CollectedFacts:
             wheel=self.wheel,
             description=self._described(),
             tasks=self.kept("task"),
+            agents=self.kept("agent"),
             scores=self.kept("score"),
             cases=self.kept("case"),
             validations=self.kept("validation"),
@@ -167,6 +172,7 @@ class CollectedFacts:
             rollouts_asked=self.asked,
             mutation=self.mutation,
             network=self.kept("network"),
+            wanted=self.kept("wanted"),
             search=next(iter(self.kept("search")), None),
             sweeps=self.kept("sweep"),
             repetitions=self.kept("repetition"),

@@ -29,7 +29,7 @@ ROOM_BYTES = 64 * 2**20
 def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
     """Digest of everything that can change an observation: the requests, the package, the lock, the tool."""
     seen = {
-        "requests": requests_for(entry, request).digest(),
+        "requests": requests_for(entry, request, package).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),

@@ -18,12 +18,14 @@ from typing import Any, Self
 from envops_worker.forking import Descriptors, ForkedProcess, pipe
 
 from envops.facts.observed import Failure, adapter
+from envops.repository.registry import Gates
 from envops.system.subprocesses import Interrupted
 from envops.validation.budget import current_deadline
 from envops.validation.memory import MemoryWatch
+from envops.validation.prepared_home import place_prepared
 from envops.validation.venv import VirtualEnvironment
 
-MEMORY_LIMIT = 4 * 2**30
+MEMORY_LIMIT = Gates.memory_mib * 2**20
 """Bytes that the processes of an environment may hold together."""
 LINE_LIMIT = 64 * 2**20
 """Bytes of one answer; a longer line is no answer."""
@@ -60,6 +62,8 @@ class Confinement:
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
     """Python's own: what the order of sets of strings follows from."""
+    home: Path | None = None
+    """The prepared folder whose files its home begins with."""
 
 
 class Job:
@@ -258,6 +262,8 @@ def worker_environment(
     home, temporary = scratch / "home", scratch / "tmp"
     home.mkdir(exist_ok=True)
     temporary.mkdir(exist_ok=True)
+    if confinement.home is not None:
+        place_prepared(confinement.home, home)
     environment = {
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),

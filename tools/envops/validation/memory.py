@@ -61,7 +61,10 @@ class MemoryWatch:
         self.peak = max(self.peak, held)
         if held > self._limit:
             most = max(families, key=lambda job: sum(map(_proportional, families[job])), default=0)
-            message = f"the processes of the environment used {held >> 20} MiB; the limit is {self._limit >> 20} MiB"
+            message = (
+                f"the processes of the environment used {held >> 20} MiB; the limit is {self._limit >> 20} MiB "
+                "(gates.memory_mib in registry.yaml)"
+            )
             self._excess[most or looking] = message
 
     def _families(self) -> dict[int, list[int]]:

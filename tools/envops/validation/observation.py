@@ -18,6 +18,7 @@ from envops.facts.stages import Stage, in_start_order
 from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
+from envops.repository.source import named_datasets
 from envops.repository.workspace import Workspace
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import ProgramFailed
@@ -27,7 +28,7 @@ from envops.validation.facts_cache import facts_key, remember
 from envops.validation.job import StageFailed
 from envops.validation.journal import PASSING_FAULTS, Journal
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
+from envops.validation.requests import requests_for, require_prepared
 from envops.validation.stage import Observation, job_of
 from envops.validation.templates import LockTemplates, reason_against_forks
 from envops.validation.venv import VirtualEnvironment, venv_for
@@ -58,7 +59,7 @@ def observe(
     """
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
-    requests, collected = requests_for(entry, request), CollectedFacts(listener)
+    requests, collected = requests_for(entry, request, package), CollectedFacts(listener)
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
@@ -67,6 +68,9 @@ def observe(
         observation = Observation(entry, package, workspace, requests, journal, own, stop, budget, collected)
         _prepare(observation)
         _load_and_run(observation)
+    if any(failure.kind == "network" for failure in collected.failures.values()):
+        for named in named_datasets(package.folder, package.files):  # loading ended with the first one
+            collected.add("load", "wanted", named)
     if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
         journal.forget()
@@ -92,7 +96,7 @@ def observe_unpacked(
 ) -> Facts:
     """Observe a package that lies unpacked in a folder. Nothing is kept for the next run."""
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
-    requests, collected = requests_for(entry, request), CollectedFacts(listener or ProgressListener())
+    requests, collected = requests_for(entry, request, package), CollectedFacts(listener or ProgressListener())
     budget = Budget(requests.budget, min(2, usable_cores()))
     observation = Observation(entry, package, workspace, requests, journal, templates, stop, budget, collected)
     observation.venv, observation.overlay = venv, overlay
@@ -129,6 +133,7 @@ def _load_and_run(observation: Observation) -> None:
     collected = observation.collected
     with ExitStack() as stack:
         with collected.observing("load", ends=False):
+            require_prepared(observation.entry.name, observation.requests)
             processes = observation.processes = stack.enter_context(observation.new_processes())
         try:
             for stage, parts in processes.load():

@@ -70,12 +70,14 @@ class Requests:
     names_of_secrets: tuple[str, ...] = ()
     budget: float = 120.0
     """Seconds of wall time after the import."""
+    prepared: str = ""
+    """Digest of the files that its home begins with, where it declares some."""
 
     def digest(self) -> str:
         """A digest of all of it, in which values of secrets cannot be read."""
         secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
-        data = replace(self, confinement=replace(self.confinement, secrets=hidden))
+        data = replace(self, confinement=replace(self.confinement, secrets=hidden, home=None))
         return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
@@ -90,6 +92,7 @@ class Requests:
             "tolerance": package.answer.tolerance,
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
+            "prepared": self.confinement.home is not None,
         }
 
 

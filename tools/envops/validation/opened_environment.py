@@ -14,7 +14,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.validation.job import Job, checked
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
+from envops.validation.requests import requests_for, require_prepared
 from envops.validation.templates import environment_processes
 from envops.validation.venv import venv_for
 from envops.validation.wheel import built_wheel
@@ -39,7 +39,8 @@ def opened_environment(
     """
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
-    requests = requests_for(entry, ObservationRequest(allow_network=allow_network))
+    requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)
+    require_prepared(entry.name, requests)
     settings = requests.settings(package, overlay)
     with (
         environment_processes(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,

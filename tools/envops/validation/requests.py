@@ -7,24 +7,43 @@ from datetime import UTC, datetime
 from typing import Any
 
 from envops.facts import stages
+from envops.facts.observed import NOT_PREPARED, Failure
 from envops.facts.stages import StageName, with_needs
+from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
-from envops.validation.job import Confinement
+from envops.validation.job import Confinement, StageFailed
 from envops.validation.observation_request import ObservationRequest, Requests
+from envops.validation.prepared_home import MISSING, prepared_home
 from envops.validation.stage import job_of
 
 
-def requests_for(entry: EnvironmentEntry, request: ObservationRequest) -> Requests:
-    """The requests that follow from an entry and a request."""
+def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: Package | None = None) -> Requests:
+    """The requests that follow from an entry and a request.
+
+    The package decides which data was prepared; where the entry declares none, it may be left out.
+    """
     secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+    home, prepared = None, ""
+    if entry.prepare.needed:
+        assert package is not None
+        home = prepared_home(entry, package)
+        prepared = home.content if home else MISSING
     return Requests(
-        Confinement(secrets, request.allow_network),
+        Confinement(secrets, request.allow_network, entry.gates.memory_mib * 2**20, home=home.home if home else None),
         entry.args,
         _of_stages(entry, request),
         day=_today() if request.allow_network else "",
         names_of_secrets=entry.secrets,
         budget=entry.gates.budget,
+        prepared=prepared,
     )
+
+
+def require_prepared(environment: str, requests: Requests) -> None:
+    """Raise `StageFailed` where data is declared that is neither here nor may be downloaded."""
+    if requests.prepared == MISSING and not requests.confinement.allow_network:
+        message = f"the data that registry.yaml declares is not on this machine: nox -s prepare -- {environment}"
+        raise StageFailed(Failure("network", NOT_PREPARED, message))
 
 
 def _of_stages(entry: EnvironmentEntry, request: ObservationRequest) -> dict[StageName, Any]:

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ class LockTemplate(ForkingProcess):
     ) -> None:
         with ExitStack() as stack:
             scratch = stack.enter_context(workspace.scratch())
-            environment = worker_environment(venv, scratch, scratch, confinement)
+            environment = worker_environment(venv, scratch, scratch, replace(confinement, home=None))
             for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
                 del environment[name]  # it runs no environment's code, and compiles for all
             start = {"role": "template", "generation": generation, "allow_network": confinement.allow_network}

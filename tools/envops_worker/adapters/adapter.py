@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from envops_worker.failures import NotANumber, NotFinite, Sources
 from envops_worker.messages import Message
+from envops_worker.policies.oracle import AskingAgent
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
+    prepared: bool = False
+    """Whether HOME holds data that was prepared: scoring may read it."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:
@@ -63,6 +66,26 @@ class RolloutRequest:
         return range(self.first, self.first + self.rollouts)
 
 
+def conversation_of(task: int, rollout: int) -> str:
+    """The id of the only conversation of a rollout, where verifiers gives it none."""
+    return f"{task}-{rollout}"
+
+
+@dataclass(frozen=True)
+class RolloutTurn:
+    """The rollout that a request belongs to, and the agent that makes it."""
+
+    task: TaskView
+    rollout: int
+    agent: AskingAgent
+    data: Mapping[str, Any]
+    """The row, and over it what the environment gave to this agent."""
+
+
+CONVERSATION_HEADER = "X-Session-ID"
+"""The header in which requests of rollouts carry the id of their conversation; v1 sets it itself."""
+
+
 @dataclass(frozen=True)
 class RolloutOptions:
     """The settings of model calls in rollouts."""
@@ -74,6 +97,8 @@ class RolloutOptions:
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None
     """The harness of v1 that plays, made ready before; `None` is the one that runs in the worker."""
+    scripted: bool = True
+    """Whether scripted policies reply, to every agent; a real model does to those that are pinned to no other."""
     margin: float = 5.0
     """How many seconds before the host's limit a rollout's own limit runs out, so that it is reported."""
 
@@ -128,6 +153,12 @@ class Adapter(Protocol):
         """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
 
         Every rollout comes back once: one that failed, or took longer than `seconds`, with its failure.
+        """
+
+    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
+        """The rollout and the agent that a request belongs to, by the id that it carries; `None` if none is known.
+
+        Called from the endpoint's thread.
         """
 
     async def validate(self, task: TaskView, /) -> bool | None:

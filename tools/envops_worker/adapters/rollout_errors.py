@@ -35,7 +35,7 @@ PROVIDER = {
 HARNESS = {"HarnessError", "InterceptionError"}
 INFRASTRUCTURE = {"InfraError", "TunnelError", "SandboxError", "BrowserSandboxError"}
 TIMEOUT = {"TimeoutError", "CancelledError", "OutOfTime"}
-OUR_REFUSALS = re.compile(r"\b(oracle_raised|task_not_found|model_not_found|invalid_request)\b")
+OUR_REFUSALS = re.compile(r"\b(oracle_raised|no_reference_reply|task_not_found|model_not_found|invalid_request)\b")
 """Error codes of the scripted endpoint: the request or the author's oracle is at fault."""
 
 TOO_LONG = "conversation_without_end"

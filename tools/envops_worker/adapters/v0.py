@@ -21,18 +21,22 @@ from typing import Any
 import verifiers as vf
 
 from envops_worker.adapters.adapter import (
+    CONVERSATION_HEADER,
     RolloutOptions,
     RolloutRequest,
+    RolloutTurn,
     Settings,
     TaskView,
     Trap,
     calls_rewards,
+    conversation_of,
     finite_or_none,
 )
 from envops_worker.adapters.rollout_errors import failure_raised, failure_said, out_of_time
 from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
-from envops_worker.messages import Message
+from envops_worker.messages import Message, text_of
+from envops_worker.policies.oracle import AskingAgent
 from envops_worker.waiting import Waits, at_once
 
 try:
@@ -45,7 +49,10 @@ WRAPPED = ("_call_individual_reward_func", "_is_group_func")
 UNREACHABLE = "http://127.0.0.1:9/v1"
 """Nothing listens there; scoring needs a client but must not use it."""
 JOB = "envops_job"
+OTHER = "other"
+"""The agent in a conversation that the environment has on its own, such as that of a simulated user."""
 _retries: ContextVar[list[int] | None] = ContextVar("retries", default=None)
+_conversation: ContextVar[str] = ContextVar("conversation", default="")
 
 
 class AdapterV0:
@@ -71,6 +78,7 @@ class AdapterV0:
         self.grouped = any(function["group"] for function in self._table.values())
         self.compares_siblings = False
         self.limits_turns = limits_turns(self._environment)
+        self._tasks: Mapping[int, TaskView] = {}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -262,6 +270,7 @@ class AdapterV0:
         options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every policy in turn through `Environment.generate`, which `evaluate` is a front of."""
+        self._tasks = tasks
         by_policy: dict[str, list[RolloutRequest]] = defaultdict(list)
         for job in jobs:
             by_policy[job.policy].append(job)
@@ -272,6 +281,20 @@ class AdapterV0:
             async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, options):
                 task, number = ledger.settled(output)
                 yield self._rollout(task, policy, number, output)
+
+    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
+        """The rollout whose number is in the id.
+
+        In it, an environment may have other conversations by the same client, such as those of a simulated user: their
+        system prompt is not the task's.
+        """
+        task, _, number = conversation.partition("-")
+        view = self._tasks.get(int(task)) if task.isdecimal() and number.isdecimal() else None
+        if view is None:
+            return None
+        is_other = system_prompt(messages) not in ("", system_prompt(view.prompt))
+        agent = AskingAgent(OTHER if is_other else "", not is_other, conversation=conversation)
+        return RolloutTurn(view, int(number), agent, view.data)
 
     async def _generate(
         self,
@@ -287,6 +310,7 @@ class AdapterV0:
         accepted = inspect.signature(generate).parameters
         client = resolved_client(base_url, seconds, options.retries)
         count_retries(client)
+        send_conversation(client)
         arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
         if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
             with self._filing_per_rollout(ledger, options.limit(seconds)):
@@ -604,6 +628,7 @@ class RolloutLedger:
             if row is None:
                 return await rollout(*args, **kwargs)
             _retries.set(self._asked_again.setdefault(id(row), [0]))
+            _conversation.set(conversation_of(*self._jobs[id(row)]))
             state = self._states[id(row)] = await rollout(*args, **kwargs)
             return state
 
@@ -669,6 +694,29 @@ def count_retries(client: Any) -> None:
 
     with contextlib.suppress(AttributeError, KeyError):
         http.event_hooks["request"].append(counted)  # type: ignore[union-attr]
+
+
+def send_conversation(client: Any) -> None:
+    """Send with each request to which rollout it belongs."""
+    inner = getattr(client, "client", client)
+    http = getattr(inner, "_client", None)
+    if http is None:
+        return
+    build = http.build_request
+
+    @functools.wraps(build)
+    def built(*args: Any, **kwargs: Any) -> Any:
+        request = build(*args, **kwargs)
+        if conversation := _conversation.get():
+            request.headers[CONVERSATION_HEADER] = conversation
+        return request
+
+    http.build_request = built
+
+
+def system_prompt(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the first system message; empty without one."""
+    return next((text_of(message).strip() for message in messages if message["role"] == "system"), "")
 
 
 def seconds_of(timing: Any) -> float:

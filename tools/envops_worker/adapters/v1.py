@@ -13,6 +13,7 @@ import itertools
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from envops_worker.adapters import chat_harness
 from envops_worker.adapters.adapter import (
     RolloutOptions,
     RolloutRequest,
+    RolloutTurn,
     Settings,
     TaskView,
     Trap,
@@ -39,6 +41,7 @@ from envops_worker.adapters.rollout_errors import failure_raised, failure_said, 
 from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
 from envops_worker.messages import Message
+from envops_worker.policies.oracle import AskingAgent
 from envops_worker.tool_servers import fork_servers
 from envops_worker.waiting import Waits, at_once
 
@@ -88,14 +91,19 @@ class AdapterV1:
         self._known: dict[int, _Known] = {}
         """Tasks that were scored directly, by the identity of the object."""
         self.harnesses = Harnesses()
-        self._environments: dict[str | None, tuple[Any, asyncio.Future[None]]] = {}
-        """One for each harness, with a future that is done when its servers are up."""
+        self._environments: dict[tuple[str | None, bool], tuple[Any, asyncio.Future[None]]] = {}
+        """One for each harness, scripted or not, with a future that is done when its servers are up."""
         self._serving: list[asyncio.Future[None]] = []
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
-        self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize
-        agents = list(self._turns_of_agents().values())
-        self.limits_turns = bool(agents) and None not in agents
+        self._agents = agent_names(vf.env_config_type(settings.module))
+        # Several agents can be given rewards together by `run` as well.
+        self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize or len(self._agents) > 1
+        limits = list(self._turns_of_agents().values())
+        self.limits_turns = bool(limits) and None not in limits
+        self._playing: list[PlayedSlot] = []
+        self._requests: dict[str, RolloutTurn] = {}
+        """By the id of their trace."""
         if self.conversational:
             fork_servers()
 
@@ -105,6 +113,8 @@ class AdapterV1:
             "generation": "v1",
             "environment": type(self._taskset).__name__,
             "conversational": self.conversational,
+            "agents": self._agents,
+            "compares_siblings": self.compares_siblings,
             "functions": [] if first is None else self._functions(first.native),
             "tools": [type(toolset).__name__ for toolset in self._toolsets],
         }
@@ -144,13 +154,9 @@ class AdapterV1:
         return vf.load_taskset(self._config.model_copy(update={"split": other}))
 
     def _turns_of_agents(self) -> dict[str, int | None]:
-        """Each agent that the environment declares, and the limit of its turns."""
-        fields = vf.env_config_type(self._settings.module).model_fields.items()
-        return {
-            name: getattr(info.default, "max_turns", None)
-            for name, info in fields
-            if isinstance(info.default, vf.AgentConfig)
-        }
+        """Each agent of the environment, and the declared limit of its turns."""
+        fields = vf.env_config_type(self._settings.module).model_fields
+        return {name: getattr(fields[name].default, "max_turns", None) for name in self._agents}
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
         return self._sources.place_of_code(getattr(self._environment_class.run, "__code__", None))
@@ -265,7 +271,7 @@ class AdapterV1:
         options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Every job through the environment's own `run_slot`, all policies side by side."""
-        environment = await self._served(seconds, options.harness)
+        environment = await self._served(seconds, options)
         gate = asyncio.Semaphore(max_concurrent)
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
 
@@ -274,6 +280,7 @@ class AdapterV1:
         limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and says more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
+            self._playing.append(PlayedSlot(tasks[job.task], number, slot))
             context = vf.ModelContext(model=job.policy, client=client, sampling=sampling)
             async with gate:
                 started = time.perf_counter()
@@ -298,22 +305,33 @@ class AdapterV1:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            self._playing.clear()
+            self._requests.clear()
 
-    async def _served(self, seconds: float, harness: str | None) -> Any:
+    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002
+        """The turn of the trace with this id, which verifiers sends with every request."""
+        if conversation not in self._requests:
+            for played in list(self._playing):
+                for trace in list(played.slot.traces):
+                    self._requests[trace.id] = turn_of(trace, played)
+        return self._requests.get(conversation)
+
+    async def _served(self, seconds: float, options: RolloutOptions) -> Any:
         """The environment with its tool servers and its interception up, once for all rollouts of a harness."""
-        environment, up = self._serve(seconds, harness)
+        environment, up = self._serve(seconds, options)
         try:
             await asyncio.shield(up)
         except BaseException:
             if up.done():
-                self._environments.pop(harness, None)  # the next rollouts try anew
+                self._environments.pop((options.harness, options.scripted), None)  # the next rollouts try anew
             raise
         return environment
 
-    def _serve(self, seconds: float, harness: str | None) -> tuple[Any, asyncio.Future[None]]:
+    def _serve(self, seconds: float, options: RolloutOptions) -> tuple[Any, asyncio.Future[None]]:
         """A starting environment."""
-        if harness not in self._environments:
-            environment = vf.load_environment(self._environment_config(seconds, harness))
+        key = options.harness, options.scripted
+        if key not in self._environments:
+            environment = vf.load_environment(self._environment_config(seconds, options))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             async def serve() -> None:  # entered and left by one task, as its cancel scopes want
@@ -327,24 +345,29 @@ class AdapterV1:
                     up.set_exception(error)
 
             self._serving.append(asyncio.ensure_future(serve()))
-            self._environments[harness] = environment, up
-        return self._environments[harness]
+            self._environments[key] = environment, up
+        return self._environments[key]
 
     async def close(self) -> None:
         self._closing.set()
         if self._serving:
             await asyncio.wait(self._serving, timeout=4)
 
-    def _environment_config(self, seconds: float, harness: str | None) -> Any:
-        slot = {
+    def _environment_config(self, seconds: float, options: RolloutOptions) -> Any:
+        harness = options.harness
+        slot: dict[str, Any] = {
             "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
-        turns = self._turns_of_agents()
-        seats = {name: {} if limit is None else {"max_turns": limit} for name, limit in turns.items()}
+        if options.scripted:  # policies play also an agent that is pinned to a model of its own
+            slot |= {"model": None, "client": None}
+        agents = {
+            name: slot if limit is None else slot | {"max_turns": limit}
+            for name, limit in self._turns_of_agents().items()
+        }
         taskset = {"id": self._settings.module, **self._settings.args}
-        return vf.resolve_env_config({"taskset": taskset} | {name: {**slot, **own} for name, own in seats.items()})
+        return vf.resolve_env_config({"taskset": taskset} | {name: dict(own) for name, own in agents.items()})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The reward functions that a failed rollout's own traceback goes through."""
@@ -373,7 +396,10 @@ class AdapterV1:
         rewards = rewards_of(traces, weights)
         if failure is not None:
             rewards["reward"] = None
-        siblings = [{"completion": completion_of(one), **rewards_of([one], weights)} for one in traces]
+        siblings = [
+            {"conversation": one.id, "completion": completion_of(one), **rewards_of([one], weights, traces)}
+            for one in traces
+        ]
         return {
             "task": job.task,
             "policy": job.policy,
@@ -390,6 +416,34 @@ class AdapterV1:
             "tokens": tokens_of(traces),
             "siblings": siblings if len(traces) > 1 and failure is None else [],
         }
+
+
+# Who asks: every request of a rollout carries the id of its trace, and a slot lists its traces while it is played.
+
+
+@dataclass(frozen=True)
+class PlayedSlot:
+    """A rollout that is on its way."""
+
+    task: TaskView
+    rollout: int
+    slot: Any
+    """verifiers' own, with the traces so far."""
+
+
+def agent_names(config: Any) -> list[str]:
+    """The agents of an environment, by its configuration's class."""
+    return [name for name, info in config.model_fields.items() if isinstance(info.default, vf.AgentConfig)]
+
+
+def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
+    """Whose requests carry the id of a trace."""
+    own = None
+    if trace.task.data is not played.task.native.data:
+        own = trace.task.data.model_dump(mode="json", exclude_none=True)
+    is_trained = getattr(trace.agent, "trainable", True)
+    agent = AskingAgent(trace.agent.name, is_trained, task=own, conversation=trace.id)
+    return RolloutTurn(played.task, played.rollout, agent, {**played.task.data, **(own or {})})
 
 
 # Scoring: a trace is scored in place by the task's own hooks, in a runtime if they ask for one.
@@ -571,18 +625,23 @@ def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:
     return prompt_of(trace.task.data), completion_of(trace)
 
 
-def rewards_of(traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Reward and per-function scores of an episode, as means over its traces: each is a sample in training.
+def rewards_of(
+    traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]], episode: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Reward and per-function scores of traces of an episode, as means: each trace is a sample in training.
 
-    The reward is `None` if one is missing.
+    A function of some agents only weighs as much less in the mean. The reward is `None` if one is missing.
     """
+    everyone = episode or traces
+    having = Counter(name for trace in everyone for name in trace.rewards)
     said: dict[str, list[dict[str, Any]]] = {}
     missing = not traces
     for trace in traces:
         for name, reward in trace.rewards.items():
             weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
             score = None if reward is None else finite_or_none(reward.score)
-            said.setdefault(name, []).append({"score": score, "weight": weight, "kind": "reward"})
+            share = having[name] / len(everyone)
+            said.setdefault(name, []).append({"score": score, "weight": weight * share, "kind": "reward"})
             missing |= reward is None
         for name, value in trace.metrics.items():
             if name not in trace.rewards:

@@ -36,11 +36,10 @@ def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
     if judge is None or judge.calls == 0:
         return
     for task in list(session.kept.values())[:JUDGED_TASKS]:
-        if session.asked_oracle(task, seconds) is None:
-            continue
         if session.adapter.conversational:
-            yield from _attacked(judge, _turns(session, task), _by_playing(session, task, seconds))
-        else:
+            if task.index in session.golden:
+                yield from _attacked(judge, _turns(session, task), _by_playing(session, task, seconds))
+        elif session.asked_oracle(task, seconds) is not None:
             yield from _attacked(judge, _replies(session, task, seconds), _in_place(session, task, seconds))
 
 

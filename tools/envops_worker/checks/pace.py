@@ -109,7 +109,6 @@ def _measured(
 
 def played_pace(session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
     """The cost of a conversation, and those that do not end: kinds and values, in the shape of facts."""
-    session.endpoint.counts_requests = True
     costs: list[tuple[float, float]] = []
     for task in list(session.kept.values())[:1]:
         for policy in (oracle.name, *NEVER_RIGHT):
@@ -117,12 +116,11 @@ def played_pace(session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
             if policy == oracle.name and cost[0] < ENOUGH_SECONDS:  # the first conversation also starts servers
                 again, row = _cost_of_playing(session, task, policy)
                 cost = min(cost, again)
-            turns = session.endpoint.requests[policy, task.index]
+            turns = max(session.endpoint.requests.values(), default=0)
             if turns >= MOST_TURNS or (row is None and turns >= FEWEST_TURNS):
                 yield "endless", _endless(session, task, policy, turns, row)
                 break
             costs.append(cost)
-    session.endpoint.counts_requests = False
     if costs:
         seconds, blocked = (sum(part) / len(costs) for part in zip(*costs, strict=True))
         yield "pace", {"replies": len(costs), "seconds": seconds, "blocked": blocked, "timed_out": False}
@@ -132,7 +130,6 @@ def _cost_of_playing(
     session: Session, task: TaskView, policy: str
 ) -> tuple[tuple[float, float], dict[str, Any] | None]:
     """Wall time of a rollout and for how much of it the loop was blocked, and the rollout if it ended."""
-    session.endpoint.requests.clear()
     started, watch = time.monotonic(), LoopWatch()
     with watch.watching(session.loop):
         row = _played(session, task, policy)

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from envops_worker.adapters.adapter import Settings, TaskView
+from envops_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView
 from envops_worker.endpoint.dialects import chat_completion
 from envops_worker.messages import Message, last_words, says, text_of
 from envops_worker.policies.answers import answer_of, find_payload, frame_of
@@ -122,7 +122,8 @@ class ScriptedJudge:
         endpoint = self._session.endpoint_in_use()
         if endpoint is None or not endpoint.is_near or not str(request.url).startswith(endpoint.base_url):
             return None
-        answer: Future[tuple[int, bytes]] | None = endpoint.answer_here(request.url.path, request.content)
+        conversation = request.headers.get(CONVERSATION_HEADER, "")
+        answer: Future[tuple[int, bytes]] | None = endpoint.answer_here(request.url.path, request.content, conversation)
         return answer
 
     def _response(self, library: Any, request: Any) -> Any:

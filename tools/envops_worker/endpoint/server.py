@@ -1,7 +1,11 @@
 """The scripted-policy endpoint: an OpenAI-compatible server on loopback, which Anthropic's clients understand too.
 
-Every policy is a model name. Which task a conversation is about is read from its opening,
-which must be the prompt of one of the tasks that the endpoint was given.
+Every policy is a model name. Requests of rollouts carry the id of their conversation, by which the adapter knows the
+rollout and the agent that asks. Where they carry none, the task is read from the opening of the conversation, which
+must be the prompt of one of the tasks that the endpoint was given.
+
+A rollout is never failed for want of a reply: an agent without a reference reply gets a neutral one, and the rollout is
+noted as one that proves nothing.
 """
 
 from __future__ import annotations
@@ -12,15 +16,16 @@ import json
 import threading
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from envops_worker.adapters.adapter import TaskView
+from envops_worker.adapters.adapter import CONVERSATION_HEADER, RolloutTurn, TaskView
 from envops_worker.adapters.rollout_errors import TOO_LONG
 from envops_worker.endpoint.dialects import (
     InvalidRequest,
@@ -43,13 +48,19 @@ from envops_worker.endpoint.dialects import (
     wants_usage,
 )
 from envops_worker.endpoint.faults import CUTS, EndpointFault, FaultPlan
-from envops_worker.failures import Accusation
-from envops_worker.messages import Message, text_of
+from envops_worker.failures import Accusation, Sources
+from envops_worker.messages import Message, says, text_of
+from envops_worker.policies.answers import JUNK
+from envops_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
 from envops_worker.policies.policy import UnknownPolicy
 from envops_worker.policies.scripted import ScriptedPolicies
 
 MAXIMUM_BODY = 64 * 2**20
 HANG_SECONDS = 3600.0
+MOST_NEUTRAL = 12
+"""Neutral replies in one rollout; after that it is ended, because it would prove nothing however long it went on."""
+LONGEST_OPENING = 500
+"""Characters of each message by which an agent's first request is shown."""
 
 
 class Dialect(NamedTuple):
@@ -113,6 +124,55 @@ def _first_from_user(messages: Sequence[Message]) -> str:
     return next((text_of(message).strip() for message in messages if message["role"] == "user"), "")
 
 
+RolloutId = tuple[str, int, int]
+"""Policy, task, number."""
+RequestReader = Callable[[str, Sequence[Message]], RolloutTurn | None]
+"""The adapter's `request_by`."""
+
+
+@dataclass
+class SeenAgent:
+    """An agent as it first asked, in the shape of `envops.facts.observed.Agent`."""
+
+    name: str
+    is_trained: bool
+    opening: list[Message]
+    tools: list[str]
+    has_oracle: bool = True
+
+
+class RolloutNotes:
+    """What became known of rollouts while policies replied in them."""
+
+    def __init__(self) -> None:
+        self.agents: dict[str, SeenAgent] = {}
+        self.failures: dict[RolloutId, dict[str, Any]] = {}
+        """Rollouts in which the author's oracle failed."""
+        self.lacking: dict[RolloutId, str] = {}
+        """Rollouts in which an agent had no reference reply, and why."""
+        self._neutral: Counter[RolloutId] = Counter()
+
+    def see(self, agent: AskingAgent, messages: Sequence[Message]) -> SeenAgent:
+        """Keep how an agent first asked."""
+        if agent.name not in self.agents:
+            opening = [{"role": one["role"], "content": text_of(one)[:LONGEST_OPENING]} for one in messages[:4]]
+            tools = [str((tool.get("function") or tool).get("name")) for tool in agent.tools]
+            self.agents[agent.name] = SeenAgent(agent.name, agent.is_trained, opening, tools)
+        return self.agents[agent.name]
+
+    def lacks(self, rollout: RolloutId, agent: AskingAgent, reason: str) -> bool:
+        """An agent had no reference reply; whether the rollout may still go on."""
+        self.agents[agent.name].has_oracle = False
+        self.lacking.setdefault(rollout, f"{reason} (agent {agent.name})" if agent.name else reason)
+        self._neutral[rollout] += 1
+        return self._neutral[rollout] <= MOST_NEUTRAL
+
+    def taken(self, rollout: RolloutId) -> tuple[dict[str, Any] | None, str | None]:
+        """The failure of the oracle in a rollout, and the reason why a reply was lacking; forgotten with that."""
+        del self._neutral[rollout]
+        return self.failures.pop(rollout, None), self.lacking.pop(rollout, None)
+
+
 class ScriptedEndpoint:
     """Serves policies from a thread of its own for as long as the process lives.
 
@@ -125,19 +185,22 @@ class ScriptedEndpoint:
         policies: ScriptedPolicies,
         faults: FaultPlan | None = None,
         port: int = 0,
+        request_by: RequestReader = lambda _conversation, _messages: None,
+        sources: Sources | None = None,
         most_turns: int | None = None,
     ) -> None:
         self._policies = policies
+        self._request_by = request_by
+        self._sources = sources or Sources()
+        self.notes = RolloutNotes()
         self._port = port
         self.faults = faults or FaultPlan()
         self.is_near = False
         """Whether clients of this process may have their answers from `answer_here`, without a connection."""
         self.most_turns = most_turns
         """After so many replies of a conversation it is refused: the environment does not end it."""
-        self.requests: Counter[tuple[str, int]] = Counter()
-        """How many requests each policy had on each task."""
-        self.counts_requests = False
-        """Whether those are of one conversation each, so that one that forgets its earlier turns is long as well."""
+        self.requests: Counter[tuple[str, int, int, str]] = Counter()
+        """Policy, task, rollout and agent → how many requests there were."""
         self._index = TaskIndex([])
         self.loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
@@ -148,19 +211,19 @@ class ScriptedEndpoint:
         """Serve only conversations on these tasks."""
         self._index = TaskIndex(tasks)
 
-    def answer_here(self, path: str, content: bytes) -> Future[tuple[int, bytes]] | None:
-        """Status and body of the response to a request, from the same thread; `None` if it has to be served."""
+    def answer_here(self, path: str, content: bytes, conversation: str = "") -> Future[tuple[int, bytes]] | None:
+        """Status and body of the response to a request, without a connection; `None` if it has to be served."""
         try:
             body = json.loads(content)
         except ValueError:
             return None
         if path not in DIALECTS or not isinstance(body, dict) or body.get("stream"):
             return None
-        return asyncio.run_coroutine_threadsafe(self._answered_here(DIALECTS[path], body), self.loop)
+        return asyncio.run_coroutine_threadsafe(self._answered_here(DIALECTS[path], body, conversation), self.loop)
 
-    async def _answered_here(self, dialect: Dialect, body: dict[str, Any]) -> tuple[int, bytes]:
+    async def _answered_here(self, dialect: Dialect, body: dict[str, Any], conversation: str) -> tuple[int, bytes]:
         try:
-            choices, messages = self._heard(dialect, body)
+            choices, messages = self._heard(dialect, body, conversation)
         except RequestRefused as refused:
             return refused.status, json.dumps(refused.body()).encode()
         return 200, json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
@@ -203,7 +266,7 @@ class ScriptedEndpoint:
         except ValueError as error:
             return refusal(RequestRefused(400, "invalid_request", str(error)))
         try:
-            choices, messages = self._heard(dialect, body)
+            choices, messages = self._heard(dialect, body, request.headers.get(CONVERSATION_HEADER, ""))
         except RequestRefused as refused:
             return refusal(refused)
         tokens = sum(choice.tokens for choice in choices)
@@ -217,11 +280,17 @@ class ScriptedEndpoint:
         events = dialect.events(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
         return await _streamed(request, events, slow)
 
-    def _heard(self, dialect: Dialect, body: dict[str, Any]) -> tuple[list[ReplyChoice], list[Message]]:
+    def _heard(
+        self, dialect: Dialect, body: dict[str, Any], conversation: str
+    ) -> tuple[list[ReplyChoice], list[Message]]:
         """A policy's replies to a request, and the conversation that it continues. Raises `RequestRefused`."""
         try:
             messages = dialect.conversation(body)
-            return self._choices(str(body.get("model")), messages, asked_choices(body), asked_tokens(body)), messages
+            count, limit = asked_choices(body), asked_tokens(body)
+            turn = self._turn(conversation, messages, body.get("tools"))
+            self._check_turns(str(body.get("model")), turn, messages)
+            replies = [self._reply(str(body.get("model")), turn, messages) for _ in range(count)]
+            return [spoken(reply, limit) for reply in replies], messages
         except RequestRefused:
             raise
         except (InvalidRequest, ValueError, AttributeError) as error:
@@ -230,19 +299,48 @@ class ScriptedEndpoint:
             raise RequestRefused(404, "task_not_found", str(error)) from error
         except UnknownPolicy as error:
             raise RequestRefused(404, "model_not_found", f"unknown policy: {error}") from error
+        except NoOracle as error:
+            raise RequestRefused(404, "no_reference_reply", str(error)) from error
         except Exception as error:
             said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
             raise RequestRefused(500, "oracle_raised", said) from error
 
-    def _choices(self, model: str, messages: Sequence[Message], count: int, limit: int | None) -> list[ReplyChoice]:
-        task = self._index.find(messages)
-        self.requests[model, task.index] += 1
+    def _check_turns(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> None:
+        """Count a request, and refuse it where the conversation has too many. Raises `RequestRefused`."""
+        conversation = (model, turn.task.index, turn.rollout, turn.agent.name)
+        self.requests[conversation] += 1
         turns = sum(message["role"] == "assistant" for message in messages)
-        if self.counts_requests:
-            turns = max(turns, self.requests[model, task.index] - 1)
+        if turn.rollout >= 0:  # one that forgets its earlier turns is long as well
+            turns = max(turns, self.requests[conversation] - 1)
         if self.most_turns is not None and turns >= self.most_turns:
             raise RequestRefused(400, TOO_LONG, f"{TOO_LONG}: it has {turns} replies")
-        return [spoken(self._policies.reply(model, task.index, task.data, messages), limit) for _ in range(count)]
+
+    def _turn(self, conversation: str, messages: Sequence[Message], tools: Any) -> RolloutTurn:
+        """The rollout that a request belongs to; only the task is known of one that carries no id."""
+        turn = self._request_by(conversation, messages) if conversation else None
+        if turn is None:
+            task = self._index.find(messages)
+            turn = RolloutTurn(task, -1, AskingAgent(), task.data)
+        offered = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
+        return replace(turn, agent=replace(turn.agent, tools=offered))
+
+    def _reply(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> Message:
+        """A policy's reply. An error of the oracle is noted for the rollout, and raised."""
+        if turn.rollout < 0:
+            return self._policies.reply(model, turn.task.index, turn.data, messages, turn.agent)
+        rollout = (model, turn.task.index, turn.rollout)
+        self.notes.see(turn.agent, messages)
+        try:
+            return self._policies.reply(model, turn.task.index, turn.data, messages, turn.agent)
+        except NoOracle as error:
+            if not self.notes.lacks(rollout, turn.agent, str(error)):
+                raise
+            return says(JUNK)
+        except UnknownPolicy:
+            raise
+        except Exception as error:
+            self.notes.failures.setdefault(rollout, oracle_failure(error, messages, self._sources))
+            raise
 
 
 async def _streamed(request: web.Request, events: Iterator[bytes], slow: EndpointFault | None) -> web.StreamResponse:

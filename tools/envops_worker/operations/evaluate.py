@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from envops_worker.adapters.adapter import RolloutOptions, RolloutRequest
@@ -19,16 +19,21 @@ RolloutKey = tuple[str, int, int]
 def answer(session: Session, request: JobRequest) -> None:
     """Make every requested rollout, except those of an earlier run.
 
-    They are made on the first `tasks`, or on those of `indices`; `predict` also scores each in the process.
+    They are made on the first `tasks`, or on those of `indices`; `predict` also scores each in the process, together
+    with the rollouts that it was compared with.
     """
     made: set[RolloutKey] = {(policy, task, number) for policy, task, number in request.get("made", ())}
     asked = requested_of(session, request)
     for policy, task, _ in made:
         session.policies.was_drawn(policy, task)
     missing = [one for one in asked if one not in made]
-    for row in _played(session, missing, request):
-        row["predicted"] = _predicted(session, row, request["seconds"]) if request.get("predict", True) else None
-        session.channel.item("rollout", row)
+    predicts = request.get("predict", True) and not session.adapter.conversational
+    size = request["rollouts"] if predicts and session.adapter.grouped else 1
+    for group in _groups(_played(session, missing, request), size):
+        rewards = _predicted(session, group, request["seconds"]) if predicts and len(group) == size else None
+        for position, row in enumerate(group):
+            row["predicted"] = None if rewards is None else rewards[position]
+            session.channel.item("rollout", row)
 
 
 def options_of(request: JobRequest) -> RolloutOptions:
@@ -89,10 +94,22 @@ def jobs_of(asked: Iterable[RolloutKey]) -> list[RolloutRequest]:
     return jobs
 
 
-def _predicted(session: Session, row: dict[str, Any], seconds: float) -> float | None:
-    """The in-process score of a rollout's conversation; `None` if only rollouts are scored."""
-    if session.adapter.conversational or row["failure"] is not None:
+def _groups(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    """So many rollouts of one policy on one task together, in the order of their numbers; incomplete groups last."""
+    waiting: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = row["policy"], row["task"]
+        group = waiting.setdefault(key, [])
+        group.append(row)
+        if len(group) == size:
+            yield sorted(waiting.pop(key), key=lambda one: one["rollout"])
+    yield from waiting.values()
+
+
+def _predicted(session: Session, group: Sequence[dict[str, Any]], seconds: float) -> list[float | None] | None:
+    """The in-process rewards of conversations that are scored together; `None` if one of them failed."""
+    if any(row["failure"] is not None for row in group):
         return None
-    score = session.run(session.adapter.score(session.kept[row["task"]], [row["completion"]]), seconds)[0]
-    reward: float | None = score["reward"]
-    return reward
+    task = session.kept[group[0]["task"]]
+    scores = session.run(session.adapter.score(task, [row["completion"] for row in group]), seconds)
+    return [score["reward"] for score in scores]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from envops_worker.adapters.adapter import RolloutRequest, TaskView
@@ -82,7 +83,8 @@ def _units(session: Session, seconds: float, tasks: int) -> Iterator[Unit]:
 def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
     """Score a few conversations under watch."""
     settings = session.settings
-    guard = ActGuard(session.sources, (settings.overlay, settings.package))
+    readable = (settings.overlay, settings.package, *([Path.home()] if settings.prepared else ()))
+    guard = ActGuard(session.sources, readable)
     chosen = {unit.task for unit in units}
     watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]
     with guard.watching():
@@ -158,17 +160,25 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
 
 
 def _play_one_by_one(session: Session, request: JobRequest) -> None:
-    """Repeat some of the concurrent rollouts one by one, in reverse order."""
+    """Repeat some of the concurrent rollouts one by one, in reverse order; whole groups if rewards compare them."""
     tasks = list(session.kept)[:PLAYED_TASKS]
     wanted = [(task, policy) for policy in (oracle.name, near_miss.name) for task in tasks]
-    jobs = [RolloutRequest(policy, task) for task, policy in reversed(wanted) if (task, policy) in session.played]
+    grouped = session.adapter.grouped
+    jobs = [
+        RolloutRequest(policy, task, session.played[task, policy].rollouts if grouped else 1)
+        for task, policy in reversed(wanted)
+        if (task, policy) in session.played
+    ]
     differences, count = [], 0
     for row in session.rollouts(jobs, 1, request["seconds"] * 4):
-        before = session.played[row["task"], row["policy"]]
+        if row["rollout"]:
+            continue
+        before, rollouts = session.played[row["task"], row["policy"]]
         count += 1
         if before == row["reward"]:
             one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
-            session.channel.item("sample", {"task": row["task"], **one})
+            together = {"rollouts": rollouts if grouped else 1}
+            session.channel.item("sample", {"task": row["task"], **one, **together})
         if before != row["reward"]:
             kept = {key: row[key] for key in ("task", "policy", "completion")}
             differences.append({**kept, "reward": before, "again": row["reward"]})

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from envops_worker.adapters.adapter import RolloutRequest, TaskView
+from envops_worker.adapters.adapter import RolloutRequest, TaskView, conversation_of
 from envops_worker.channel import JobRequest
 from envops_worker.failures import OutOfTime
-from envops_worker.messages import Message, last_words, says, text_of
+from envops_worker.messages import Message, says, text_of
 from envops_worker.policies import POLICIES, policy_named
 from envops_worker.policies.baselines import nop, oracle
 from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.oracle import NoOracle
 from envops_worker.policies.scripted import MIXED
-from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, Session, played_score
+from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, played_score
 
 USUAL = {each.name: each.tasks for each in POLICIES}
 """Policy → on how many tasks it replies where replies are cheap."""
@@ -103,19 +105,52 @@ def completions_of(session: Session, policy: str, task: TaskView, seconds: float
 
 
 def _play_policies(session: Session, request: JobRequest) -> None:
-    """The same for multi-turn environments: real rollouts instead of single replies."""
+    """The same for multi-turn environments: real rollouts instead of single replies.
+
+    Whether there are reference replies shows in a rollout alone: it has the messages and tools that agents are given.
+    """
     tasks = list(session.kept.values())[: request["conversations"]]
+    if not tasks:
+        return
+    first = _played_first(session, request, tasks[0])
+    known = not _is_unproven(first)
+    typed = session.policies.answer.type != "none"
+    names = [
+        name
+        for name in request["policies"]
+        if name in (nop.name, oracle.name) or (known and (typed or not policy_named(name).needs_answer))
+    ]
+    _play(session, request, tasks, names)
+    for agent in session.endpoint.notes.agents.values():
+        session.channel.item("agent", asdict(agent))
+
+
+def _played_first(session: Session, request: JobRequest, task: TaskView) -> dict[str, Any]:
+    """One rollout of the oracle."""
+    jobs = [RolloutRequest(oracle.name, task.index)]
+    (row,) = session.rollouts(jobs, 1, request["seconds"] * 4)
+    return row
+
+
+def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], names: Sequence[str]) -> None:
     seconds = request["seconds"]
-    names = [name for name in request["policies"] if name == nop.name or _has_form(session, name, tasks, seconds)]
     rarer = {policy: max(1, limit // 8) for policy, limit in _rarer(request.get("sampled", {})).items()}
+    # What is compared is compared among as many as in the smoke evaluation.
+    repeated = request["group"] if session.adapter.grouped else 2
     jobs = [
-        RolloutRequest(policy, task.index, 2 if policy == oracle.name else 1)
+        RolloutRequest(policy, task.index, repeated if policy == oracle.name else 1)
         for policy in names
         for task in tasks[: rarer.get(policy, len(tasks))]
     ]
-    if session.adapter.compares_siblings and oracle.name in names:
-        # One of each: two of them at once would draw in turn, and each could get company of one kind only.
-        jobs += [RolloutRequest(MIXED, task.index) for task in tasks]
+    if session.adapter.compares_siblings or session.adapter.grouped:
+        # One episode of each task: two at once would draw in turn, and each could get company of one kind only.
+        together = 2 if session.adapter.grouped else 1
+        jobs += [
+            RolloutRequest(f"{MIXED}{policy}", task.index, together)
+            for policy in names
+            if policy_named(policy).is_right
+            for task in tasks[: rarer.get(policy, len(tasks))]
+        ]
     # In the order they were asked for, whatever order they come in: what is made of them must not change with it.
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
@@ -124,46 +159,66 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     if session.is_late or len(tasks) < min(usual, len(session.kept)):
         every = sum(job.rollouts for job in jobs) * usual // max(1, len(tasks))
         session.cut("rewards", "conversations", made, every)
-    mixed = _in_mixed_company(session) if oracle.name in names else {}  # played with gold, and told once
+    if session.adapter.grouped:
+        _note_siblings(session, pairs)
+    mixed = _in_mixed_company(session)
     for (index, policy), rows in pairs.items():
-        if not rows or policy == MIXED:
+        if not rows or policy.startswith(MIXED):
             continue
         rows.sort(key=lambda row: row["rollout"])
-        session.played[index, policy] = rows[0]["reward"]
+        if _is_unproven(rows[0]):
+            if policy == oracle.name:
+                session.channel.item("score", played_score(rows[0], [], session.policies.oracle.derived))
+            continue
+        session.played[index, policy] = PlayedReward(rows[0]["reward"], len(rows))
         session.channel.item("played", {"task": index, "policy": policy, "reward": rows[0]["reward"]})
         if policy == oracle.name and rows[0]["failure"] is None:
             session.golden[index] = rows[0]["completion"]
         again = [row["reward"] for row in rows[1:]] or [rows[0]["reward"]]
-        best = max(mixed.get((index, policy), ()), key=_paid, default=None) if policy == oracle.name else None
+        best = max(mixed.get((index, policy), ()), key=_paid, default=None) if policy_named(policy).is_right else None
         if best is not None and _paid(best) > _paid(rows[0]):
             rows[0], again = {**rows[0], **best}, []
         session.channel.item("score", played_score(rows[0], again, session.policies.oracle.derived))
     for (index, policy), siblings in mixed.items():
-        for sibling in siblings if policy != oracle.name else ():
+        for sibling in siblings if policy == near_miss.name else ():
             row = {"task": index, "policy": policy, "failures": [], "failure": None, "seconds": 0.0, **sibling}
             session.channel.item("score", played_score(row, [], session.policies.oracle.derived))
 
 
+def _note_siblings(session: Session, pairs: Mapping[tuple[int, str], Sequence[dict[str, Any]]]) -> None:
+    """Keep the rollouts of a group, which verifiers scored together, as it is done with conversations of an episode."""
+    for (index, policy), rows in pairs.items():
+        if rows and all(row["failure"] is None for row in rows):
+            kept = ("completion", "reward", "functions")
+            session.siblings[index, policy, 0] = [
+                {"conversation": conversation_of(index, row["rollout"]), **{key: row[key] for key in kept}}
+                for row in rows
+            ]
+
+
 def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, Any]]]:
-    """The scores of reference replies and near misses in one group, by task and policy: both occur in training."""
+    """The scores of right replies and near misses in one group, by task and policy: both occur in training.
+
+    Near misses are those beside the reference reply.
+    """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
-    for (index, policy, _), siblings in session.siblings.items():
-        if policy == MIXED:
-            gold = [last_words(each["completion"]) for each in session.siblings.get((index, oracle.name, 0), [])]
-            for sibling in siblings:
-                who = (oracle if last_words(sibling["completion"]) in gold else near_miss).name
-                found.setdefault((index, who), []).append(sibling)
+    for (index, mixed, _), siblings in session.siblings.items():
+        if not mixed.startswith(MIXED):
+            continue
+        for sibling in siblings:
+            drawn = session.policies.mixed.get((mixed, sibling["conversation"]))
+            if drawn == mixed.removeprefix(MIXED) or (drawn == near_miss.name and mixed == f"{MIXED}{oracle.name}"):
+                found.setdefault((index, drawn), []).append(sibling)
     return found
+
+
+def _is_unproven(row: dict[str, Any]) -> bool:
+    """Whether a rollout says nothing of its policy, for want of a reference reply."""
+    return row["failure"] is not None and row["failure"]["type"] == NoOracle.__name__
 
 
 def _paid(scored: dict[str, Any]) -> float:
     return float("-inf") if scored["reward"] is None else float(scored["reward"])
-
-
-def _has_form(session: Session, policy: str, tasks: Sequence[TaskView], seconds: float) -> bool:
-    if not tasks or session.asked_oracle(tasks[0], seconds) is None:
-        return False
-    return not policy_named(policy).needs_answer or session.policies.answer.type != "none"
 
 
 def score_together(

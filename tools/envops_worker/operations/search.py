@@ -34,7 +34,7 @@ def answer(session: Session, request: JobRequest) -> None:
     candidates = _candidates(session, request)
     settings = session.policies.answer
     probe_tasks = probe_tasks_of(candidates, settings.type, settings.tolerance, PROBE_TASKS + 3)
-    skipped = _why_not(candidates, probe_tasks, settings.type)
+    skipped = _why_not(session, candidates, probe_tasks)
     if skipped:
         session.channel.item("search", {"seed": request["seed"], "ended": "skipped", "skipped": skipped})
         return
@@ -66,21 +66,23 @@ def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
 
 def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[ProbeTask]:
     """The conversations of the oracle in a multi-turn environment, played if they are missing."""
-    perfect = [task for task in tasks if session.asked_oracle(task, request["seconds_per_reply"]) is not None]
-    jobs = [RolloutRequest(oracle.name, task.index) for task in perfect if task.index not in session.golden]
+    jobs = [RolloutRequest(oracle.name, task.index) for task in tasks if task.index not in session.golden]
     for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"]) if jobs else ():
         if row["failure"] is None:
             session.golden[row["task"]] = row["completion"]
-    return [
-        _probe_task(task, said)
-        for task in perfect
-        if (said := session.golden.get(task.index)) and said[-1]["role"] == "assistant" and text_of(said[-1]).strip()
-    ]
+    known = [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
+    return [_probe_task(task, said) for task, said in known if _ends_with_text(said)]
 
 
-def _why_not(candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask], type: str | None) -> str:
-    if type == "none":
+def _ends_with_text(conversation: Sequence[Message]) -> bool:
+    return conversation[-1]["role"] == "assistant" and bool(text_of(conversation[-1]).strip())
+
+
+def _why_not(session: Session, candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask]) -> str:
+    if session.policies.answer.type == "none":
         return "the environment declares that its tasks have no answer, so the search has nothing to compare with"
+    if not candidates and session.golden:
+        return "the oracle's conversations end with a tool call, and the search replaces the text of a last reply"
     if not candidates:
         return "there is no reference reply"
     if len(probe_tasks) < 2:

@@ -6,14 +6,16 @@ import importlib.util
 import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from envops_worker.failures import Accusation
+from envops_worker.failures import Accusation, Sources, shortened
 from envops_worker.messages import Message, says, text_of
 from envops_worker.policies.answers import answer_of
+from envops_worker.policies.tool_calls import call_asked_for, result_of_calls
 
 
 class OracleError(Accusation):
@@ -24,36 +26,101 @@ class NoOracle(Exception):
     """There is no reference reply to a task."""
 
 
+@dataclass(frozen=True)
+class AskingAgent:
+    """Who asks for a reply: one of the agents of an environment, in one conversation."""
+
+    name: str = ""
+    """Empty where the environment has only one, or the reply is scored without a rollout."""
+    is_trained: bool = True
+    """Whether it is the model that is trained; a simulated user is part of the environment."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """The tools that it is offered, as the request lists them."""
+    task: Mapping[str, Any] | None = None
+    """The task that the environment gave to this agent, where that is not the row itself."""
+    conversation: str = ""
+    """An id that all of its requests in one rollout share."""
+
+
+ALONE = AskingAgent()
+LONGEST_SHOWN = 300
+"""Characters of the message that an oracle failed on."""
+PER_AGENT = "reply_"
+"""tests/oracle.py may have a function `reply_NAME(task, messages)` for an agent."""
+
+
 class AuthorsOracle:
-    """`reply(task, messages)` of tests/oracle.py."""
+    """`reply(task, messages)` of tests/oracle.py, and `reply_NAME(task, messages)` for the agent NAME.
+
+    `reply` stands for every agent that is trained and has no function of its own.
+    """
 
     derived = False
 
     def __init__(self, path: Path) -> None:
         self._module = _import_file(path)
-        if not callable(getattr(self._module, "reply", None)):
+        if not any(callable(one) and _replies(name) for name, one in vars(self._module).items()):
             raise OracleError(f"{path.name} has no function reply(task, messages)")
 
-    def reply(self, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
-        said = self._module.reply(dict(task), [dict(message) for message in messages])
+    def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
+        function = self._function(agent)
+        said = function(dict(task), [dict(message) for message in messages])
+        if said is None:
+            raise NoOracle("the oracle returns None")
         if isinstance(said, str):
             return says(said)
         if isinstance(said, Mapping) and ("content" in said or "tool_calls" in said):
             return {"role": "assistant", "content": said.get("content") or "", **said}
-        code = getattr(inspect.unwrap(self._module.reply), "__code__", None)
-        raise OracleError(f"reply() returned {type(said).__name__}, not a string or an assistant message", code)
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        name = getattr(function, "__name__", "reply")
+        raise OracleError(f"{name}() returned {type(said).__name__}, not a string or an assistant message", code)
+
+    def _function(self, agent: AskingAgent) -> Callable[..., Any]:
+        """The function that replies for an agent. Raises `NoOracle`."""
+        own = getattr(self._module, f"{PER_AGENT}{agent.name}", None) if agent.name else None
+        function: Callable[..., Any] | None = own or (
+            getattr(self._module, "reply", None) if agent.is_trained else None
+        )
+        if function is None or not callable(function):
+            wanted = f"{PER_AGENT}{agent.name}" if agent.name else "reply"
+            raise NoOracle(f"tests/oracle.py has no {wanted}(task, messages)")
+        return function
+
+
+def _replies(name: str) -> bool:
+    return name == "reply" or name.startswith(PER_AGENT)
+
+
+def oracle_failure(error: BaseException, messages: Sequence[Message], sources: Sources) -> dict[str, Any]:
+    """An exception of the author's oracle as the `Failure` of facts, with the message that it was to reply to."""
+    last = next((text_of(message) for message in reversed(messages) if message["role"] != "assistant"), "")
+    return sources.failure(error) | {"replying_to": shortened(last, LONGEST_SHOWN)}
 
 
 class DerivedOracle:
-    """Returns the task's own answer in the format of the prompt or parser."""
+    """Returns the task's own answer in the format of the prompt or parser.
+
+    Where tools are offered and the task names a call, it makes that call first; without an answer of the task, the
+    tool's result is the answer.
+    """
 
     derived = True
 
     def __init__(self, tags: Sequence[str] = ()) -> None:
         self._tags = list(tags)
 
-    def reply(self, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
-        answer = answer_of(dict(task))
+    def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
+        if not agent.is_trained:
+            raise NoOracle(f"nothing says what the agent {agent.name} replies")
+        own = task if agent.task is None else agent.task
+        answer = answer_of(dict(own))
+        called = any(message.get("tool_calls") for message in messages)
+        if agent.tools and not called:
+            call = call_asked_for(own, messages, agent.tools, has_answer=answer is not None)
+            if call is not None:
+                return call
+        if answer is None and called:
+            answer = result_of_calls(messages)
         if answer is None:
             raise NoOracle("the task has no answer")
         asked = "\n".join(text_of(message) for message in messages)

@@ -14,11 +14,13 @@ from envops_worker.policies.answers import JUNK, answer_of, detect_type, find_pa
 from envops_worker.policies.baselines import oracle
 from envops_worker.policies.blend import BLEND, blend_named, is_blend
 from envops_worker.policies.distorted_answers import near_miss
+from envops_worker.policies.oracle import ALONE, AskingAgent, NoOracle
 from envops_worker.policies.policy import ReferenceReply
 
 SCRIPT_PREFIX = "script-"
-MIXED = "mixed"
-"""Every other conversation of a task is the oracle's and the rest are near misses, for rewards that compare replies."""
+MIXED = "mixed-"
+"""Before the name of a policy: every other conversation of a task is its own and the rest are near misses, for rewards
+that compare replies."""
 
 
 class Oracle(Protocol):
@@ -27,8 +29,8 @@ class Oracle(Protocol):
     derived: bool
     """Whether the reply is made from the task's answer instead of by the author's oracle."""
 
-    def reply(self, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
-        """The next assistant message, in OpenAI form."""
+    def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
+        """The next assistant message of an agent, in OpenAI form. Raises `NoOracle` where none is known."""
 
 
 @dataclass(frozen=True)
@@ -49,26 +51,40 @@ class ScriptedPolicies:
     scripts: dict[str, list[Message]] = field(default_factory=dict)
     seed: int = 0
     _draws: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+    mixed: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Mixed policy and conversation → the policy that it drew."""
 
     names = (*(policy.name for policy in POLICIES), BLEND)
 
-    def reply(self, name: str, index: int, task: Mapping[str, Any], messages: Sequence[Message]) -> Message:
-        """The policy's next message on a task.
+    def reply(
+        self,
+        name: str,
+        index: int,
+        task: Mapping[str, Any],
+        messages: Sequence[Message],
+        agent: AskingAgent = ALONE,
+    ) -> Message:
+        """The policy's next message on a task; an agent that is not trained plays its part as the oracle knows it.
 
-        Raises `UnknownPolicy`; errors of the author's oracle pass through.
+        Raises `UnknownPolicy`, and `NoOracle` where a reference reply is needed and none is known; errors of the
+        author's oracle pass through.
         """
+        if not agent.is_trained:
+            return self.oracle.reply(task, messages, agent)
         if name in self.scripts:
             turn = sum(message["role"] == "assistant" for message in messages)
             script = self.scripts[name]
             return script[turn] if turn < len(script) else says("")
-        if name == MIXED:
-            name = (oracle, near_miss)[self._count(name, index, messages) % 2].name
+        if name.startswith(MIXED):
+            name = self._mixed_policy(name, index, messages, agent.conversation)
         policy = policy_named(self._drawn(name, index, messages) if is_blend(name) else name)
         asked = "\n\n".join(text_of(message) for message in messages if message["role"] != "assistant")
         if not policy.needs_reference:
             return says(next(policy.make(ReferenceReply(asked=asked))))
         try:
-            perfect = self.oracle.reply(task, messages)
+            perfect = self.oracle.reply(task, messages, agent)
+        except NoOracle:
+            raise
         except Exception:
             if name == oracle.name:
                 raise
@@ -102,6 +118,14 @@ class ScriptedPolicies:
         )
         return [text for text in policy_named(name).make(reference) if text != perfect]
 
+    def _mixed_policy(self, name: str, index: int, messages: Sequence[Message], conversation: str) -> str:
+        """The policy and the near miss in turn; a conversation keeps what it drew to the end."""
+        drawn = self.mixed.get((name, conversation)) if conversation else None
+        if drawn is None:
+            drawn = (name.removeprefix(MIXED), near_miss.name)[self._count(name, index, messages) % 2]
+            self.mixed[name, conversation] = drawn
+        return drawn
+
     def was_drawn(self, name: str, index: int) -> None:
         """Skip a draw of a blend that an earlier run made."""
         self._draws[name, index, ""] += 1
@@ -122,6 +146,13 @@ class ScriptedPolicies:
         count = self._draws[name, index, went]
         self._draws[name, index, went] += 1
         return count
+
+
+def needs_reference(name: str) -> bool:
+    """Whether replies of a policy are made from reference replies; those of a script are not."""
+    if name.startswith(MIXED) or is_blend(name):
+        return True
+    return not name.startswith(SCRIPT_PREFIX) and policy_named(name).needs_reference
 
 
 def _way(messages: Sequence[Message]) -> str:

@@ -43,6 +43,8 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
         files[f"{becomes}/env.py"] = rendering.environment(new, becomes)
     if original.kind == TOOLS:
         files[f"{becomes}/server.py"] = rendering.server(original, new, becomes)
+        if rendering.has_environment(original):
+            files[f"{becomes}/env.py"] = rendering.limited_environment(original, new)
     for path in sorted((folder / was).rglob("*")):
         if path.suffix in KEPT:
             files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_text("utf-8")
@@ -60,8 +62,8 @@ def _surroundings(folder: Path, original: Original, old: str, new: str) -> dict[
     was, becomes = old.replace("-", "_"), new.replace("-", "_")
     files = {"pyproject.toml": _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)}
     readme = folder / "README.md"
-    if readme.is_file():
-        files["README.md"] = _readme(readme.read_text("utf-8"), old, new, original)
+    page = readme.read_text("utf-8") if readme.is_file() else f"# {new}\n"
+    files["README.md"] = _readme(page, old, new, original)
     for path in sorted((folder / "tests").glob("*")):
         name = path.name.replace(was, becomes)
         if path.suffix == ".py" and path.name.startswith("test_"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,8 @@ from libcst import matchers as m
 LOAD = "load_environment"
 SINGLE_TURN, TOOLS, TURNS = "SingleTurnEnv", "ToolEnv", "MultiTurnEnv"
 KINDS = (SINGLE_TURN, TOOLS, TURNS)
+USUAL_TURNS = 10
+"""Turns of a `ToolEnv` of verifiers 0.3 that names no `max_turns`."""
 PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubric", "tools", "max_turns")
 
 
@@ -67,6 +70,15 @@ class Original:
     rubrics: set[str] = field(default_factory=set)
     """Names of rubrics within `load_environment`."""
 
+    @property
+    def most_turns(self) -> int | None:
+        """The limit of turns of an environment with tools, 0 or less for no limit; `None` where it is no number."""
+        given = self.keywords.get("max_turns")
+        if given is None:
+            return USUAL_TURNS
+        code = code_of(given)
+        return int(code) if re.fullmatch(r"-?\d+", code) else None
+
 
 def read(folder: Path, module: str) -> Original:
     """Take the package apart.
@@ -74,6 +86,8 @@ def read(folder: Path, module: str) -> Original:
     Raises `NotMovable` where `load_environment` is not found, or makes no environment that can be moved.
     """
     modules = {_name(path, folder / module): _parsed(path) for path in sorted((folder / module).rglob("*.py"))}
+    if (folder / f"{module}.py").is_file() and not modules:
+        modules = {"": _parsed(folder / f"{module}.py")}
     homes = [name for name, parsed in modules.items() if LOAD in _functions(parsed)]
     if len(homes) != 1:
         raise NotMovable(f"{folder / module}: {len(homes) or 'no'} modules define {LOAD}(); one is needed")
@@ -87,6 +101,8 @@ def read(folder: Path, module: str) -> Original:
     for name, value in keywords.items():
         if name not in PARTS and turns is None:
             found.unmoved.append((f"The argument {name} of {kind} has no counterpart.", code_of(value)))
+    if kind == TOOLS and found.most_turns is None:
+        found.unmoved.append(("The limit of turns is no number; set it in env.py.", code_of(keywords["max_turns"])))
     found.rewards += _rewards(found, found.keywords.get("rubric"))
     return found
 

@@ -47,7 +47,7 @@ def class_name(name: str) -> str:
 def init(original: Original, name: str, module: str) -> str:
     """__init__.py: what verifiers looks for."""
     base = class_name(name)
-    exported = [f"{base}Env"] * (original.kind == TURNS) + [f"{base}Taskset"]
+    exported = [f"{base}Env"] * has_environment(original) + [f"{base}Taskset"]
     lines = [f"from {module}.{'env' if one.endswith('Env') else 'taskset'} import {one}" for one in exported]
     return "\n".join(lines) + f"\n\n__all__ = [{', '.join(repr(one) for one in exported)}]\n".replace("'", '"')
 
@@ -101,6 +101,31 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
     ]
     lines += [f"        return {base}(data, self.config.task)", ""]
     return "\n".join(lines)
+
+
+def has_environment(original: Original) -> bool:
+    """Whether the interaction is not what verifiers does by itself."""
+    return original.kind == TURNS or (original.kind == TOOLS and (original.most_turns or 0) > 0)
+
+
+def limited_environment(original: Original, name: str) -> str:
+    """env.py of an environment with tools: the limit of turns."""
+    base = class_name(name)
+    return f'''"""The limit of turns."""
+
+import verifiers.v1 as vf
+
+
+class {base}EnvConfig(vf.EnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(max_turns={original.most_turns})
+
+
+class {base}Env(vf.Env[{base}EnvConfig]):
+    """One agent, which calls tools until it answers or its turns are used up."""
+
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        await agents.agent.run(task)
+'''
 
 
 def environment(name: str, module: str) -> str:

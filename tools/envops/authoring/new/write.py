@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
@@ -24,10 +24,12 @@ class NoPlace(ValueError):
     """The text has no block of environments for a new entry."""
 
 
-def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None) -> str:
+def with_entry(
+    text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None, *, remark: str = ""
+) -> str:
     """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
 
-    Raises `NoPlace` where `environments:` is not a block of lines.
+    `remark` is a comment behind the name. Raises `NoPlace` where `environments:` is not a block of lines.
     """
     lines = text.splitlines(keepends=True)
     start = next(
@@ -58,7 +60,8 @@ def with_entry(text: str, name: str, owners: Sequence[str], ignored: Mapping[str
         ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
     )
     said = "".join(f"{blank * 2}{row}\n" for row in rows)
-    entry = f"{blank}{name}:\n{said}" if rows else f"{blank}{name}: {{}}\n"
+    comment = f"  # {remark}" if remark else ""
+    entry = f"{blank}{name}:{comment}\n{said}" if rows else f"{blank}{name}: {{}}{comment}\n"
     return "".join([*lines[:place], entry, *lines[place:]])
 
 
@@ -84,9 +87,9 @@ def usual_owners(registry: Registry) -> tuple[str, ...]:
     return counted.most_common(1)[0][0] if counted else ()
 
 
-def equal_lock(root: Path, generation: str) -> Path | None:
+def equal_lock(root: Path, requires: Iterable[str], requires_python: str) -> Path | None:
     """The lock of an environment that requires the same, so that nothing needs to be resolved."""
-    wanted = f"# inputs: {inputs_digest(REQUIRES[generation], REQUIRES_PYTHON[generation])}"
+    wanted = f"# inputs: {inputs_digest(requires, requires_python)}"
     locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
     return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
 
@@ -149,7 +152,7 @@ def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored
 
 
 def _lock(root: Path, generation: str) -> str:
-    equal = equal_lock(root, generation)
+    equal = equal_lock(root, REQUIRES[generation], REQUIRES_PYTHON[generation])
     if equal is not None:
         return equal.read_text("utf-8")
     from envops.validation.resolve import resolved_lock

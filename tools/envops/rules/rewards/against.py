@@ -11,7 +11,7 @@ from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import EarnedReward, Evidence, of_functions, of_reply, shown_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from envops.facts.observed import Facts
     from envops.statistics.reward_comparison import RewardComparison, ScoredReply
@@ -33,14 +33,14 @@ def _of_reply(facts: Facts, reply: ScoredReply) -> Evidence:
     )
 
 
-def _found(facts: Facts, comparison: RewardComparison, message: str, place: Place | None) -> Found:
-    changed = comparison.paid_differently
+def _found(
+    facts: Facts, comparison: RewardComparison, changed: Sequence[ScoredReply], message: str, place: Place | None
+) -> Found:
     evidence = replace(_of_reply(facts, changed[0]), count=len(changed), of=len(comparison.replies))
     return Found(f"{message} ({len(changed)} of {len(comparison.replies)} replies)", evidence, place)
 
 
-def _change(comparison: RewardComparison) -> str:
-    first = comparison.paid_differently[0]
+def _change(first: ScoredReply) -> str:
     if first.reward_changed:
         return (
             f"{first.said_by} on task {first.tasks.after} earns {number(first.scores.after.reward)}, at the base "
@@ -66,8 +66,9 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     if comparison is None or comparison.is_port or comparison.bumped:
         return
     place = Place(*subject.package.place_of("project.version"))
-    if comparison.paid_differently:
-        yield _found(subject.facts, comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
+    changed = comparison.paid_differently
+    if changed:
+        yield _found(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
     elif not comparison.replies:
         message = f"no task could be matched with one at {comparison.versions.before.label}, so no reward was compared"
         only = {
@@ -89,7 +90,8 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
     if comparison is None or comparison.is_port or not comparison.bumped or not comparison.paid_differently:
         return
     place = Place(*subject.package.place_of("project.version"))
-    yield _found(subject.facts, comparison, f"{_change(comparison)}; {_versions(comparison)}", place)
+    changed = comparison.paid_differently
+    yield _found(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
 
 
 @rule("RWD092", gate="rewards", compares=True)
@@ -97,15 +99,17 @@ def port_pays_differently(subject: Subject) -> Iterator[Found]:
     """A port does not reward the same as its original.
 
     What: Two packages of different names, compared with `envops rewards diff --against FOLDER`, give every reply of the
-        corpus the same total and the same score by every function of the same name.
+        corpus the same total and the same score by every function of the same name, metrics included.
     Why: A port is trusted because it is equal. Otherwise results of the two cannot be compared.
     Fix: Fix the port. If the difference is intended, document it in the README and ignore the rule with that reason.
     """
     comparison = subject.comparison
     if comparison is None or not comparison.is_port:
         return
-    if comparison.paid_differently:
-        yield _found(subject.facts, comparison, f"{_change(comparison)} ({comparison.versions.before.name})", None)
+    changed = comparison.changed
+    if changed:
+        message = f"{_change(changed[0])} ({comparison.versions.before.name})"
+        yield _found(subject.facts, comparison, changed, message, None)
     elif not comparison.replies:
         message = f"no task could be matched with one of {comparison.versions.before.name}, so nothing was compared"
         only = {"tasks_there": len(comparison.unmatched_tasks.before)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envops_worker.failures import shortened
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.observed import Failure, Place, Score
@@ -12,9 +13,18 @@ from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation
 from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
+from envops.rules.oracle_skeleton import (
+    agents_without_oracle,
+    functions_to_write,
+    has_several_agents,
+    oracle_skeleton,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+LONGEST_MESSAGE = 120
 
 
 @rule("RWD001", gate="rewards")
@@ -77,10 +87,20 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         return
     data = next((task.data for task in facts.tasks if task.index == lacking[0]), {})
     why = "the oracle returns none" if subject.package.has_oracle else "there is no oracle, and none can be derived"
+    agents = [agent.name for agent in agents_without_oracle(facts) if agent.name]
+    details: dict[str, object] = {"tasks": lacking[:20], "fields": sorted(data)}
+    if skeleton := oracle_skeleton(facts):
+        details["to_complete"] = skeleton
     yield Found(
-        f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}",
-        Evidence(count=len(lacking), of=len(tried), details={"tasks": lacking[:20], "fields": sorted(data)}),
+        f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}"
+        + (f" for {', '.join(agents)}" if has_several_agents(facts) else ""),
+        Evidence(count=len(lacking), of=len(tried), details=details),
         Place(ORACLE_FILE),
+        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has what to complete. Each gets the "
+        "task's data and the conversation so far."
+        if skeleton
+        else None,
+        inconclusive=True,
     )
 
 
@@ -100,7 +120,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
         if failure is None or failure.type == NO_ORACLE or not _by_the_oracle(score):
             continue
         found = Found(
-            f"the oracle failed on task {score.task}: {described(failure)}",
+            f"the oracle failed on task {score.task}: {described(failure)}{_replying_to(failure)}",
             of_conversation(subject.facts, score, failure=failure),
             failure.place or Place(ORACLE_FILE),
         )
@@ -112,6 +132,11 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
 def _kind(failure: Failure) -> tuple[object, ...]:
     """The key of an oracle's mistake: type and line, because a message may contain the task."""
     return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
+
+
+def _replying_to(failure: Failure) -> str:
+    """The message that the oracle failed on."""
+    return f", replying to {shortened(failure.replying_to, LONGEST_MESSAGE)!r}" if failure.replying_to else ""
 
 
 def _by_the_oracle(score: Score) -> bool:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from envops.facts.observed import NOT_PREPARED
+from envops.repository.preparation import UNKNOWN_COMMIT, Preparation, preparation_lines, proposed_preparation
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from envops.facts.observed import Failure, WantedData
+    from envops.facts.stages import StageName
 
 
 @rule("SCH040", gate="schema")
@@ -73,22 +79,73 @@ def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
 
 @rule("SCH043", gate="schema")
 def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
-    """Loading needs the network.
+    """Loading needs data that is downloaded.
 
     What: The environment loads and lists its tasks while only loopback can be reached.
-    Why: Dataset hosts limit rates and go down. Every pull request then fails for reasons that have nothing to do with
-        it.
-    Fix: Ship the data, or a small sample of the same shape, with the package. Or generate it from a seed.
+    Why: Dataset hosts limit rates and go down, and their data changes. The gates run offline, so that a pull request
+        fails for its own reasons only. Without its data, an environment cannot be judged.
+    Fix: Declare the data under `prepare:` in registry.yaml and run `nox -s prepare -- NAME` once. Or ship the data, or
+        a small sample of the same shape, with the package.
     """
     for stage in ("load", "tasks"):
         failure = own_failure(subject, stage, "network")
-        if failure is not None:
-            reached = [attempt.address for attempt in subject.facts.network if attempt.stage == stage]
-            yield Found(
-                f"{_DOING[stage]} needs the network: {described(failure)}",
-                of_failure(failure, addresses=reached[:10]),
-                failure.place,
-            )
+        if failure is not None and failure.type != NOT_PREPARED:
+            yield _missing_data(subject, stage, failure)
+
+
+def _missing_data(subject: Subject, stage: StageName, failure: Failure) -> Found:
+    """The data, as far as it is known what loading wanted, and the declaration that brings it."""
+    wanted = subject.facts.wanted
+    known = list(dict.fromkeys(one.name for one in wanted if one.kind != "host"))
+    addresses = list(dict.fromkeys(one.address for one in subject.facts.network if one.stage == stage))
+    what = ", ".join(known[:5]) or ", ".join(addresses[:5]) or described(failure)
+    place = next((one.place for one in wanted if one.place), None) or failure.place
+    lines = _lines_to_declare(subject, wanted)
+    details: dict[str, Any] = {"addresses": addresses[:10]} if addresses else {}
+    name = subject.entry.name
+    if not lines:
+        fix = (
+            f"Write a command of the package that downloads it into its home, declare it for {name} in registry.yaml"
+            f" (prepare: {{command: …}}), and run `nox -s prepare -- {name}`. Or ship the data with the package."
+        )
+    elif UNKNOWN_COMMIT in lines:
+        fix = f"`nox -s prepare -- {name}` prints these lines with the commits, to be pasted into registry.yaml."
+    else:
+        fix = f"Paste these lines below {name} in registry.yaml, and run `nox -s prepare -- {name}`."
+    details |= {"registry.yaml": lines} if lines else {}
+    shown = of_failure(replace(failure, traceback=""), **details)
+    return Found(f"{_DOING[stage]} needs data that is not here: {what}", shown, place, fix, inconclusive=True)
+
+
+def _lines_to_declare(subject: Subject, wanted: Iterable[WantedData]) -> str:
+    """`prepare:` with what is declared already; empty where nothing is known that could be declared."""
+    proposed = proposed_preparation(wanted).preparation
+    if not proposed.needed:
+        return ""
+    declared = subject.entry.prepare
+    datasets = tuple(dict.fromkeys((*declared.datasets, *proposed.datasets)))
+    both = Preparation(datasets, declared.command or proposed.command)
+    return "\n".join(preparation_lines(both, indent="    "))
+
+
+@rule("SCH046", gate="schema")
+def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
+    """Declared data is not on this machine.
+
+    What: What registry.yaml declares under `prepare:` was downloaded, for this lock and, where the command runs code of
+        the package, for this code.
+    Why: The gates run offline and read what was prepared. Nothing else of the environment can be judged before.
+    Fix: Run `nox -s prepare -- NAME`, with a network. Later runs read the cache until the declaration changes.
+    """
+    failure = own_failure(subject, "load", "network")
+    if failure is not None and failure.type == NOT_PREPARED:
+        declared = subject.entry.prepare
+        data = [*(one.name for one in declared.datasets), *([declared.command] if declared.command else [])]
+        yield Found(
+            f"not on this machine: {', '.join(data[:5])}",
+            fix=f"Run `nox -s prepare -- {subject.entry.name}`, with a network.",
+            inconclusive=True,
+        )
 
 
 _DOING: dict[str, str] = {"load": "loading", "tasks": "listing the tasks"}

@@ -12,8 +12,8 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, of_failure
-from envops.rules.failures import OUTSIDE_FAULT, is_endless, is_outside_the_environment, own_failure
-from envops.rules.gold import gold_by_task
+from envops.rules.failures import NO_REFERENCE, OUTSIDE_FAULT, is_endless, is_outside_the_environment, own_failure
+from envops.rules.gold import ORACLE_FILE, gold_by_task
 from envops.rules.rewards.time import left_out
 from envops.statistics.declared_range import speakers
 
@@ -52,7 +52,11 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     by_error: dict[tuple[str, str, str], list[tuple[Rollout, Failure]]] = defaultdict(list)
     for each in rollouts:
-        if each.failure is not None and not _is_late(each) and each.failure.kind not in OUTSIDE_FAULT:
+        if (
+            each.failure is not None
+            and not _is_late(each)
+            and each.failure.kind not in (*OUTSIDE_FAULT, "no-reference")
+        ):
             by_error[_kind_of_error(each.failure)].append((each, each.failure))
     for failed in by_error.values():
         hits = [
@@ -145,7 +149,8 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
 def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
     """A rollout earns a different reward than its conversation scored in process.
 
-    What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6.
+    What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6. Where rewards
+        compare the rollouts of a task, all of them are scored together in process, too.
     Why: Either the reward depends on more than the conversation, or the rewards gate did not test what training uses.
     Fix: Keep what the reward needs in the task or the state, and nothing in globals, the clock or call order.
     """
@@ -168,7 +173,8 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
 def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     """The reference reply earns the maximum in process and less in a rollout.
 
-    What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation.
+    What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation. Where
+        rewards compare conversations, it earns as much there as among the same conversations in process.
     Why: Something between endpoint and reward changes the conversation: a system prompt, a parser, a tool, a turn
         limit.
     Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut
@@ -185,7 +191,9 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     compared = [
         each
         for each in _ended_well(subject)
-        if each.policy == oracle.name and (each.task in reached or (everywhere and each.task not in gold))
+        if each.policy == oracle.name
+        and (each.task in reached or (everywhere and each.task not in gold))
+        and not _follows_from_company(subject, each)
     ]
     hits = [
         Found(
@@ -197,6 +205,15 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
         if each.reward is not None and not declared.reaches(each.reward, declared.maximum)
     ]
     yield from merged(hits, len(compared), "rollouts")
+
+
+def _follows_from_company(subject: Subject, rollout: Rollout) -> bool:
+    """Whether a rollout earned what its conversation earns in process, beside the others that it was compared with."""
+    description = subject.facts.description
+    if description is None or rollout.reward is None or rollout.predicted is None:
+        return False
+    compares = description.compares_siblings or any(function.group for function in description.functions)
+    return compares and abs(rollout.reward - rollout.predicted) <= REWARD_TOLERANCE
 
 
 @rule("SMK007", gate="smoke")
@@ -262,7 +279,7 @@ def _is_unserved(subject: Subject, failure: Failure) -> bool:
     return lacks and (lock is None or "aiohttp" not in lock.pins)
 
 
-@rule("SMK012", gate="smoke", severity="advice")
+@rule("SMK014", gate="smoke", severity="advice")
 def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for all rollouts of the smoke evaluation.
 
@@ -276,7 +293,7 @@ def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
         yield left_out(subject, cuts)
 
 
-@rule("SMK013", gate="smoke")
+@rule("SMK015", gate="smoke")
 def budget_left_no_rollout(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for one rollout of the smoke evaluation.
 
@@ -353,3 +370,29 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
             )
     for hits in by_kind.values():
         yield from merged(hits, len(rollouts), "rollouts")
+
+
+@rule("SMK012", gate="smoke")
+def rollouts_lack_a_reference_reply(subject: Subject) -> Iterator[Found]:
+    """Rollouts prove nothing, because a reference reply is missing.
+
+    What: In every rollout of the smoke evaluation, each agent that asks gets a reference reply: the model, and whom
+        the environment lets another model play, such as a simulated user.
+    Why: With a neutral reply in its place, a rollout shows nothing about the rewards of training. It counts as
+        missing, never as 0.0, and the verdict is inconclusive.
+    Fix: Write tests/oracle.py. `reply(task, messages)` replies for the model, `reply_NAME(task, messages)` for the
+        agent NAME.
+    """
+    rollouts = subject.facts.rollouts
+    lacking = [
+        Found(
+            f"rollout {each.rollout} of {each.policy} on task {each.task} had no reference reply: "
+            f"{each.failure.message}",
+            of_conversation(subject.facts, each, failure=each.failure),
+            Place(ORACLE_FILE),
+            inconclusive=True,
+        )
+        for each in rollouts
+        if each.failure is not None and each.failure.kind == NO_REFERENCE
+    ]
+    yield from merged(lacking, len(rollouts), "rollouts")

@@ -131,13 +131,16 @@ def _played(job: Job, sample: _Sample) -> dict[int, float | None]:
     """Number of a rollout → what it earns; one in which something else is said does not count."""
     wanted = {(unit["task"], unit["policies"][0]): number for number, unit in enumerate(sample)}
     again: dict[int, float | None] = {}
-    for policy in dict.fromkeys(policy for _, policy in wanted):
-        indices = [task for task, one in wanted if one == policy]
-        limits = {"rollouts": 1, "max_concurrent": 1, "seconds": SECONDS_PER_ROLLOUT}
+    together = {(unit["policies"][0], unit["rollouts"]) for unit in sample}
+    for policy, rollouts in sorted(together):
+        indices = [
+            task for (task, one), place in wanted.items() if (one, sample[place]["rollouts"]) == (policy, rollouts)
+        ]
+        limits = {"rollouts": rollouts, "max_concurrent": 1, "seconds": SECONDS_PER_ROLLOUT}
         for kind, value in job.request(
             "evaluate", LOAD_SECONDS, stage="invariants", policies=[policy], indices=indices, predict=False, **limits
         ):
-            number = wanted[value["task"], policy] if kind == "rollout" else None
+            number = wanted[value["task"], policy] if kind == "rollout" and not value["rollout"] else None
             if number is not None and value["completion"] == sample[number]["completions"][0]:
                 again[number] = value["reward"]
     return again

@@ -40,8 +40,18 @@ def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Ma
     if not request.wants_replies:
         return None
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": min(AT_ONCE, entry.gates.smoke.max_concurrent)}
-    policies = {"policies": POLICIES, "sampled": SAMPLED, "conversations": TASKS_PLAYED}
+    policies = {
+        "policies": POLICIES,
+        "sampled": SAMPLED,
+        "conversations": TASKS_PLAYED,
+        "group": _group(entry, request),
+    }
     return {"rewards": {**policies, **limits}, "cases": limits}
+
+
+def _group(entry: EnvironmentEntry, request: ObservationRequest) -> int:
+    """How many rollouts of a task the smoke evaluation compares."""
+    return request.rollouts or entry.gates.smoke.rollouts
 
 
 def _score_replies(observation: Observation, asked: Mapping[str, Mapping[str, Any]]) -> None:

@@ -126,7 +126,7 @@ class Evaluator:
                 yield kind, value
                 continue
             rollout = checked(Rollout, value)
-            if rollout.failure is not None or rollout.failures:
+            if may_pass(rollout):
                 failed.setdefault(rollout.task, []).append(value)
             else:
                 made[rollout.task, rollout.rollout] = rollout
@@ -213,6 +213,12 @@ class Evaluator:
             predict=asked.predict,
             made=[(asked.policy, task, number) for task, number in made],
         )
+
+
+def may_pass(rollout: Rollout) -> bool:
+    """Whether a rollout failed in a way that another process may not repeat; a lacking reference reply stays so."""
+    failure = rollout.failure
+    return bool(rollout.failures) or (failure is not None and failure.kind != "no-reference")
 
 
 def _smoke_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:

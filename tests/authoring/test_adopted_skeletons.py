@@ -1,0 +1,50 @@
+"""The oracle and the cases that an adopted environment gets to complete."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from envops.authoring.adopting.skeleton import CASES_FILE, ORACLE_FILE, skeletons
+from envops.facts.observed import Facts, Score, Task
+from envops.repository.cases import read_cases
+from envops_worker.policies.oracle import AuthorsOracle, NoOracle
+
+TRICKY = 'Say """hello\\n""" and end with a quote"'
+TASK = Task(3, ({"role": "user", "content": TRICKY},), data={"question": TRICKY, "info": {"a": [1] * 99}})
+
+
+def facts(*rewards: float | None, tasks: tuple[Task, ...] = (TASK,)) -> Facts:
+    scores = tuple(Score(3, "oracle", (), reward, {}, derived=True) for reward in rewards)
+    return Facts("words", "k", "d", tasks=tasks, scores=scores, completed=("load", "tasks", "rewards"))
+
+
+def test_skeletons_of_unknown_replies_are_an_oracle_that_knows_none_and_no_case(tmp_path: Path):
+    files = skeletons(facts(0.0, None), frozenset())
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(NoOracle):
+        AuthorsOracle(tmp_path / ORACLE_FILE).reply({}, [])
+    assert read_cases(tmp_path / CASES_FILE, tmp_path) == ((), [])
+
+
+def test_skeleton_of_an_oracle_shows_fields_and_prompt():
+    docstring = ast.get_docstring(ast.parse(skeletons(facts(), frozenset())[ORACLE_FILE])) or ""
+    assert "    info: " in docstring
+    assert "Task 3" in docstring
+    assert "Its prompt ends with: " in docstring
+
+
+def test_skeletons_where_a_derived_reply_earns_something_are_none():
+    assert skeletons(facts(0.0, 0.5), frozenset()) == {}
+
+
+def test_skeletons_where_no_task_was_read_are_none():
+    assert skeletons(facts(tasks=()), frozenset()) == {}
+
+
+def test_skeletons_never_replace_files_of_the_author():
+    assert skeletons(facts(), frozenset({ORACLE_FILE})) == {}
+    assert skeletons(facts(), frozenset({CASES_FILE})).keys() == {ORACLE_FILE}

@@ -1,0 +1,41 @@
+"""Who owns an adopted environment where the command line does not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops.authoring.adopting.owners import default_owners
+from envops.repository.git import git
+from envops.repository.registry import EnvironmentEntry, Registry
+
+EMPTY = Registry("acme", {})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "config", "user.email", "ada@example.org")
+    return tmp_path
+
+
+def test_default_owners_are_those_of_most_environments(root: Path):
+    (root / "CODEOWNERS").write_text("* @acme/everybody\n")
+    entries = {name: EnvironmentEntry(name=name, owners=(f"@acme/{name[0]}",)) for name in ("a1", "a2", "b1")}
+    assert default_owners(Registry("acme", entries), root) == ("@acme/a",)
+
+
+@pytest.mark.parametrize("place", ["CODEOWNERS", ".github/CODEOWNERS"])
+def test_default_owners_of_an_empty_registry_are_in_codeowners(place: str, root: Path):
+    (root / place).parent.mkdir(exist_ok=True)
+    (root / place).write_text("* @acme/everybody\n/environments/ @acme/envs ada@example.org # these\n/docs/ @x\n")
+    assert default_owners(EMPTY, root) == ("@acme/envs", "ada@example.org")
+
+
+def test_default_owner_without_codeowners_is_who_commits(root: Path):
+    assert default_owners(EMPTY, root) == ("ada@example.org",)
+
+
+def test_default_owners_where_nobody_is_known_are_none(root: Path):
+    git(root, "config", "user.email", "")
+    assert default_owners(EMPTY, root) == ()

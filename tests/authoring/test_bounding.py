@@ -1,0 +1,88 @@
+"""What `envops adopt` changes of a pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from envops.authoring.adopting.bounding import NotBounded, bounded, bounded_requirement
+from envops.repository.package import Generation
+
+
+@pytest.mark.parametrize(
+    ("generation", "requirement", "becomes"),
+    [
+        ("v0", "verifiers>=0.1.4", "verifiers>=0.1.4,<0.4"),
+        ("v0", "verifiers>=0.1.12.dev1", "verifiers>=0.1.12.dev1,<0.4"),
+        ("v0", "verifiers", "verifiers>=0.3.1,<0.4"),
+        ("v0", "verifiers>=0.1,<1", "verifiers>=0.1,<0.4"),
+        ("v0", "verifiers~=0.1", "verifiers~=0.1,<0.4"),
+        ("v0", "verifiers==0.1.9", "verifiers==0.1.9"),
+        ("v0", "verifiers>=0.5", "verifiers>=0.3.1,<0.4"),
+        ("v1", "verifiers", "verifiers>=0.4.0,<0.5"),
+        ("v1", "Verifiers[openenv]", "Verifiers[openenv]>=0.4.0,<0.5"),
+        ("v1", "verifiers>=0.1.14", "verifiers>=0.4.0,<0.5"),
+        ("v1", "verifiers>=0.4.1", "verifiers>=0.4.1,<0.5"),
+        ("v1", "verifiers>=0.5", "verifiers>=0.5,<0.6"),
+        ("v1", 'verifiers>=0.4 ; python_version < "3.14"', 'verifiers>=0.4,<0.5 ; python_version < "3.14"'),
+        (
+            "v1",
+            "verifiers @ git+https://example.org/verifiers@abc",
+            "verifiers @ git+https://example.org/verifiers@abc",
+        ),
+    ],
+)
+def test_bounded_requirement_admits_only_the_generation(generation: Generation, requirement: str, becomes: str):
+    assert bounded_requirement(requirement, generation) == becomes
+
+
+def test_bounded_text_keeps_everything_else():
+    text = """\
+[build-system]
+requires = ["hatchling"]
+
+[project]
+name = "wordle"     # as on the Hub
+version = "0.1.0"
+dependencies = [
+    # the framework
+    "verifiers>=0.1.4",
+    "nltk",  # words
+]
+
+[project.optional-dependencies]
+dev = ["verifiers>=0.1.4"]
+"""
+    edited = bounded(text, "v0").text
+    expected = text.replace('version = "0.1.0"\n', 'version = "0.1.0"\nrequires-python = ">=3.11,<3.14"\n')
+    assert edited == expected.replace('"verifiers>=0.1.4",', '"verifiers>=0.1.4,<0.4",')
+
+
+@pytest.mark.parametrize(
+    "dependencies",
+    [
+        "",
+        "dependencies = []",
+        'dependencies = ["nltk"]',
+        'dependencies = [ # all\n    "nltk",\n]',
+        "dependencies = [\n]",
+    ],
+)
+def test_bounded_text_without_verifiers_requires_it(dependencies: str):
+    text = f'[project]\nname = "wordle"\nrequires-python = ">=3.11"\n{dependencies}\n[tool.x]\ny = 1\n'
+    edited = tomllib.loads(bounded(text, "v1").text)
+    others = tomllib.loads(text)["project"].get("dependencies", [])
+    assert edited["project"]["dependencies"] == ["verifiers>=0.4.0,<0.5", *others]
+    assert edited["tool"] == {"x": {"y": 1}}
+
+
+def test_bounded_text_that_is_complete_stays():
+    text = '[project]\nname = "a"\nrequires-python = ">=3.11"\ndependencies = ["verifiers>=0.4,<0.5"]\n'
+    assert bounded(text, "v1").text == text
+    assert bounded(text, "v1").changes == ()
+
+
+def test_bounded_requirement_in_an_unusual_string_is_left_to_the_author():
+    text = '[project]\nname = "a"\nrequires-python = ">=3.11"\ndependencies = ["verifiers\\u003e=0.1"]\n'
+    with pytest.raises(NotBounded, match=r"verifiers>=0\.1,<0\.4"):
+        bounded(text, "v0")

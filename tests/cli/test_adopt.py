@@ -1,0 +1,320 @@
+"""`envops adopt`: what it brings in from where, what it writes, and that it writes all or nothing."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from envops.authoring.adopting import staging as staging_module
+from envops.authoring.adopting import write as write_module
+from envops.cli.main import main
+from envops.emulator.server import EmulatedHub, emulator
+from envops.repository.codeowners import CODEOWNERS_FILE, render
+from envops.repository.registry import load_registry
+from envops.repository.repository import Repository
+from small_repository import edit, git
+
+sys.path.append(str(Path(__file__).parents[1] / "emulator"))
+from emulator_client import Speaker
+
+ROOT = Path(__file__).parents[2]
+REGISTRY = """version: 1
+owner: acme
+environments:
+  # a game
+  number-guess:
+    owners: ["@acme/games"]
+  word-problems:
+    owners: ["@acme/games"]
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Two environments, one of each generation, whose locks can be copied."""
+    root = tmp_path / "repository"
+    (root / "environments").mkdir(parents=True)
+    for name in ("number_guess", "word_problems"):
+        shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
+    (root / "registry.yaml").write_text(REGISTRY)
+    return root
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A repository of somebody else, as they are in the field: no bounds, no locks, no oracles."""
+    root = tmp_path / "theirs"
+    (root / "environments").mkdir(parents=True)
+    for name in ("date_arithmetic", "reverse_text"):
+        source, target = ROOT / "environments" / name, root / "environments" / name
+        ignored = shutil.ignore_patterns("requirements.lock", "tests", "recordings", "__pycache__")
+        shutil.copytree(source, target, ignore=ignored)
+    edit(root / "environments/date_arithmetic/pyproject.toml", "verifiers>=0.3.1,<0.4", "verifiers>=0.3.1")
+    edit(root / "environments/reverse_text/pyproject.toml", '"verifiers>=0.4.0,<0.5"', '"verifiers>=0.4.0"')
+    edit(root / "environments/reverse_text/pyproject.toml", 'requires-python = ">=3.11,<3.15"\n', "")
+    (root / "environments/reverse_text/.venv").mkdir()
+    (root / "environments/reverse_text/.venv/pyvenv.cfg").touch()
+    return root
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedHub]:
+    with emulator(tmp_path / "hub", teams=["acme"]) as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def adopt(root: Path, *arguments: str | Path, validate: bool = False) -> int:
+    options = [] if validate else ["--no-validate"]
+    return main(["adopt", *map(str, arguments), "--root", str(root), *options])
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> str:
+    """The screen, without its line breaks."""
+    return " ".join(capsys.readouterr().out.split())
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file but those of the cache."""
+    files = (path for path in root.rglob("*") if path.is_file() and ".envops" not in path.parts)
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+def committed(folder: Path, tag: str) -> str:
+    """The folder as a bare git repository with this tag, by its address."""
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A", "-f")
+    git(folder, "commit", "-q", "-m", "first")
+    git(folder, "tag", tag)
+    bare = folder.with_name(f"{folder.name}.git")
+    subprocess.run(["git", "clone", "-q", "--bare", str(folder), str(bare)], check=True)
+    return f"file://{bare}"
+
+
+def test_adopt_folder_declares_locks_and_bounds_it(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+    source = theirs / "environments/date_arithmetic"
+    assert adopt(repository, source) == 0
+    said = printed(capsys)
+    assert '"verifiers>=0.3.1" became "verifiers>=0.3.1,<0.4", because the code is v0' in said
+    assert "next nox -s validate -- date-arithmetic" in said
+    loaded = Repository.load(repository)
+    package = loaded.packages["date-arithmetic"]
+    assert (package.generation, package.lock is not None) == ("v0", True)
+    assert loaded.registry.environments["date-arithmetic"].owners == ("@acme/games",)
+    assert (repository / CODEOWNERS_FILE).read_text() == render(load_registry(repository))
+    adopted = contents(repository / "environments/date_arithmetic")
+    before = contents(source)
+    assert {name for name in adopted if adopted[name] != before.get(name)} == {"pyproject.toml", "requirements.lock"}
+
+
+def test_adopt_keeps_the_rest_of_the_registry(repository: Path, theirs: Path):
+    assert adopt(repository, theirs / "environments/reverse_text", "--owner", "@acme/text") == 0
+    text = (repository / "registry.yaml").read_text()
+    assert text.replace('  reverse-text:\n    owners: ["@acme/text"]\n', "") == REGISTRY
+    assert not (repository / "environments/reverse_text/.venv").exists()
+
+
+def test_adopt_folder_without_pyproject_takes_every_environment(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    (theirs / "environments/shared").mkdir()
+    (theirs / "environments/shared/pyproject.toml").write_text('[project]\nname = "shared"\n')
+    (theirs / "environments/shared/shared.py").write_text("x = 1\n")
+    assert adopt(repository, theirs) == 0
+    assert {"date-arithmetic", "reverse-text"} < Repository.load(repository).packages.keys()
+    assert "passed over: shared (nothing in it imports verifiers" in printed(capsys)
+
+
+def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+    assert adopt(repository, theirs) == 0
+    before = contents(repository)
+    capsys.readouterr()
+    assert adopt(repository, theirs) == 0
+    assert contents(repository) == before
+    assert "environments/reverse_text is adopted. Nothing to do." in printed(capsys)
+    (theirs / "environments/reverse_text/README.md").write_text("# New\n")
+    assert adopt(repository, theirs) == 0
+    assert contents(repository) == before
+    assert "1 of its files differ from the source (README.md)" in printed(capsys)
+
+
+def test_adopt_dry_run_writes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+    before = contents(repository)
+    assert adopt(repository, theirs, "--dry-run") == 0
+    assert contents(repository) == before
+    said = printed(capsys)
+    assert "reverse-text would be adopted as environments/reverse_text" in said
+    assert "Nothing was written" in said
+
+
+def test_adopt_git_address_records_the_commit(repository: Path, theirs: Path):
+    address = committed(theirs, "v1")
+    (theirs / "environments/reverse_text/README.md").write_text("# Later\n")
+    git(theirs, "commit", "-qam", "second")
+    assert adopt(repository, f"{address}@v1#environments/reverse_text") == 0
+    adopted = repository / "environments/reverse_text"
+    assert (adopted / "README.md").read_bytes() == (ROOT / "environments/reverse_text/README.md").read_bytes()
+    assert str(theirs.parent) not in (repository / "registry.yaml").read_text()
+
+
+def test_adopt_folder_of_a_clone_records_its_remote_and_commit(repository: Path, theirs: Path):
+    committed(theirs, "v1")
+    git(theirs, "remote", "add", "origin", "https://ada:secret@example.org/acme/games.git")
+    assert adopt(repository, theirs / "environments/date_arithmetic") == 0
+    (theirs / "environments/reverse_text/README.md").write_text("# Changed since\n")
+    assert adopt(repository, theirs / "environments/reverse_text") == 0
+    text = (repository / "registry.yaml").read_text()
+    commit = git(theirs, "rev-parse", "HEAD")
+    where = f"https://example.org/acme/games.git@{commit}#environments/date_arithmetic"
+    assert f"  date-arithmetic:  # adopted from {where}\n" in text
+    assert "  reverse-text:\n" in text
+
+
+def test_adopt_git_address_without_path_takes_every_environment(repository: Path, theirs: Path):
+    address = committed(theirs, "v1")
+    commit = git(theirs, "rev-parse", "HEAD")[:10]
+    assert adopt(repository, f"{address}@{commit}") == 0
+    assert {"date-arithmetic", "reverse-text"} < Repository.load(repository).packages.keys()
+
+
+def test_adopt_hub_version_records_it(repository: Path, theirs: Path, hub: EmulatedHub):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.add(theirs / "environments/reverse_text", ".", filter=lambda one: None if ".venv" in one.name else one)
+    pushed = Speaker(hub.url, hub.key).push("reverse-text", "0.1.1", source=packed.getvalue())
+    assert pushed.status == 200
+    assert adopt(repository, "acme/reverse-text@0.1.1") == 0
+    assert (
+        "  reverse-text:  # adopted from the Hub, acme/reverse-text@0.1.1\n"
+        in (repository / "registry.yaml").read_text()
+    )
+    assert not (repository / "environments/reverse_text/.prime").exists()
+
+
+def test_adopt_hub_version_that_does_not_exist_is_refused(
+    repository: Path, hub: EmulatedHub, capsys: pytest.CaptureFixture[str]
+):
+    before = contents(repository)
+    assert Speaker(hub.url, hub.key).push("reverse-text", "0.1.1").status == 200
+    assert adopt(repository, "acme/reverse-text@9.9.9") == 2
+    assert "version 9.9.9 of acme/reverse-text was not found on the Hub" in printed(capsys)
+    assert contents(repository) == before
+
+
+def test_adopt_unregistered_folder_in_place(repository: Path, theirs: Path):
+    place = repository / "environments/reverse_text"
+    shutil.copytree(theirs / "environments/reverse_text", place)
+    assert adopt(repository, place) == 0
+    assert "reverse-text" in Repository.load(repository).packages
+    assert (place / ".venv/pyvenv.cfg").exists()
+    assert sorted(path.name for path in place.parent.iterdir()) == ["number_guess", "reverse_text", "word_problems"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("file:///nowhere/at/all.git", "cannot be reached"),
+        ("{theirs}/environments", "is no environment: it has no pyproject.toml"),
+    ],
+)
+def test_adopt_source_without_environments_is_refused(
+    repository: Path, tmp_path: Path, source: str, reason: str, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "theirs/environments/empty").mkdir(parents=True)
+    before = contents(repository)
+    assert adopt(repository, source.format(theirs=tmp_path / "theirs")) == 2
+    assert reason in printed(capsys)
+    assert contents(repository) == before
+
+
+def test_adopt_git_reference_that_does_not_exist_is_refused(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    address = committed(theirs, "v1")
+    assert adopt(repository, f"{address}@v9", f"{address}@v1#environments/wordle") == 2
+    said = printed(capsys)
+    assert "has no branch, tag or commit v9" in said
+    assert "has no folder environments/wordle at v1" in said
+    assert "It has packages in: environments/date_arithmetic, environments/reverse_text." in said
+
+
+def test_adopt_folder_registered_under_another_name_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]):
+    place = repository / "environments/number_guess"
+    edit(place / "pyproject.toml", 'name = "number-guess"', 'name = "guessing"')
+    before = contents(repository)
+    assert adopt(repository, place) == 2
+    said = printed(capsys)
+    assert "environments/number_guess is registered as number-guess, and its pyproject.toml names it guessing" in said
+    assert contents(repository) == before
+
+
+def test_adopt_package_that_does_not_build_is_refused_and_others_adopted(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    edit(theirs / "environments/reverse_text/pyproject.toml", "hatchling.build", "hatchling.nowhere")
+    assert adopt(repository, theirs) == 1
+    said = printed(capsys)
+    assert "reverse_text: not adopted the package does not build" in said
+    assert not (repository / "environments/reverse_text").exists()
+    assert Repository.load(repository).packages.keys() == {"date-arithmetic", "number-guess", "word-problems"}
+
+
+def test_adopt_second_package_with_one_module_is_refused(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    source = theirs / "environments/reverse_text"
+    shutil.copytree(ROOT / "environments/word_problems/word_problems", source / "word_problems")
+    edit(source / "pyproject.toml", 'packages = ["reverse_text"]', 'packages = ["reverse_text", "word_problems"]')
+    before = contents(repository)
+    assert adopt(repository, source) == 2
+    assert "its module word_problems is also that of word-problems" in printed(capsys)
+    assert contents(repository) == before
+
+
+def test_adopt_failure_while_moving_restores_everything(
+    repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = repository / "environments/reverse_text"
+    shutil.copytree(theirs / "environments/reverse_text", place)
+    before = contents(repository)
+    written = write_module.write_whole
+
+    def full_disk(path: Path, content: bytes) -> None:
+        if path.name == "CODEOWNERS" and content:
+            raise OSError("No space left on device")
+        written(path, content)
+
+    monkeypatch.setattr(write_module, "write_whole", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        adopt(repository, place, theirs / "environments/date_arithmetic")
+    assert contents(repository) == before
+
+
+def test_adopt_interrupted_writes_nothing(
+    repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    before = contents(repository)
+    monkeypatch.setattr(staging_module, "built_wheel", interrupted)
+    assert adopt(repository, theirs) == 130
+    assert contents(repository) == before
+    assert "nothing was written" in capsys.readouterr().err
+
+
+def test_adopt_validates_and_shows_one_screen(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+    source = theirs / "environments/reverse_text"
+    assert adopt(repository, source, validate=True) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40
+    assert any(line.startswith("  validation ") for line in lines)
+    assert lines[-1].startswith("next ")
+    assert (repository / "reports/validate.html").is_file()

@@ -1,0 +1,175 @@
+"""Rewards that compare conversations, environments of several agents, and tools: judged by what they are."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envops.rules.engine import Subject, findings
+from envops.validation.collected_facts import ProgressListener
+from envops.validation.observation import observe
+from envops.validation.observation_request import ObservationRequest
+from packages_with_agents import (
+    BROKEN_ORACLE,
+    CUSTOMER_V0,
+    DUEL_V1,
+    DUELLING,
+    ECHO_V1,
+    ECHOING,
+    EPISODE_V1,
+    GROUP_IN_TURNS_V0,
+    GROUP_V0,
+    HELPING,
+    PROPOSE_V1,
+    PROPOSING,
+    SERVER_V1,
+    SERVING,
+    SUBMITTED_V0,
+    SUBMITTING,
+    TOOLS_V0,
+    TOOLS_V1,
+    USER_V1,
+)
+from sample_packages import write_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envops.facts.observed import Facts
+    from envops.repository.package import Package
+    from envops.repository.workspace import Workspace
+    from envops.rules.engine import Finding
+
+GATES = Gates(SmokeGate(tasks=3, rollouts=3, timeout_s=60.0), DistributionGate(min_rollouts=4, group_size=2))
+STAGES = ("rewards", "invariants", "smoke")
+
+
+class Sample:
+    """A package that is observed and judged, as `validate` does it with fewer stages."""
+
+    def __init__(self, package: Package, facts: Facts) -> None:
+        self.facts = facts
+        self.found: list[Finding] = list(
+            findings(Subject(EnvironmentEntry(package.name, gates=GATES), package, facts), ("rewards", "smoke"))
+        )
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules that found something that counts."""
+        return {finding.rule for finding in self.found if finding.counts}
+
+    def described(self) -> str:
+        lines = [f"{one.rule} {one.severity}: {one.message}" for one in self.found]
+        return "\n".join([*lines, *(f"{stage}: {one.message}" for stage, one in self.facts.failures.items())])
+
+
+def observed(
+    folder: Path,
+    workspace: Workspace,
+    generation: str,
+    module: str,
+    oracle: str = "",
+    *,
+    files: dict[str, str] | None = None,
+    stages: tuple[str, ...] = STAGES,
+) -> Sample:
+    written = {"module.py": module.replace("{module}", folder.name), **(files or {})}
+    if oracle:
+        written["tests/oracle.py"] = oracle
+    package = write_package(folder, generation, written)
+    entry = EnvironmentEntry(package.name, gates=GATES)
+    request = ObservationRequest(use_cache=False, stages=stages)
+    return Sample(package, observe(entry, package, workspace, request, ProgressListener(), threading.Event()))
+
+
+SOUND = {
+    "group_rewards": ("v0", GROUP_V0, ""),
+    "group_rewards_in_turns": ("v0", GROUP_IN_TURNS_V0, ""),
+    "rewards_of_an_episode": ("v1", EPISODE_V1, ""),
+    "scripted_user": ("v1", ECHO_V1, ECHOING),
+    "modelled_user": ("v1", USER_V1, HELPING),
+    "self_play": ("v1", DUEL_V1, DUELLING),
+    "proposer_and_solver": ("v1", PROPOSE_V1, PROPOSING),
+    "simulated_customer": ("v0", CUSTOMER_V0, SERVING),
+    "tools_without_oracle": ("v0", TOOLS_V0, ""),
+    "tools_that_end": ("v0", SUBMITTED_V0, SUBMITTING),
+}
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_environment_has_no_finding_that_counts(name: str, tmp_path: Path, workspace: Workspace) -> None:
+    generation, module, oracle = SOUND[name]
+    seen = observed(tmp_path / "environments" / name, workspace, generation, module, oracle)
+    assert not seen.facts.failures, seen.described()
+    assert not seen.rules, seen.described()
+    rewards = [rollout.reward for rollout in seen.facts.rollouts]
+    assert len(rewards) == 9
+    assert all(reward is not None for reward in rewards), seen.described()
+
+
+@pytest.mark.worker
+def test_tools_of_v1_without_oracle_are_tried(tmp_path: Path, workspace: Workspace) -> None:
+    folder = tmp_path / "environments" / "shelves"
+    seen = observed(folder, workspace, "v1", TOOLS_V1, files={"shelves/server.py": SERVER_V1})
+    assert not seen.rules, seen.described()
+    gold = [score for score in seen.facts.scores if score.policy == "oracle"]
+    assert {score.reward for score in gold} == {1.0}
+    assert all(score.derived and score.completion[0].get("tool_calls") for score in gold)
+
+
+SILENT = {
+    "scripted_user": ("v1", ECHO_V1, ["def reply(task, messages):"]),
+    "modelled_user": ("v1", USER_V1, ["def reply_user(task, messages):"]),
+    "self_play": ("v1", DUEL_V1, ["def reply_first(task, messages):", "def reply_second(task, messages):"]),
+    "proposer_and_solver": (
+        "v1",
+        PROPOSE_V1,
+        ["def reply_proposer(task, messages):", "def reply_solver(task, messages):"],
+    ),
+    "simulated_customer": ("v0", CUSTOMER_V0, ["def reply_other(task, messages):"]),
+}
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("name", SILENT)
+def test_agent_without_oracle_is_inconclusive_with_skeleton(name: str, tmp_path: Path, workspace: Workspace) -> None:
+    generation, module, functions = SILENT[name]
+    seen = observed(tmp_path / "environments" / name, workspace, generation, module)
+    assert not seen.facts.failures, seen.described()
+    assert not [one for one in seen.found if one.counts and not one.inconclusive], seen.described()
+    (unknown,) = [one for one in seen.found if one.rule == "RWD002"]
+    skeleton = unknown.evidence.details["to_complete"]
+    assert [line for line in skeleton.splitlines() if line.startswith("def ")] == functions
+    compile(skeleton, "oracle.py", "exec")
+    assert {rollout.failure.kind for rollout in seen.facts.rollouts if rollout.failure} == {"no-reference"}
+    assert {rollout.reward for rollout in seen.facts.rollouts} == {None}
+
+
+@pytest.mark.worker
+def test_skeleton_shows_how_an_agent_is_asked(tmp_path: Path, workspace: Workspace) -> None:
+    seen = observed(tmp_path / "environments" / "helping", workspace, "v1", USER_V1, stages=("rewards",))
+    (unknown,) = [one for one in seen.found if one.rule == "RWD002"]
+    assert "You are a user who wants to know" in unknown.evidence.details["to_complete"]
+    assert "reply_user(task, messages)" in (unknown.fix or "")
+    assert [(agent.name, agent.is_trained) for agent in seen.facts.agents] == [("user", False), ("assistant", True)]
+
+
+@pytest.mark.worker
+def test_exception_of_oracle_names_the_message_it_failed_on(tmp_path: Path, workspace: Workspace) -> None:
+    seen = observed(tmp_path / "environments" / "broken", workspace, "v1", ECHO_V1, BROKEN_ORACLE)
+    (failed,) = [one for one in seen.found if one.rule == "RWD003"]
+    assert "replying to 'red'" in failed.message
+    assert failed.place is not None
+    assert (failed.place.file, failed.place.line) == ("tests/oracle.py", 2)
+    assert {rollout.failure.place for rollout in seen.facts.rollouts if rollout.failure} == {failed.place}
+
+
+@pytest.mark.worker
+def test_search_says_why_conversations_that_end_with_a_call_are_left_out(tmp_path: Path, workspace: Workspace) -> None:
+    folder = tmp_path / "environments" / "handing"
+    seen = observed(folder, workspace, "v0", SUBMITTED_V0, SUBMITTING, stages=("search",))
+    assert seen.facts.search is not None
+    assert "end with a tool call" in (seen.facts.search.skipped or "")

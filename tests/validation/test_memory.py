@@ -1,0 +1,62 @@
+"""What processes hold in memory together: pages that they share count once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.validation.memory import MemoryWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MEBIBYTE = 2**20
+FORKS = """
+import os, sys
+
+held = bytearray(os.urandom(1 << 20)) * 150
+for _ in range(6):
+    if os.fork() == 0:
+        own = bytearray(os.urandom(1 << 20)) * int(sys.argv[1])
+        print(len(own), flush=True)
+        sys.stdin.read()
+        os._exit(0)
+print(len(held), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def forks_that_hold(mebibytes: int) -> Iterator[int]:
+    """Seven processes that share 150 MiB, six of which hold so much of their own; the id of the shell above them."""
+    command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", FORKS, str(mebibytes)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(7):
+            process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_pages_that_forks_share_count_once() -> None:
+    watch = MemoryWatch(400 * MEBIBYTE)
+    with forks_that_hold(0) as job:
+        watch.add(job)
+        assert watch.excess_of(job) == ""
+    assert 150 * MEBIBYTE < watch.peak < 400 * MEBIBYTE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_pages_of_each_fork_count_together() -> None:
+    watch = MemoryWatch(400 * MEBIBYTE)
+    with forks_that_hold(60) as job:
+        watch.add(job)
+        assert "the limit is 400 MiB (gates.memory_mib" in watch.excess_of(job)
+    assert watch.peak > 500 * MEBIBYTE

@@ -1,0 +1,157 @@
+"""What was prepared: when it holds, what of it is kept, and how it comes into the homes of an environment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops.repository.package import Lock
+from envops.repository.preparation import Preparation, PreparedDataset
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import CACHE_DIR
+from envops.validation.facts_cache import facts_key
+from envops.validation.job import Confinement, StageFailed, worker_environment
+from envops.validation.prepared_home import (
+    COMPLETE,
+    HOME,
+    complete,
+    folder_of,
+    place_prepared,
+    preparation_key,
+    prepared_home,
+    read_prepared,
+)
+from envops.validation.requests import requests_for, require_prepared
+from envops.validation.venv import VirtualEnvironment
+from recorded_requests import PACKAGE, REQUEST
+
+SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))
+ENTRY = EnvironmentEntry("sums", prepare=SUMS)
+BLOB = ".cache/huggingface/hub/datasets--acme--sums/blobs/0a"
+SNAPSHOT = ".cache/huggingface/hub/datasets--acme--sums/snapshots/00/train.parquet"
+ARROW = ".cache/huggingface/datasets/acme___sums/default/0.0.0/00/sums-train.arrow"
+BRANCH = ".cache/huggingface/hub/datasets--acme--sums/refs/main"
+DATABASE = ".cache/words/words.sqlite3"
+
+
+@pytest.fixture(autouse=True)
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
+    return tmp_path / "users"
+
+
+def filled(folder: Path, text: str = "content") -> Path:
+    """A folder as preparing leaves it, locks of libraries among it."""
+    for name in (BLOB, ARROW, BRANCH, DATABASE, f"{ARROW}.lock", ".cache/huggingface/hub/.locks/a/0a.lock"):
+        path = folder / HOME / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / HOME / SNAPSHOT).parent.mkdir(parents=True)
+    (folder / HOME / SNAPSHOT).symlink_to("../../blobs/0a")
+    complete(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(SUMS, datasets=(PreparedDataset("acme/sums", "1" * 40),)),
+        replace(SUMS, datasets=(PreparedDataset("acme/sums", "0" * 40, "main"),)),
+        replace(SUMS, command="python -m nltk.downloader punkt_tab"),
+    ],
+)
+def test_preparation_key_follows_the_declaration(changed: Preparation) -> None:
+    assert preparation_key(changed, PACKAGE) != preparation_key(SUMS, PACKAGE)
+
+
+def test_preparation_key_follows_the_lock() -> None:
+    assert preparation_key(SUMS, replace(PACKAGE, lock=Lock("other", "i", {}))) != preparation_key(SUMS, PACKAGE)
+
+
+@pytest.mark.parametrize(
+    ("command", "follows"),
+    [
+        ("python -m sums.fetch", True),
+        ("python -c 'import sums; sums.fetch()'", True),
+        ("python -m nltk.downloader punkt_tab", False),
+        ("python -m my_sums.fetch", False),
+        ("", False),
+    ],
+)
+def test_preparation_key_follows_code_that_its_command_names(command: str, follows: bool) -> None:
+    preparation = replace(SUMS, command=command)
+    same = preparation_key(preparation, PACKAGE) == preparation_key(preparation, replace(PACKAGE, digest="other"))
+    assert same != follows
+
+
+def test_complete_preparation_is_read_only_and_without_locks(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "p")
+    files = [path for path in (folder / HOME).rglob("*") if path.is_file()]
+    assert not [path for path in files if path.suffix == ".lock" or path.stat().st_mode & 0o222]
+    found = read_prepared(folder)
+    assert found is not None
+    assert (found.home, found.bytes) == (folder / HOME, 4 * len("content"))
+
+
+def test_preparation_has_the_digest_of_its_content(tmp_path: Path) -> None:
+    digests = {
+        found.content for n in range(3) if (found := read_prepared(filled(tmp_path / str(n), "a" if n else "b")))
+    }
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"content": 1}', "[]"])
+def test_damaged_preparation_counts_as_missing(tmp_path: Path, damage: str) -> None:
+    folder = filled(tmp_path / "p")
+    (folder / COMPLETE).write_text(damage)
+    assert read_prepared(folder) is None
+
+
+def test_home_shares_data_of_the_hub_and_copies_the_rest(tmp_path: Path) -> None:
+    prepared = filled(tmp_path / "p") / HOME
+    place_prepared(prepared, tmp_path / "home")
+    same = {name for name in (BLOB, ARROW, BRANCH, DATABASE) if (tmp_path / "home" / name).samefile(prepared / name)}
+    assert same == {BLOB, ARROW}
+    assert (tmp_path / "home" / SNAPSHOT).readlink() == Path("../../blobs/0a")
+    for name in (BRANCH, DATABASE):
+        (tmp_path / "home" / name).write_text("changed in place")
+    (tmp_path / "home" / ARROW).unlink()
+    assert [(prepared / name).read_text() for name in (BRANCH, DATABASE, ARROW, SNAPSHOT)] == ["content"] * 4
+
+
+def test_home_on_another_file_system_links_to_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("Invalid cross-device link")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    prepared = filled(tmp_path / "p") / HOME
+    place_prepared(prepared, tmp_path / "home")
+    assert (tmp_path / "home" / ARROW).readlink() == prepared / ARROW
+    assert (tmp_path / "home" / SNAPSHOT).read_text() == "content"
+
+
+def test_worker_begins_with_the_prepared_home(tmp_path: Path) -> None:
+    prepared = filled(tmp_path / "p") / HOME
+    variables = worker_environment(VirtualEnvironment(tmp_path), tmp_path, tmp_path, Confinement({}, home=prepared))
+    assert (Path(variables["HOME"]) / DATABASE).read_text() == "content"
+    assert variables["HF_HUB_OFFLINE"] == "1"
+
+
+def test_facts_key_follows_what_was_prepared() -> None:
+    keys = [facts_key(replace(ENTRY, prepare=Preparation()), PACKAGE, REQUEST), facts_key(ENTRY, PACKAGE, REQUEST)]
+    for text in ("one", "two"):
+        folder = folder_of(SUMS, PACKAGE)
+        folder.rename(folder.with_name("before")) if folder.exists() else None
+        filled(folder, text)
+        keys.append(facts_key(ENTRY, PACKAGE, REQUEST))
+    assert len(set(keys)) == 4
+
+
+def test_declared_data_is_required_unless_the_network_is_open() -> None:
+    with pytest.raises(StageFailed, match="nox -s prepare -- sums"):
+        require_prepared("sums", requests_for(ENTRY, REQUEST, PACKAGE))
+    require_prepared("sums", requests_for(ENTRY, replace(REQUEST, allow_network=True), PACKAGE))
+    filled(folder_of(SUMS, PACKAGE))
+    require_prepared("sums", requests_for(ENTRY, REQUEST, PACKAGE))
+    assert prepared_home(replace(ENTRY, prepare=Preparation()), PACKAGE) is None

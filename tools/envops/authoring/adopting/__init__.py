@@ -1,0 +1,1 @@
+"""Bringing environments that exist elsewhere into the repository."""

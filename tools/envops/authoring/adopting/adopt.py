@@ -1,0 +1,155 @@
+"""Adopting: sources are fetched, made ready aside, validated there, and moved into the repository in one step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envops.authoring.adopting.fetching import Candidate, fetch
+from envops.authoring.adopting.owners import default_owners
+from envops.authoring.adopting.recognition import NoEnvironment
+from envops.authoring.adopting.skeleton import skeletons
+from envops.authoring.adopting.source_address import AnySource, SourceUnreadable
+from envops.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
+from envops.facts.observed import Facts
+from envops.repository.registry import load_registry
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
+from envops.rules.result import EnvironmentResult
+from envops.validation.facts_cache import remembered
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.verdicts import ValidationRequest
+
+AT_ONCE = 4
+"""Locks that are resolved at once: most of that is waiting for the package index."""
+BRIEF_REPORTS = False
+"""Adopted environments are shown with all details: somebody is about to look into each of them."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something that was not adopted, and why."""
+
+    what: str
+    reason: str
+    is_infrastructure: bool = False
+    """Whether it may succeed without a change of the source."""
+
+
+@dataclass
+class Outcome:
+    """What became of every source."""
+
+    adopted: list[Adoption] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    """What is to be said of environments that are adopted already."""
+    refused: list[Refusal] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+    """Folders of a collection that are no environments."""
+    results: list[EnvironmentResult] = field(default_factory=list)
+    """What the first validation found."""
+
+
+Progress = Callable[[str], None]
+
+
+def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
+    """A staging folder for a repository. Raises `DeclarationError` where its registry cannot be read."""
+    return Staging(root, folder, load_registry(root), Workspace(root), stop)
+
+
+def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
+    """Fetch every source and make its environments ready aside, the locks and wheels of several at once.
+
+    Raises `Interrupted` when `stop` is set.
+    """
+    outcome = Outcome()
+    chosen = tuple(owners) or default_owners(staging.registry, staging.root)
+    for number, source in enumerate(sources):
+        room = staging.folder / "fetched" / str(number)
+        room.mkdir(parents=True)
+        tell(f"reading {source} …")
+        try:
+            fetched = fetch(source, room, staging.stop)
+        except SourceUnreadable as error:
+            outcome.refused.append(Refusal(str(source), str(error)))
+            continue
+        for candidate in fetched.candidates:
+            _begin(staging, candidate, chosen, outcome, is_one_of_many=fetched.is_collection)
+    _finish(staging, outcome, tell)
+    outcome.adopted = list(staging.ready)
+    return outcome
+
+
+def _begin(
+    staging: Staging, candidate: Candidate, owners: Sequence[str], outcome: Outcome, *, is_one_of_many: bool
+) -> None:
+    name = candidate.folder.name
+    try:
+        staging.begin(candidate, owners)
+    except AlreadyAdopted as known:
+        outcome.unchanged.append(str(known))
+    except NotAdopted as error:
+        outcome.refused.append(Refusal(name, str(error), error.is_infrastructure))
+    except NoEnvironment as error:
+        if is_one_of_many:
+            outcome.passed_over.append(f"{name} ({error})")
+        else:
+            reason = (
+                f"it is no environment of verifiers: {error}. Name the folder of a package that verifiers can load."
+            )
+            outcome.refused.append(Refusal(str(candidate.folder), reason))
+
+
+def _finish(staging: Staging, outcome: Outcome, tell: Progress) -> None:
+    """Lock and build what has begun; what cannot be is refused."""
+
+    def finished(adoption: Adoption) -> frozenset[str] | NotAdopted:
+        tell(f"{adoption.name}: lock and wheel …")
+        try:
+            return staging.finish(adoption)
+        except NotAdopted as error:
+            return error
+
+    begun = list(staging.ready)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        futures = [pool.submit(finished, adoption) for adoption in begun]
+        try:
+            made = [future.result() for future in futures]
+        except BaseException:
+            staging.stop.set()  # or the pool would wait for those that still run
+            pool.shutdown(cancel_futures=True)
+            raise
+    for adoption, modules in zip(begun, made, strict=True):
+        try:
+            if isinstance(modules, NotAdopted):
+                raise modules
+            staging.refuse_equal_module(adoption, modules)
+        except NotAdopted as error:
+            staging.drop(adoption)
+            outcome.refused.append(Refusal(adoption.folder_name, str(error), error.is_infrastructure))
+
+
+def validation_of(staging: Staging) -> ValidationRequest:
+    """The request that validates everything that is ready, with the cache of the repository."""
+    return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
+
+
+def complete(staging: Staging, outcome: Outcome, request: ValidationRequest) -> None:
+    """Write what the first validation showed to be missing: an oracle and cases to complete."""
+    for index, adoption in enumerate(outcome.adopted):
+        facts = _facts_of(adoption, request)
+        if facts is None:
+            continue
+        files = skeletons(facts, frozenset(adoption.files))
+        if files:
+            outcome.adopted[index] = staging.add_files(adoption, files)
+
+
+def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
+    entry = request.repository.registry.environments[adoption.name]
+    package = request.repository.packages[adoption.name]
+    return remembered(entry, package, request.workspace, request.observation)

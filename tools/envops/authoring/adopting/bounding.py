@@ -1,0 +1,171 @@
+"""What pyproject.toml lacks so that an environment still runs next year: a bound on verifiers, and on Python.
+
+The text is edited in place: comments, order and everything else stay as their author wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.specifiers import Specifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
+from envops.repository.package import Generation
+from envops.repository.pyproject import key_lines, readable_requirement
+from envops.rules.schema.requirements import is_bounded_above, misfit
+
+BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
+"""The first release that a generation's code is not known to run on."""
+
+
+class NotBounded(Exception):
+    """pyproject.toml cannot be edited by itself; the message has what to write by hand."""
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """The edited text, and each change in words."""
+
+    text: str
+    changes: tuple[str, ...] = ()
+
+
+def bounded(text: str, generation: Generation) -> Bounded:
+    """pyproject.toml with a verifiers requirement of the generation, bounded above, and a `requires-python`.
+
+    Raises `NotBounded` where the text has a form that cannot be edited.
+    """
+    changes: list[str] = []
+    project: dict[str, Any] = tomllib.loads(text).get("project", {})
+    requires = [one for one in project.get("dependencies", []) if isinstance(one, str)]
+    old = next((one for one in requires if _is_verifiers(one)), None)
+    wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
+    if old is None:
+        text = _with_dependency(text, wanted)
+        changes.append(f'added "{wanted}" to the dependencies, because the code is {generation}')
+    elif wanted != old:
+        text = _with_other_dependency(text, old, wanted)
+        changes.append(f'"{old}" became "{wanted}", because the code is {generation}')
+    if "requires-python" not in project:
+        line = f'requires-python = "{REQUIRES_PYTHON[generation]}"'
+        text = _with_key(text, line)
+        changes.append(f"added {line}")
+    _check(text, wanted)
+    return Bounded(text, tuple(changes))
+
+
+def bounded_requirement(text: str, generation: Generation) -> str:
+    """The requirement, with the parts that its author wrote as far as the generation allows."""
+    requirement = Requirement(text)
+    if requirement.url is not None or (is_bounded_above(requirement) and misfit(requirement, generation) is None):
+        return text
+    limit = _first_unknown(requirement, generation)
+    kept = [str(part) for part in requirement.specifier if not _is_ceiling(part, limit)]
+    requirement.specifier = SpecifierSet(",".join([*kept, f"<{limit}"]))
+    if kept and misfit(requirement, generation) is None and _admits_some(requirement):
+        return _written(requirement, [*kept, f"<{limit}"])
+    recommended = Requirement(REQUIRES[generation][0])
+    return _written(requirement, _lower_first(recommended))
+
+
+def _first_unknown(requirement: Requirement, generation: Generation) -> Version:
+    """The first release that the code is not known to run on: of v1, past the minor release that it asks for."""
+    limit = Version(BELOW[generation])
+    asked = [Version(part.version) for part in requirement.specifier if part.operator in (">=", ">")]
+    if generation == "v1" and asked and max(asked) >= limit:
+        return Version(f"{max(asked).major}.{max(asked).minor + 1}")
+    return limit
+
+
+def _is_ceiling(part: Specifier, limit: Version) -> bool:
+    return part.operator in ("<", "<=") and Version(part.version) >= limit
+
+
+def _written(requirement: Requirement, parts: list[str]) -> str:
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    return f"{requirement.name}{extras}{','.join(parts)}{marker}"
+
+
+def _lower_first(requirement: Requirement) -> list[str]:
+    return sorted(map(str, requirement.specifier), key=lambda part: part.startswith("<"))
+
+
+def _admits_some(requirement: Requirement) -> bool:
+    """Whether a release is left below the bound: `>=0.5,<0.4` admits none."""
+    named = [Version(part.version.removesuffix(".*")) for part in requirement.specifier]
+    near = [Version(f"{version.base_version}.1") for version in named]
+    return any(requirement.specifier.contains(version, prereleases=True) for version in (*named, *near))
+
+
+def _is_verifiers(text: str) -> bool:
+    requirement = readable_requirement(text)
+    return requirement is not None and canonicalize_name(requirement.name) == "verifiers"
+
+
+def _with_other_dependency(text: str, old: str, new: str) -> str:
+    """The text with one requirement replaced, inside the project's own list."""
+    start, end = _dependencies(text)
+    for quote in ('"', "'"):
+        if f"{quote}{old}{quote}" in text[start:end]:
+            changed = text[start:end].replace(f"{quote}{old}{quote}", f"{quote}{new}{quote}", 1)
+            return text[:start] + changed + text[end:]
+    raise NotBounded(f'pyproject.toml: write "{new}" in place of {old} in project.dependencies, then adopt again.')
+
+
+def _with_dependency(text: str, new: str) -> str:
+    if "project.dependencies" not in key_lines(text):
+        return _with_key(text, f'dependencies = ["{new}"]')
+    start, end = _dependencies(text)
+    opening = text.index("[", start, end) + 1
+    rest = text[opening:end]
+    indent = re.match(r"[ \t]*(?:#[^\n]*)?\n(?P<indent>[ \t]*)", rest)
+    if rest.lstrip().startswith("]"):
+        return f'{text[:opening]}"{new}"{text[opening:].lstrip()}'
+    if indent:
+        return f'{text[:opening]}\n{indent["indent"] or "    "}"{new}",{text[opening:]}'
+    return f'{text[:opening]}"{new}", {text[opening:].lstrip()}'
+
+
+def _with_key(text: str, line: str) -> str:
+    """The text with a line more in [project], behind the last of the keys that usually come before it."""
+    lines = key_lines(text)
+    rows = text.splitlines(keepends=True)
+    for key in ("project.version", "project.name"):
+        if key in lines:
+            rows[lines[key] - 1] = rows[lines[key] - 1].rstrip("\r\n") + "\n"
+            return "".join([*rows[: lines[key]], f"{line}\n", *rows[lines[key] :]])
+    raise NotBounded(f"pyproject.toml: write {line} below [project], then adopt again.")
+
+
+def _dependencies(text: str) -> tuple[int, int]:
+    """Where the assignment of project.dependencies begins and ends."""
+    lines = key_lines(text)
+    first = lines["project.dependencies"]
+    after = min((line for line in lines.values() if line > first and _begins_a_key(text, line)), default=None)
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    return starts[first - 1], starts[after - 1] if after is not None else len(text)
+
+
+def _begins_a_key(text: str, line: int) -> bool:
+    return re.match(r"\s*(\[|[\w\"'.-]+\s*=)", text.splitlines()[line - 1]) is not None
+
+
+def _check(text: str, wanted: str) -> None:
+    """Raise `NotBounded` where the edit did not do what it was to do."""
+    try:
+        project = tomllib.loads(text)["project"]
+        done = wanted in project["dependencies"] and "requires-python" in project
+    except (tomllib.TOMLDecodeError, KeyError, TypeError):
+        done = False
+    if not done:
+        raise NotBounded(
+            f'pyproject.toml: write "{wanted}" in project.dependencies and a requires-python by hand, then adopt again.'
+        )

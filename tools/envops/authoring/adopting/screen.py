@@ -1,0 +1,123 @@
+"""The one screen that adopting ends with: what was written, what validation found, what is open, what is next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from envops.authoring.adopting.adopt import Outcome
+from envops.authoring.adopting.decisions import causes_of, decisions_of, next_command
+from envops.authoring.adopting.staging import Adoption
+from envops.reports.page import Page, TableColumn
+from envops.reports.terminal import VERDICT_STYLES
+from envops.rules.engine import GATES
+from envops.rules.result import EnvironmentResult
+
+MOST_DETAILED = 3
+"""Environments that are shown one by one; more of them get a table."""
+MOST_CAUSES = 3
+MOST_LISTED = 6
+WRITTEN_BESIDE = ("requirements.lock",)
+
+
+def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool = False) -> str:
+    """The screen. With `dry_run` nothing was written, and everything is in the conditional."""
+    page = Page(width=width, colour=colour)
+    results = {result.name: result for result in outcome.results}
+    for refusal in outcome.refused[:MOST_LISTED]:
+        page.line((refusal.what, "bold"), ": not adopted")
+        for line in refusal.reason.splitlines():
+            page.paragraph(line, indent=2 + len(line) - len(line.lstrip()), hanging=4)
+        page.blank()
+    if left := outcome.refused[MOST_LISTED:]:
+        page.paragraph(f"also not adopted: {', '.join(refusal.what for refusal in left)}; adopt one to see why")
+        page.blank()
+    for said in outcome.unchanged[:MOST_LISTED]:
+        page.paragraph(said)
+    if len(outcome.unchanged) > MOST_LISTED:
+        page.line(f"{len(outcome.unchanged) - MOST_LISTED} more are adopted already.")
+    if outcome.passed_over:
+        page.paragraph(f"no environments, passed over: {_listed(outcome.passed_over)}")
+    if outcome.unchanged or outcome.passed_over:
+        page.blank()
+    if len(outcome.adopted) > MOST_DETAILED:
+        _table(page, outcome.adopted, results, dry_run=dry_run)
+    else:
+        for adoption in outcome.adopted:
+            _detailed(page, adoption, results.get(adoption.name), dry_run=dry_run)
+    _decisions(page, outcome.adopted, results)
+    _closing(page, outcome, dry_run=dry_run)
+    return page.text()
+
+
+def _detailed(page: Page, adoption: Adoption, result: EnvironmentResult | None, *, dry_run: bool) -> None:
+    verb = "would be adopted as" if dry_run else "adopted as"
+    page.line((adoption.name, "bold"), f" {verb} {adoption.folder}")
+    page.field("from", adoption.origin, indent=2)
+    page.field("generation", f"{adoption.recognition.generation}: {adoption.recognition.reason}", indent=2)
+    for change in adoption.changes:
+        page.field("changed", f"pyproject.toml: {change}", indent=2)
+    written = ", ".join([*WRITTEN_BESIDE, *adoption.added])
+    label = "to write" if dry_run else "written"
+    page.field(label, f"{written}; its entry in registry.yaml, CODEOWNERS", indent=2)
+    page.field("owners", " ".join(adoption.owners) or "none", indent=2)
+    if result is not None:
+        _verdict(page, result)
+    page.blank()
+
+
+def _verdict(page: Page, result: EnvironmentResult) -> None:
+    gates = ", ".join(f"{gate} {result.gates[gate]}" for gate in GATES if gate in result.gates)
+    page.line(f"  {'validation':<10} ", (result.verdict, VERDICT_STYLES[result.verdict]), f"  {gates}")
+    causes = causes_of(result)
+    for rule, message in causes[:MOST_CAUSES]:
+        page.paragraph((rule, "bold"), message, indent=13, hanging=20)
+    if len(causes) > MOST_CAUSES:
+        page.line(f"{len(causes) - MOST_CAUSES} more", indent=13)
+    for stage, failure in result.failures.items():
+        page.paragraph(f"{stage}: {failure.type}: {failure.message}", indent=13, hanging=15)
+
+
+def _table(
+    page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult], *, dry_run: bool
+) -> None:
+    columns = [TableColumn("adopted" if not dry_run else "would be adopted"), TableColumn(""), TableColumn("verdict")]
+    columns.append(TableColumn("first cause", shrinking=True))
+    page.table(columns, [_row(adoption, results.get(adoption.name)) for adoption in adoptions])
+    page.blank()
+
+
+def _row(adoption: Adoption, result: EnvironmentResult | None) -> list[tuple[str, str]]:
+    causes = causes_of(result) if result else []
+    return [
+        (adoption.name, "bold"),
+        (adoption.recognition.generation, "dim"),
+        (result.verdict, VERDICT_STYLES[result.verdict]) if result else ("–", "dim"),
+        (" ".join(causes[0]) if causes else "", ""),
+    ]
+
+
+def _decisions(page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult]) -> None:
+    """The open questions, each once with the places of all environments that it is asked of."""
+    asked: dict[str, list[str]] = {}
+    for adoption in adoptions:
+        for decision in decisions_of(adoption, results.get(adoption.name)):
+            asked.setdefault(decision.question, []).append(decision.where)
+    if asked:
+        page.line(("For you to decide:", "bold"))
+        for question, places in asked.items():
+            page.paragraph(f"- {question} ({_listed(places)})", indent=2, hanging=4)
+        page.blank()
+
+
+def _closing(page: Page, outcome: Outcome, *, dry_run: bool) -> None:
+    if dry_run:
+        page.line("Nothing was written: this was a dry run.")
+    elif outcome.adopted:
+        page.field("next", next_command(outcome.adopted, outcome.results), indent=0, style="bold")
+    elif not outcome.refused:
+        page.line("Nothing to do.")
+
+
+def _listed(texts: list[str]) -> str:
+    shown = ", ".join(texts[:MOST_LISTED])
+    return shown if len(texts) <= MOST_LISTED else f"{shown} and {len(texts) - MOST_LISTED} more"

@@ -1,0 +1,326 @@
+"""An environment made ready aside: its files, its requirements, its lock and its wheel, before the repository changes.
+
+The staging folder is a repository of its own with the future registry, so everything that reads or validates a
+repository works on it unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from envops.authoring.adopting.bounding import NotBounded, bounded
+from envops.authoring.adopting.fetching import Candidate, copied
+from envops.authoring.adopting.recognition import Recognition, recognise_environment
+from envops.authoring.adopting.source_address import SourceUnreadable
+from envops.authoring.new.write import NoPlace, equal_lock, with_entry
+from envops.files.atomic_write import write_whole
+from envops.repository.document import load_document
+from envops.repository.lock import LOCK_FILE, inputs_digest
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError
+from envops.repository.pyproject import read_pyproject
+from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository.registry_values import ENVIRONMENT_NAME
+from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.resolve import resolve_locks
+from envops.validation.wheel import built_wheel
+
+PYPROJECT = "pyproject.toml"
+MOST_REASONS = 4
+"""Lines of a program's output in a message."""
+_UNREACHABLE = re.compile(
+    r"resolve host|unable to access|Failed to fetch|error sending request|dns error|Connection refused|timed out"
+    r"|Network is unreachable",
+    re.IGNORECASE,
+)
+
+
+class NotAdopted(Exception):
+    """One environment cannot be adopted; the message has the reason and the next step."""
+
+    def __init__(self, message: str, *, is_infrastructure: bool = False) -> None:
+        super().__init__(message)
+        self.is_infrastructure = is_infrastructure
+
+
+class AlreadyAdopted(Exception):
+    """The environment is in the repository; the message says where, and what differs from the source."""
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """An environment that is ready in the staging folder."""
+
+    name: str
+    recognition: Recognition
+    origin: str
+    """Where it was found, for people."""
+    published: str
+    """The same for registry.yaml, where others can find it too."""
+    owners: tuple[str, ...]
+    replaces: Path | None = None
+    """The folder below environments/ that it comes from, where it lay there without being registered."""
+    files: tuple[str, ...] = ()
+    """The author's files."""
+    changes: tuple[str, ...] = ()
+    """What became different in them."""
+    added: tuple[str, ...] = ()
+    """Files that were written beside them."""
+
+    @property
+    def folder_name(self) -> str:
+        return self.name.replace("-", "_")
+
+    @property
+    def folder(self) -> str:
+        return f"{ENVIRONMENTS_FOLDER}/{self.folder_name}"
+
+
+@dataclass
+class Staging:
+    """The staging folder, and what is ready in it."""
+
+    root: Path
+    """The repository that it is for."""
+    folder: Path
+    """The staging repository."""
+    registry: Registry
+    workspace: Workspace
+    stop: threading.Event
+    ready: list[Adoption] = field(default_factory=list)
+    before: bytes = b""
+    """registry.yaml as it was."""
+    text: str = ""
+    """The future registry.yaml."""
+    resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    """Held while a lock is resolved, by what it is resolved from: equal ones are resolved once."""
+
+    def __post_init__(self) -> None:
+        self.before = (self.root / REGISTRY_FILE).read_bytes()
+        self.text = self.before.decode("utf-8")
+        (self.folder / ENVIRONMENTS_FOLDER).mkdir()
+
+    def begin(self, candidate: Candidate, owners: Sequence[str]) -> Adoption:
+        """Copy a candidate, bound its requirements and declare it.
+
+        Raises `NoEnvironment`, `AlreadyAdopted` and `NotAdopted`; nothing of the candidate is left then.
+        """
+        recognition = recognise_environment(candidate.folder)
+        name = self._name_of(candidate)
+        replaces = self._replaced(candidate, name)
+        published = "" if replaces else candidate.published
+        adoption = Adoption(name, recognition, candidate.origin, published, tuple(owners), replaces)
+        target = self.folder / adoption.folder
+        before = self.text
+        try:
+            adoption = self._written(adoption, candidate, target)
+            self._declare(adoption)
+        except BaseException:
+            shutil.rmtree(target, ignore_errors=True)
+            self._set(before)
+            raise
+        self.ready.append(adoption)
+        return adoption
+
+    def finish(self, adoption: Adoption) -> frozenset[str]:
+        """Resolve the lock and build the wheel; its top-level modules. Several may be finished at once.
+
+        Raises `NotAdopted`, and `Interrupted` when `stop` is set.
+        """
+        try:
+            self._lock(self._read(adoption, with_locks=False))
+            package = self._read(adoption, with_locks=True)
+        except DeclarationError as error:
+            raise NotAdopted(str(error)) from None
+        except ProgramFailed as error:
+            raise _unlocked(error) from None
+        try:
+            return _modules(built_wheel(package, self.workspace, self.stop).wheel.files)
+        except ProgramFailed as error:
+            raise _unbuilt(error) from None
+
+    def drop(self, adoption: Adoption) -> None:
+        """Forget an environment that could not be finished."""
+        self.ready.remove(adoption)
+        shutil.rmtree(self.folder / adoption.folder, ignore_errors=True)
+        self._set(self.before.decode("utf-8"))
+        for one in self.ready:
+            self._declare(one)
+
+    def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
+        """Raise `NotAdopted` where an environment before it has one of these modules: one would hide the other."""
+        others = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
+        others |= {one.folder_name: one.name for one in self.ready[: self.ready.index(adoption)]}
+        for module in sorted(modules & others.keys()):
+            raise NotAdopted(
+                f"its module {module} is also that of {others[module]}. Installed together, one would hide the other."
+                " Rename the module in the source, and adopt again."
+            )
+
+    def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
+        """Write further files into a package that is ready."""
+        for name, text in files.items():
+            write_whole(self.folder / adoption.folder / name, text)
+        complete = replace(adoption, added=(*adoption.added, *files))
+        self.ready[self.ready.index(adoption)] = complete
+        return complete
+
+    def repository(self) -> Repository:
+        """The staging repository, as far as it is ready. Raises `DeclarationError`."""
+        return Repository.load(self.folder, [one.name for one in self.ready])
+
+    def _name_of(self, candidate: Candidate) -> str:
+        """The name of a candidate in the registry."""
+        try:
+            project = read_pyproject(candidate.folder / PYPROJECT, candidate.folder).table("project")
+        except DeclarationError as error:
+            raise NotAdopted(str(error)) from None
+        declared = project.get("name")
+        if not isinstance(declared, str) or not declared:
+            raise NotAdopted(f"{PYPROJECT} has no name in a table [project]. Add [project] with name and version.")
+        name = canonicalize_name(declared)
+        if not re.match(ENVIRONMENT_NAME, name):
+            raise NotAdopted(
+                f"{PYPROJECT} names it {declared!r}, which the Hub does not accept: a name begins with a letter. Rename"
+                " it in [project], and the module with it."
+            )
+        return name
+
+    def _replaced(self, candidate: Candidate, name: str) -> Path | None:
+        """The folder below environments/ that the candidate is, or `None` where it comes from elsewhere.
+
+        Raises `AlreadyAdopted` or `NotAdopted` where its name or its folder is taken.
+        """
+        folder_name = name.replace("-", "_")
+        target = self.root / ENVIRONMENTS_FOLDER / folder_name
+        inside = candidate.folder.parent == (self.root / ENVIRONMENTS_FOLDER).resolve()
+        owner_of_folder = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
+        taken = owner_of_folder.get(candidate.folder.name) if inside else None
+        if taken is not None and taken != name:
+            raise NotAdopted(
+                f"{ENVIRONMENTS_FOLDER}/{candidate.folder.name} is registered as {taken}, and its {PYPROJECT} names it"
+                f" {name}. Give both the same name: in {REGISTRY_FILE}{self._line_of(taken)}, or in [project]."
+            )
+        if name in self.registry.environments:
+            raise AlreadyAdopted(_compared(candidate.folder, target, inside=inside))
+        if name in self.registry.external:
+            raise NotAdopted(
+                f"{REGISTRY_FILE}{self._line_of(name)}: {name} is declared as an environment that is on the Hub only."
+                " Remove that entry to adopt its files."
+            )
+        if any(one.name == name for one in self.ready):
+            raise NotAdopted(f"another source of this command is called {name} too. Adopt one of them.")
+        if target.exists() and candidate.folder != target.resolve():
+            raise NotAdopted(
+                f"{ENVIRONMENTS_FOLDER}/{folder_name} exists and is not in {REGISTRY_FILE}. Adopt that folder"
+                f" (nox -s adopt -- {ENVIRONMENTS_FOLDER}/{folder_name}), or remove it."
+            )
+        return candidate.folder if inside else None
+
+    def _line_of(self, name: str) -> str:
+        line = load_document(self.root / REGISTRY_FILE, self.root).line(("environments", name))
+        return f":{line}" if line else ""
+
+    def _written(self, adoption: Adoption, candidate: Candidate, target: Path) -> Adoption:
+        """The files of the author, with the requirements bounded."""
+        try:
+            files = copied(candidate, target)
+            text = (target / PYPROJECT).read_text("utf-8")
+            edited = bounded(text, adoption.recognition.generation)
+        except (SourceUnreadable, NotBounded) as error:
+            raise NotAdopted(str(error)) from None
+        if edited.text != text:
+            write_whole(target / PYPROJECT, edited.text)
+        return replace(adoption, files=files, changes=edited.changes)
+
+    def _declare(self, adoption: Adoption) -> None:
+        """Add the entry to the future registry."""
+        try:
+            remark = f"adopted from {adoption.published}" if adoption.published else ""
+            self._set(with_entry(self.text, adoption.name, adoption.owners, remark=remark))
+            known = load_registry(self.folder).environments
+        except (NoPlace, DeclarationError) as error:
+            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself ({error}).") from None
+        if adoption.name not in known:
+            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself. Add {adoption.name}: {{}} by hand.")
+
+    def _set(self, text: str) -> None:
+        self.text = text
+        write_whole(self.folder / REGISTRY_FILE, text)
+
+    def _lock(self, package: Package) -> None:
+        """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
+        with self.resolving[inputs_digest(package.requires, package.requires_python)]:
+            for root in (self.root, self.folder):
+                equal = equal_lock(root, package.requires, package.requires_python)
+                if equal is not None:
+                    shutil.copyfile(equal, package.folder / LOCK_FILE)
+                    return
+            list(resolve_locks([package], self.stop))
+
+    def _read(self, adoption: Adoption, *, with_locks: bool) -> Package:
+        return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]
+
+
+def _modules(files: Sequence[str]) -> frozenset[str]:
+    """The top-level modules of a wheel."""
+    firsts = {name.partition("/")[0] for name in files}
+    return frozenset(first.removesuffix(".py") for first in firsts if not first.endswith((".dist-info", ".data")))
+
+
+def _compared(source: Path, target: Path, *, inside: bool) -> str:
+    """Where an adopted environment is, and how many of the source's files are different there."""
+    place = f"{ENVIRONMENTS_FOLDER}/{target.name}"
+    if inside or source == target.resolve():
+        return f"{place} is adopted. Nothing to do."
+    with tempfile.TemporaryDirectory() as room:
+        names = [name for name in copied(Candidate(source, ""), Path(room)) if name != PYPROJECT]
+    differing = [name for name in names if not _equal(source / name, target / name)]
+    if not differing:
+        return f"{place} is adopted. Nothing to do."
+    shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")
+    return (
+        f"{place} is adopted already, and {len(differing)} of its files differ from the source ({shown})."
+        " adopt does not overwrite them: copy what is to change."
+    )
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def _unlocked(error: ProgramFailed) -> NotAdopted:
+    """Why there is no lock: a requirement that cannot be reached now, or one that cannot be satisfied."""
+    said = error.failure.message
+    if _UNREACHABLE.search(said):
+        what = "its requirements cannot be resolved, because an address cannot be reached. Adopt again once it can be."
+    else:
+        what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
+    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(said) is not None)
+
+
+def _unbuilt(error: ProgramFailed) -> NotAdopted:
+    """Why there is no wheel: the package does not build, or this machine lacks what it is built with."""
+    if error.failure.kind == "raised" and not _UNREACHABLE.search(error.failure.message):
+        what = "the package does not build. Make `uv build` succeed in its folder, and adopt again."
+        return NotAdopted(f"{what}\n{_telling(error)}")
+    first = error.failure.message.strip().partition("\n")[0]
+    return NotAdopted(f"its wheel cannot be made here: {first}\n{_telling(error)}", is_infrastructure=True)
+
+
+def _telling(error: ProgramFailed) -> str:
+    """The lines of a program's output that say why, indented."""
+    lines = [" ".join(line.split()) for line in error.failure.message.splitlines() if line.strip()]
+    why = [line for line in lines if re.match(r"(error|cause|fatal|\w+(Error|Exception|NotFound))\b", line)]
+    return "\n".join(f"    {line[:300]}" for line in (why or lines)[-MOST_REASONS:])

@@ -1,0 +1,70 @@
+"""Moving what is ready in the staging folder into the repository: all of it, or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+from envops.authoring.adopting.staging import Adoption, Staging
+from envops.files.atomic_write import write_whole
+from envops.repository import codeowners
+from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.repository import ENVIRONMENTS_FOLDER
+
+
+def write_adoptions(staging: Staging) -> None:
+    """Move the folders, then write the registry and CODEOWNERS; whatever fails, everything is as it was before.
+
+    Raises `RegistryChanged` where somebody edited registry.yaml since the staging folder was made.
+    """
+    root = staging.root
+    registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
+    if registry_file.read_bytes() != staging.before:
+        raise RegistryChanged
+    owners_text = codeowners.render(load_registry(staging.folder))
+    (root / ENVIRONMENTS_FOLDER).mkdir(exist_ok=True)
+    with ExitStack() as undo:
+        for adoption in staging.ready:
+            if adoption.replaces is None:
+                _move(staging.folder / adoption.folder, root / adoption.folder, undo)
+            else:
+                _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
+        _write(registry_file, staging.text.encode(), undo)
+        _write(owners_file, owners_text.encode(), undo)
+        undo.pop_all()
+
+
+class RegistryChanged(Exception):
+    """registry.yaml was edited while environments were being adopted."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{REGISTRY_FILE} was changed meanwhile, and nothing was written. Run the command again.")
+
+
+def _move(ready: Path, target: Path, undo: ExitStack) -> None:
+    ready.rename(target)
+    undo.callback(shutil.rmtree, target, ignore_errors=True)
+
+
+def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) -> None:
+    """Write what is new or different into a folder that lies there already; everything else in it stays."""
+    if adoption.replaces is not None and adoption.replaces != target.resolve():
+        adoption.replaces.rename(target)
+        undo.callback(target.rename, adoption.replaces)
+    for file in sorted(path for path in ready.rglob("*") if path.is_file() and not path.is_symlink()):
+        _write(target / file.relative_to(ready), file.read_bytes(), undo)
+
+
+def _write(file: Path, content: bytes, undo: ExitStack) -> None:
+    before = file.read_bytes() if file.is_file() else None
+    if before != content:
+        undo.callback(_restore, file, before)
+        write_whole(file, content)
+
+
+def _restore(file: Path, content: bytes | None) -> None:
+    if content is None:
+        file.unlink(missing_ok=True)
+    else:
+        write_whole(file, content)

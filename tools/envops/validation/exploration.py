@@ -1,0 +1,149 @@
+"""What an environment downloads: it is loaded once with the network, in an empty home, and the home is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from envops.facts.observed import Failure, WantedData, WantedKind
+from envops.repository.lock import LOCK_FILE
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.source import named_datasets
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.job import Confinement, StageFailed, checked
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.preparation import ENDPOINT, HUB, SECONDS, DownloadWatch, preparing_variables
+from envops.validation.requests import requests_for
+from envops.validation.templates import environment_processes
+from envops.validation.venv import venv_for
+from envops.validation.wheel import built_wheel
+
+ANSWER_SECONDS = 20.0
+KINDS: dict[str, WantedKind] = {"datasets": "dataset files", "models": "model", "spaces": "space"}
+"""By the beginning of folders in the Hub's cache."""
+_ADDRESS = re.compile(r"^hf://datasets/([^/]+/[^/@]+|[^/@]+)@([0-9a-f]{40})/")
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What loading an environment with the network showed."""
+
+    wanted: tuple[WantedData, ...]
+    """With the commits of today."""
+    failure: Failure | None
+    """Why it did not load, if it did not."""
+
+
+def explored(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    stop: threading.Event,
+    note: Callable[[str], None] = lambda _: None,
+) -> Exploration:
+    """Load an environment once with the network, without any secret, and find what it downloads.
+
+    Nothing that was downloaded is kept. Raises `ProgramFailed` where the package cannot be built, and `Interrupted`.
+    """
+    venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=False)
+    overlay = built_wheel(package, workspace, stop).overlay
+    undeclared = replace(entry, prepare=type(entry.prepare)(), secrets=())
+    wanted: list[WantedData] = []
+    failure: Failure | None = None
+    with ExitStack() as stack:
+        scratch = stack.enter_context(workspace.scratch())
+        home, temporary = scratch / "explored", scratch / "explored-tmp"
+        home.mkdir()
+        temporary.mkdir()
+        variables = preparing_variables(venv, home, temporary)
+        variables |= {"HF_HOME": str(home / ".cache/huggingface"), "HF_TOKEN": ""}  # the user's are passed on otherwise
+        confinement = Confinement(variables, allow_network=True)
+        settings = requests_for(undeclared, ObservationRequest(allow_network=True)).settings(package, overlay)
+        stack.enter_context(_watched(DownloadWatch(entry.name, home, note)))
+        processes = stack.enter_context(
+            environment_processes(venv, package, overlay, settings, confinement, workspace, stop)
+        )
+        try:
+            job = stack.enter_context(processes.unloaded_job())
+            _take(job.request("load", SECONDS, settings=settings), wanted)
+            _take(job.request("tasks", SECONDS, keep=1), wanted)
+        except (StageFailed, ProgramFailed) as error:
+            failure = error.failure
+        wanted += downloaded(home)
+    wanted += named_datasets(package.folder, package.files)
+    return Exploration(tuple(_with_commits(wanted)), failure)
+
+
+def _take(parts: Iterator[tuple[str, Any]], wanted: list[WantedData]) -> None:
+    wanted += [checked(WantedData, value) for kind, value in parts if kind == "wanted"]
+
+
+@contextmanager
+def _watched(watch: DownloadWatch) -> Iterator[None]:
+    """Report how much has arrived while the block runs."""
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(1.0):
+            watch.look()
+
+    watch.begin("loading it once with the network, to see what it downloads")
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def downloaded(home: Path) -> Iterator[WantedData]:
+    """What libraries have left in a home: datasets, repositories of the Hub, resources of NLTK."""
+    cache = home / ".cache/huggingface"
+    loaded = set()
+    for path in sorted((cache / "datasets").glob("*/*/*/*/dataset_info.json")):
+        with suppress(OSError, ValueError, LookupError):
+            said = json.loads(path.read_bytes())
+            found = next(filter(None, map(_ADDRESS.match, said.get("download_checksums") or {})), None)
+            name = found[1] if found else ""
+            config = str(said["config_name"])
+            if name:
+                loaded.add(name)
+                yield WantedData("dataset", name, "" if config == "default" else config, found[2] if found else "")
+    for path in sorted((cache / "hub").glob("*--*/snapshots/*")):
+        kind, *parts = path.parents[1].name.split("--")
+        name = "/".join(parts)
+        if kind in KINDS and name not in loaded:
+            yield WantedData(KINDS[kind], name, revision=path.name)
+    for name in sorted({path.name.removesuffix(".zip") for path in (home / "nltk_data").glob("*/*")}):
+        yield WantedData("nltk", name)
+
+
+def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
+    """Datasets with the commit that their main branch is at now, where no other is known."""
+    known = {one.name: one.revision for one in wanted if one.revision}
+    for one in wanted:
+        if one.kind == "dataset" and one.name not in known:
+            known[one.name] = commit_of(one.name)
+        yield replace(one, revision=one.revision or known.get(one.name, "")) if one.kind != "host" else one
+
+
+def commit_of(dataset: str) -> str:
+    """The commit of a dataset's main branch; empty where the Hub does not answer."""
+    address = f"{os.environ.get(ENDPOINT, HUB)}/api/datasets/{quote(dataset)}"
+    try:
+        with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+            return str(json.load(answer)["sha"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""

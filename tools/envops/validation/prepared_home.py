@@ -1,0 +1,146 @@
+"""What was prepared for an environment: where it is kept, and how it comes into the home of its processes.
+
+A preparation is a home folder, because libraries keep below HOME what they download. The processes of an environment
+get a home of their own that holds the same files, so whatever they write there is gone with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envops.files.atomic_write import write_whole
+from envops.repository.package import Package
+from envops.repository.preparation import Preparation
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace, mark_used
+from envops.validation.venv import PYTHON
+
+MISSING = "missing"
+"""Stands in the key of facts for a preparation that is declared and not there."""
+HOME = "home"
+COMPLETE = "prepared.json"
+HUB_CACHE = ".cache/huggingface/"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class PreparedHome:
+    """A complete preparation."""
+
+    home: Path
+    content: str
+    """Digest of all its files."""
+    bytes: int
+
+
+def preparation_key(preparation: Preparation, package: Package) -> str:
+    """The name of a preparation: equal declarations and locks have one.
+
+    Code of the package counts where the command names its module, which cannot be imported by others.
+    """
+    code = package.digest if names_module(preparation.command, package.module) else ""
+    datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]
+    lock = package.lock.digest if package.lock else ""
+    identity = json.dumps([datasets, preparation.command, lock, code, PYTHON])
+    return hashlib.sha256(identity.encode()).hexdigest()[:20]
+
+
+def names_module(command: str, module: str) -> bool:
+    """Whether a command names a module of the package, or a part of it."""
+    return re.search(rf"(?<![\w-]){re.escape(module)}(?![\w-])", command) is not None
+
+
+def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | None:
+    """What was prepared for an environment; `None` where nothing is declared or it is not there."""
+    if not entry.prepare.needed:
+        return None
+    return read_prepared(folder_of(entry.prepare, package))
+
+
+def folder_of(preparation: Preparation, package: Package) -> Path:
+    """Where a preparation is kept."""
+    return Workspace(package.folder.parents[1]).prepared / preparation_key(preparation, package)
+
+
+def read_prepared(folder: Path) -> PreparedHome | None:
+    """The preparation in a folder; `None` where it is missing or damaged."""
+    try:
+        said = json.loads((folder / COMPLETE).read_bytes())
+        found = PreparedHome(folder / HOME, str(said["content"]), int(said["bytes"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    mark_used(folder)
+    return found if found.home.is_dir() else None
+
+
+def complete(folder: Path) -> None:
+    """Make what lies in a preparation's folder read-only and complete. Locks of libraries stay behind."""
+    home, digest, total = folder / HOME, hashlib.sha256(), 0
+    for path in sorted(_files(home)):
+        name = path.relative_to(home).as_posix()
+        if path.suffix == ".lock" or "/.locks/" in f"/{name}":
+            path.unlink()
+            continue
+        if path.is_symlink():
+            digest.update(f"link {name}\0{path.readlink()}\0".encode())
+            continue
+        size = path.stat().st_size
+        digest.update(f"file {name}\0{size}\0".encode())
+        with path.open("rb") as content:
+            while chunk := content.read(_CHUNK):
+                digest.update(chunk)
+        path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
+        total += size
+    write_whole(folder / COMPLETE, json.dumps({"content": digest.hexdigest(), "bytes": total}).encode())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file and every link below a folder; sockets and pipes are left out."""
+    for parent, folders, names in os.walk(folder):
+        for name in (*names, *folders):
+            path = Path(parent, name)
+            if path.is_symlink() or path.is_file():
+                yield path
+
+
+def place_prepared(prepared: Path, home: Path) -> None:
+    """Let a home hold what was prepared. The data of the Hub's cache is shared, everything else copied.
+
+    Its libraries never write into that data, only beside it. A database would be written in place, and with a link
+    that would change what was prepared.
+    """
+    for parent, folders, names in os.walk(prepared):
+        below = os.path.relpath(parent, prepared)
+        Path(home, below).mkdir(exist_ok=True)
+        in_cache = f"{below}/".startswith(HUB_CACHE)
+        for name in (*names, *folders):
+            source, target = Path(parent, name), Path(home, below, name)
+            if source.is_symlink():
+                target.symlink_to(source.readlink())
+            elif source.is_file():
+                is_data = in_cache and (source.parent.name == "blobs" or source.suffix == ".arrow")
+                _share(source, target) if is_data else _copy(source, target)
+
+
+def _share(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except OSError:  # on another file system
+        target.symlink_to(source.absolute())
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+    target.chmod(source.stat().st_mode | 0o200)
+
+
+def without_command(preparation: Preparation) -> Preparation:
+    """The part of a preparation that is kept when only the command or the code behind it changes."""
+    return replace(preparation, command="")

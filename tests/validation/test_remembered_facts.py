@@ -75,7 +75,6 @@ def test_facts_key_with_open_network_changes_daily(monkeypatch: pytest.MonkeyPat
         {"entry": replace(ENTRY, gates=Gates(SmokeGate(timeout_s=1.0)))},
         {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(group_size=4)))},
         {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_rollouts=500)))},
-        {"entry": replace(ENTRY, gates=Gates(budget=60.0))},
         {"request": replace(REQUEST, allow_network=True)},
         {"request": replace(REQUEST, evaluate=False)},
         {"request": replace(REQUEST, score=False)},

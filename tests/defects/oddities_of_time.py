@@ -10,7 +10,7 @@ COUNTED = """
 
     @vf.stop
     async def tired(self, state, **_):
-        return len(state["trajectory"]) >= 30
+        return len(state["trajectory"]) >= 8
 """
 
 TIME = [
@@ -21,7 +21,7 @@ TIME = [
 
 
         async def grade(reply, answer):
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.02)
             return float(final(reply) == answer)
         """,
         functions="async def correct(completion, answer, **_):\n    return await grade(said(completion), answer)",
@@ -33,7 +33,7 @@ TIME = [
         functions="""
         @vf.reward(weight=1.0)
         async def correct(self, trace) -> float:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.02)
             return float(final(trace.last_reply) == self.data.answer)
         """,
     ),

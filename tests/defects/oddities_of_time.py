@@ -10,7 +10,7 @@ COUNTED = """
 
     @vf.stop
     async def tired(self, state, **_):
-        return len(state["trajectory"]) >= 8
+        return len(state["trajectory"]) >= 4
 """
 
 TIME = [
@@ -58,7 +58,7 @@ TIME = [
         "",
         "v1",
         functions=CORRECT_V1,
-        more=UNTIL_SOLVED.replace("vf.AgentConfig()", "vf.AgentConfig(max_turns=6)").replace(
+        more=UNTIL_SOLVED.replace("vf.AgentConfig()", "vf.AgentConfig(max_turns=3)").replace(
             "while final(said.last_reply)", "while not said.terminated and final(said.last_reply)"
         ),
     ),

@@ -135,7 +135,9 @@ def new(session: nox.Session) -> None:
 @nox.session(default=False)
 def adopt(session: nox.Session) -> None:
     """Bring environments that exist elsewhere in. `-- FOLDER`, `-- https://…/repository@ref#path`, `-- owner/name`."""
-    from_hub = any(re.fullmatch(r"[\w.-]+/[\w.-]+(@\S+)?", given) for given in session.posargs)
+    from_hub = [
+        one for one in session.posargs if re.fullmatch(r"[\w.-]+/[\w.-]+(@\S+)?", one) and not Path(one).is_dir()
+    ]
     envops(session, "adopt", "prime" if from_hub else "envops")
 
 

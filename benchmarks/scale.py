@@ -272,7 +272,7 @@ def touch(root: Path, one: Synthetic) -> None:
 
 def fields_way(root: Path, one: Synthetic) -> Cost:
     """A fresh venv, the package installed, then import, load and a tiny evaluation as separate processes."""
-    from envops.validation.venv import uv_program
+    from envops.validation.uv import uv_program
 
     package = root / "environments" / one.module
     # Removed with everything else in the end: a disk is slower where thousands of files have just been deleted.
@@ -339,7 +339,7 @@ def model(root: Path, one: Synthetic) -> Iterator[str]:
 
 
 def uv_cache() -> str:
-    from envops.validation.venv import uv_program
+    from envops.validation.uv import uv_program
 
     return subprocess.run([uv_program(), "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
 

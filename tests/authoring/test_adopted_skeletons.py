@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from envops.authoring.adopting.skeleton import CASES_FILE, ORACLE_FILE, skeletons
-from envops.facts.observed import Facts, Score, Task
+from envops.facts.observed import Agent, Facts, Score, Task
 from envops.repository.cases import read_cases
-from envops_worker.policies.oracle import AuthorsOracle, NoOracle
+from envops_worker.policies.oracle import AskingAgent, AuthorsOracle, NoOracle
 
 TRICKY = 'Say """hello\\n""" and end with a quote"'
 TASK = Task(3, ({"role": "user", "content": TRICKY},), data={"question": TRICKY, "info": {"a": [1] * 99}})
@@ -28,6 +29,15 @@ def test_skeletons_of_unknown_replies_are_an_oracle_that_knows_none_and_no_case(
     with pytest.raises(NoOracle):
         AuthorsOracle(tmp_path / ORACLE_FILE).reply({}, [])
     assert read_cases(tmp_path / CASES_FILE, tmp_path) == ((), [])
+
+
+def test_skeleton_of_several_agents_has_a_function_for_each(tmp_path: Path):
+    agents = (Agent("guesser", is_trained=True, opening=()), Agent("user", is_trained=False, opening=()))
+    text = skeletons(replace(facts(), agents=agents), frozenset())[ORACLE_FILE]
+    (tmp_path / "oracle.py").write_text(text)
+    for agent in ("guesser", "user"):
+        with pytest.raises(NoOracle):
+            AuthorsOracle(tmp_path / "oracle.py").reply({}, [], AskingAgent(agent, is_trained=agent != "user"))
 
 
 def test_skeleton_of_an_oracle_shows_fields_and_prompt():

@@ -9,6 +9,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envops.authoring.adopting import staging as staging_module
@@ -297,6 +298,21 @@ def test_adopt_failure_while_moving_restores_everything(
     assert contents(repository) == before
 
 
+def test_adopt_beside_another_change_writes_nothing(
+    repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    built = staging_module.built_wheel
+
+    def edited_meanwhile(*arguments: Any) -> Any:
+        edit(repository / "registry.yaml", "# a game", "# a game of numbers")
+        return built(*arguments)
+
+    monkeypatch.setattr(staging_module, "built_wheel", edited_meanwhile)
+    assert adopt(repository, theirs / "environments/reverse_text") == 2
+    assert "registry.yaml was changed meanwhile, and nothing was written" in capsys.readouterr().err
+    assert not (repository / "environments/reverse_text").exists()
+
+
 def test_adopt_interrupted_writes_nothing(
     repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -315,6 +331,6 @@ def test_adopt_validates_and_shows_one_screen(repository: Path, theirs: Path, ca
     assert adopt(repository, source, validate=True) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 40
-    assert any(line.startswith("  validation ") for line in lines)
+    assert any(line.startswith("reverse-text  ") for line in lines)
     assert lines[-1].startswith("next ")
     assert (repository / "reports/validate.html").is_file()

@@ -108,12 +108,12 @@ def test_shard_option_that_is_malformed_is_refused(text: str) -> None:
     assert refused.value.code == exit_codes.USAGE
 
 
-def test_validate_changed_still_refuses_undeclared_environment(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_validate_changed_fails_undeclared_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     git(root, "switch", "-q", "-c", "topic")
     (root / "environments/new_one").mkdir()
     (root / "environments/new_one/pyproject.toml").write_text("[project]\nname = 'new-one'\n")
-    assert main(["validate", "--root", str(root), "--changed", "main", "--quiet"]) == exit_codes.USAGE
+    assert main(["validate", "--root", str(root), "--changed", "main", "--quiet"]) == exit_codes.FAIL
     assert "is not in registry.yaml" in capsys.readouterr().out
+    assert main(["shards", "--root", str(root), "--changed", "main", "--format", "json"]) == exit_codes.PASS
+    assert [entry["names"] for entry in json.loads(capsys.readouterr().out)["include"]] == ["new-one"]

@@ -1,4 +1,7 @@
-"""Declarations that are wrong: exit code 2, file and line, nothing observed, nothing half-written."""
+"""Declarations that are wrong: file and line, nothing observed, nothing half-written.
+
+A registry that cannot be read stops everything with exit code 2. What is wrong with one environment fails it alone.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.rules.result import EnvironmentResult
+from envops.validation import runner
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,6 +35,22 @@ def refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..
         assert main(["validate", "--root", str(repository), *arguments]) == exit_codes.USAGE
         assert not (repository / ".envops").exists()
         return capsys.readouterr().out
+
+    return validate
+
+
+@pytest.fixture
+def failed(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Validate, assert that an environment failed by its declaration, and give what was printed, on one line."""
+
+    def validate(name: str, *arguments: str) -> str:
+        assert main(["validate", "--root", str(repository), *arguments]) == exit_codes.FAIL
+        report = json.loads((repository / "reports/validate.json").read_text())
+        assert report["problems"] == []
+        [result] = [one for one in report["environments"] if one["name"] == name]
+        assert (result["verdict"], result["gates"]) == ("fail", {"schema": "fail"})
+        assert {finding["rule"] for finding in result["findings"]} == {"SCH012"}
+        return " ".join(capsys.readouterr().out.split())
 
     return validate
 
@@ -58,42 +79,83 @@ def test_registry_unknown_key_suggests_the_nearest(repository: Path, refused: Ca
     assert "visibility" in text
 
 
-def test_folder_missing_from_registry_is_refused(repository: Path, refused: Callable[..., str]) -> None:
-    shutil.copytree(repository / "environments/reverse_text", repository / "environments/other_text")
-    assert "environments/other_text" in refused()
+def test_folder_missing_from_registry_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
+    (repository / "environments/reverse_text").rename(repository / "environments/other_text")
+    (repository / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
+    text = failed("other-text")
+    assert "environments/other_text is not in registry.yaml" in text
+    assert "add other-text: under environments" in text
+    failed("other-text", "other_text")
 
 
-def test_registry_entry_without_folder_is_refused(repository: Path, refused: Callable[..., str]) -> None:
-    (repository / "registry.yaml").open("a").write("  missing-one: {}\n")
-    assert "registry.yaml:5" in refused()
+def test_registry_entry_without_folder_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
+    shutil.rmtree(repository / "environments/reverse_text")
+    assert "registry.yaml:4" in failed("reverse-text")
 
 
-def test_distribution_name_used_twice_is_refused(repository: Path, refused: Callable[..., str]) -> None:
+def test_distribution_name_used_twice_fails_the_other_folder(repository: Path, failed: Callable[..., str]) -> None:
     shutil.copytree(repository / "environments/reverse_text", repository / "environments/text_reverse")
     (repository / "registry.yaml").open("a").write("  text-reverse: {}\n")
-    assert "reverse-text" in refused()
+    assert "is also the name of environments/reverse_text" in failed("text-reverse", "text-reverse")
 
 
-def test_pyproject_that_does_not_parse_is_refused(repository: Path, refused: Callable[..., str]) -> None:
+def test_two_packages_with_one_module_name_each_other(repository: Path, failed: Callable[..., str]) -> None:
+    other = repository / "environments/text_reverse"
+    shutil.copytree(repository / "environments/reverse_text", other)
+    pyproject = other / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace('name = "reverse-text"', 'name = "text-reverse"'))
+    (repository / "registry.yaml").open("a").write("  text-reverse: {}\n")
+    text = failed("text-reverse")
+    assert "its module reverse_text is also that of environments/reverse_text" in text
+    assert "its module reverse_text is also that of environments/text_reverse" in text
+
+
+def test_pyproject_that_does_not_parse_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
     (repository / "environments/reverse_text/pyproject.toml").write_text('[project]\nname = "reverse-text\n')
-    assert "environments/reverse_text/pyproject.toml:2" in refused()
+    assert "environments/reverse_text/pyproject.toml:2" in failed("reverse-text")
 
 
-def test_lock_that_does_not_match_is_refused(repository: Path, refused: Callable[..., str]) -> None:
+def test_lock_that_does_not_match_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
     pyproject = repository / "environments/reverse_text/pyproject.toml"
     pyproject.write_text(pyproject.read_text().replace('"verifiers>=0.4', '"nothing-here>=1", "verifiers>=0.4'))
-    assert "nox -s lock -- reverse-text" in refused()
+    assert "nox -s lock -- reverse-text" in failed("reverse-text")
 
 
-def test_lock_that_is_missing_is_refused(repository: Path, refused: Callable[..., str]) -> None:
+def test_lock_that_is_missing_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
     (repository / "environments/reverse_text/requirements.lock").unlink()
-    assert "nox -s lock -- reverse-text" in refused()
+    assert "nox -s lock -- reverse-text" in failed("reverse-text", "reverse-text")
 
 
-def test_symlink_outside_repository_is_refused(repository: Path, refused: Callable[..., str]) -> None:
+def test_symlink_outside_repository_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
     folder = repository / "environments/reverse_text/reverse_text"
     (folder / "passwords.py").symlink_to("/etc/passwd")
-    assert "passwords.py" in refused()
+    assert "passwords.py" in failed("reverse-text")
+
+
+def test_broken_neighbours_do_not_keep_others_from_their_verdict(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the neighbours lack: a registry entry, a lock, a pyproject that can be read, a folder that is no link."""
+    for name in ("no_entry", "no_lock", "no_toml"):
+        shutil.copytree(repository / "environments/reverse_text", repository / "environments" / name)
+    (repository / "environments/no_lock/requirements.lock").unlink()
+    (repository / "environments/no_toml/pyproject.toml").write_text("[project\n")
+    (repository / "environments/linked").symlink_to("/etc")
+    (repository / "registry.yaml").open("a").write("  no-lock: {}\n  no-toml: {}\n  no-folder: {}\n")
+    observed = []
+
+    def observe(_shared: object, name: str) -> EnvironmentResult:
+        observed.append(name)
+        return EnvironmentResult(name, "environments/reverse_text", "pass")
+
+    monkeypatch.setattr(runner, "_validate_one", observe)
+    assert main(["validate", "--root", str(repository), "--no-cache", "reverse-text"]) == exit_codes.PASS
+    assert main(["validate", "--root", str(repository), "--no-cache"]) == exit_codes.FAIL
+    assert observed == ["reverse-text", "reverse-text"]
+    report = json.loads((repository / "reports/validate.json").read_text())
+    verdicts = {one["name"]: one["verdict"] for one in report["environments"]}
+    assert verdicts.pop("reverse-text") == "pass"
+    assert verdicts == dict.fromkeys(("no-entry", "no-lock", "no-toml", "no-folder", "linked"), "fail")
 
 
 def test_unknown_environment_suggests_the_nearest(refused: Callable[..., str]) -> None:

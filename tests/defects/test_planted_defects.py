@@ -6,8 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.rules.engine import all_rules
+from envops.repository.registry import EnvironmentEntry
+from envops.rules.engine import Subject, all_rules
+from envops.rules.verdict import judge
 from observed import found_in, in_short
+from oddities_of_habits import UNGUESSED
 from table import DEFECTS, SOUND
 
 if TYPE_CHECKING:
@@ -46,6 +49,18 @@ def test_sound_oddity_passes(each: Planted, observations: Observations, tmp_path
     assert not [finding for finding in found if finding.counts], in_short(found, facts)
     leaks = [finding for finding in found_in(package, facts, "schema") if finding.rule in LEAKS and finding.counts]
     assert not leaks, in_short(leaks, facts)
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("each", called(UNGUESSED))
+def test_guessed_gold_is_inconclusive_alone(each: Planted, observations: Observations, tmp_path: Path) -> None:
+    package, facts = observations.observed(each, tmp_path)
+    judgement = judge(Subject(EnvironmentEntry(package.name), package, facts), ["rewards"])
+    counting = [finding for finding in judgement.findings if finding.counts]
+    assert [(finding.rule, finding.severity) for finding in counting] == [("RWD001", "warning")], in_short(
+        counting, facts
+    )
+    assert judgement.gates["rewards"].verdict == "inconclusive"
 
 
 def test_suite_has_promised_number_of_packages() -> None:

@@ -255,6 +255,15 @@ def test_plan_change_without_new_version_fails(place: Place) -> None:
     assert place.run("plan", "--changed", "HEAD~1") == 0
 
 
+def test_plan_refuses_what_the_page_on_the_hub_lacks(place: Place) -> None:
+    pyproject = place.root / "environments/reverse_text/pyproject.toml"
+    pyproject.write_text(re.sub(r"^tags = .*$", "", pyproject.read_text(), flags=re.MULTILINE))
+    commit(place)
+    assert place.run("plan") == 1
+    (found,) = place.report("plan.json")["environments"][0]["findings"]
+    assert (found["rule"], found["severity"]) == ("SCH005", "error")
+
+
 def test_plan_without_changes_does_not_read_the_hub(place: Place) -> None:
     assert place.run("plan", "--changed", "HEAD") == 0
     assert place.report("plan.json")["environments"] == []

@@ -50,6 +50,7 @@ def test_json_report_has_the_keys_of_the_contract() -> None:
         "evidence": MISSED_GOLD.evidence.named(), "fix": MISSED_GOLD.fix,
         "file": "environments/reverse_text/reverse_text/taskset.py", "line": 31,
         "inconclusive": False, "bug": False, "ignored": False, "reason": None,
+        "waiting": [],
     }  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page
     assert "**Fix:** Compare the parsed answer as a number, not as text." in page
     assert "Ignored: listing is the task" in page
-    assert page.endswith("Next: `envops explain RWD001`, then `nox -s validate -- reverse-text word-sort`\n")
+    assert page.endswith("Next: `nox -s explain -- RWD001`\n")
 
 
 def crowd(count: int) -> ValidationResult:

@@ -93,12 +93,9 @@ def test_mutation_badge_is_omitted_for_range_across_the_bound(killed, survived, 
 
 
 def test_mutation_sentence_is_in_terminal_and_markdown():
-    assert "mutation score 0.67" in render_text(RESULT, width=200)
+    assert "mutation score 0.67" in render_text(RESULT, width=200, verbose=True)
+    assert "mutation" not in render_text(RESULT, width=200)
     assert "mutation score 0.67" in render_markdown(RESULT)
-
-
-def test_quiet_terminal_leaves_section_out():
-    assert "mutation" not in render_text(RESULT, quiet=True)
 
 
 def test_json_report_lists_every_mutant():

@@ -43,12 +43,12 @@ def test_terminal_ends_with_verdict_reports_and_next_command(result: ValidationR
     lines = render_text(result, width=80, quiet=quiet, reports=WRITTEN).splitlines()
     last = lines[-7:]
     assert any(line.startswith(("✓ pass:", "✗ fail:", "? inconclusive:", "! error:")) for line in last)
-    assert any(line.startswith("next       ") for line in last)
+    assert any(line.startswith("next       ") for line in last) == (result.verdict != "pass")
     assert "reports    reports/validate.html  (.json .xml .md .sarif)" in last
 
 
 def test_terminal_shows_many_environments_in_one_line_each() -> None:
-    text = render_text(many(), width=80)
+    text = render_text(many(), width=80, verbose=True)
     assert len(many().environments) > MOST_SENTENCES
     assert "mutation score" not in text
     rows = [line.split()[-5:] for line in text.splitlines() if "50%" in line]

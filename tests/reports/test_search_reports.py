@@ -46,9 +46,9 @@ def test_search_sentence_skipped_has_reason() -> None:
 def test_reports_have_search_and_json_every_exploit() -> None:
     environment = EnvironmentResult("a-b", "environments/a_b", "pass", gates={"rewards": "pass"}, search=SEARCH)
     result = ValidationResult("pass", environments=(environment,), gates=("rewards",))
-    assert "exploit search: 1 exploit" in render_text(result, width=200)
+    assert "exploit search: 1 exploit" in render_text(result, width=200, verbose=True)
     assert "exploit search: 1 exploit" in render_markdown(result)
-    assert "exploit search" not in render_text(result, quiet=True)
+    assert "exploit search" not in render_text(result)
     [told] = json.loads(render_json(result))["environments"]
     assert told["search"]["exploits"][0]["pattern"] == "keyword"
     assert told["search"]["panel"][1]["answer"] == "7"

@@ -6,16 +6,41 @@ from dataclasses import replace
 import pytest
 from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
-from envops.rules.evidence import EarnedReward, Evidence, ShownReply
+from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
 from envops.rules.result import ValidationResult
-from sample_results import ALL_PASS, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
+from sample_results import ALL_PASS, FAILING, MISSED_GOLD, TIMEOUT, hostile, interrupted, mistaken, mixed, passing
 
 MIXED = """\
    environment       schema  rewards  smoke  distribution    time
-✓  gsm8k         v1  pass    pass     pass   pass          cached
 ✗  reverse-text  v1  pass    fail     pass   inconclusive   8.1 s
 !  word-sort     v0  pass    error    –      –             31.5 s
+✓  gsm8k         v1  pass    pass     pass   pass          cached
 
+reverse-text  fail  0.1.0
+  RWD001 error: the oracle's reply earns 0.2 of 1.0 (2 of 10
+         conversations)
+    at         environments/reverse_text/reverse_text/taskset.py:31
+    reply      <think> three zeros </think> <answer>1,000</answer>
+    reward     0.2
+    fix        Compare the parsed answer as a number, not as text.
+
+  DST003 inconclusive: 12 rollouts are too few to say
+    fix        Raise smoke.rollouts.
+
+  also: 1 advice (SCH010), 1 ignored or known (RWD007); -v shows all
+
+word-sort  error  1.0
+  rewards, timeout: Timeout: the worker returned no result for 30 s and
+         was stopped
+    at         environments/word_sort/word_sort.py:88
+
+✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache
+  (--no-cache observes again); 41.2 s
+reports    reports/validate.json  reports/validate.xml
+next       nox -s explain -- RWD001
+"""
+
+EVERYTHING = """\
 reverse-text  fail  0.1.0  sha256:ab12ab12ab12
 
   distribution inconclusive: too little evidence: DST003
@@ -57,12 +82,6 @@ Infrastructure failures (unrelated to the rewards):
     traceback  │ Traceback (most recent call last):
                │   time.sleep(1000)
                │ Timeout
-
-✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache;
-  41.2 s
-reports    reports/validate.json  reports/validate.xml
-next       envops explain RWD001
-           nox -s validate -- reverse-text word-sort
 """
 
 DECLARATIONS = """\
@@ -78,7 +97,7 @@ environments/gsm8k/requirements.lock
     fix        nox -s lock -- gsm8k
 
 ✗ fail: 2 problems in 2 declared files; nothing was observed
-next       nox -s validate
+next       nox -s lock -- gsm8k
 """
 
 
@@ -88,6 +107,10 @@ def last_lines(result: ValidationResult, **settings) -> list[str]:
 
 def test_terminal_report_of_mixed_run_matches_expected_text() -> None:
     assert render_text(mixed(), reports=("reports/validate.json", "reports/validate.xml")) == MIXED
+
+
+def test_verbose_report_has_every_finding_with_its_evidence() -> None:
+    assert EVERYTHING in render_text(mixed(), verbose=True)
 
 
 def test_terminal_report_of_declaration_errors_matches_expected_text() -> None:
@@ -109,11 +132,13 @@ def test_terminal_table_with_long_names_fits_80_columns() -> None:
 
 
 def test_passing_run_ends_with_verdict_cache_and_next_command() -> None:
-    assert last_lines(passing(), reports=("reports/validate.json",)) == [
+    ready = replace(passing(), next_command="git push")
+    assert last_lines(ready, reports=("reports/validate.json",)) == [
         "✓ pass: 1 environment: 1 passed; from the cache; 0.4 s",
         "reports    reports/validate.json",
         "next       git push",
     ]
+    assert last_lines(passing())[-1].startswith("✓ pass")
 
 
 def test_interrupted_run_lists_unfinished_and_next_command() -> None:
@@ -122,8 +147,16 @@ def test_interrupted_run_lists_unfinished_and_next_command() -> None:
     assert text.endswith("unfinished word-sort\nnext       nox -s validate -- word-sort\n")
 
 
+def test_next_command_fixes_the_first_finding_or_explains_it() -> None:
+    stale = replace(MISSED_GOLD, fix="Renew the lock with `nox -s lock -- NAME` and read the errors of uv.")
+    failing = replace(FAILING, findings=(stale,))
+    assert render_text(ValidationResult("fail", (failing,))).endswith("next       nox -s lock -- reverse-text\n")
+    assert render_text(mixed()).endswith("next       nox -s explain -- RWD001\n")
+
+
 def test_single_gate_run_repeats_that_gate_in_next_command() -> None:
-    assert render_text(replace(mixed(), gates=("rewards",))).endswith("nox -s rewards -- reverse-text word-sort\n")
+    text = render_text(replace(interrupted(), gates=("rewards",)))
+    assert text.endswith("nox -s rewards -- word-sort\n")
 
 
 def test_headline_without_environments_is_explained() -> None:
@@ -138,15 +171,71 @@ def test_terminal_empty_reply_is_marked_empty() -> None:
 
 def test_terminal_long_reply_is_shortened_with_length() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, "x" * 200_000)))
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
+    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)), verbose=True)
     assert "reply (200,000 characters)" in text
     assert len(text) < 4_000
 
 
-def test_many_findings_of_one_rule_are_counted() -> None:
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(MISSED_GOLD,) * 12),)))
-    assert text.count("RWD001 error") == 5
-    assert "RWD001: 7 more; all are in validate.json" in text
+def test_many_findings_of_one_rule_are_shown_once() -> None:
+    twelve = tuple(replace(MISSED_GOLD, message=f"task {number} earns 0.2") for number in range(12))
+    result = ValidationResult("fail", (replace(FAILING, findings=twelve),))
+    text = render_text(result)
+    assert text.count("RWD001 error:") == 1
+    assert "also: 11 errors (RWD001)" in text
+    assert "RWD001: 7 more; all are in validate.json" in render_text(result, verbose=True)
+
+
+def overloaded() -> ValidationResult:
+    """One environment in which everything went wrong at length."""
+    trace = "Traceback (most recent call last):\n" + '  File "a.py", line 1, in f\n    f()\n' * 40 + "ValueError: x"
+    errors = [
+        replace(
+            MISSED_GOLD,
+            rule=f"RWD{number:03}",
+            message="nothing is as it should be, " * 60,
+            fix="Change all of it. " * 60,
+            evidence=replace(MISSED_GOLD.evidence, failure=ShownFailure("ValueError: x", "raised", trace)),
+            waiting=tuple(f"DST{each:03}" for each in range(40)),
+        )
+        for number in range(40)
+    ]
+    failures = dict.fromkeys(("tests", "smoke", "mutation"), replace(TIMEOUT, message="so it goes " * 400))
+    broken = replace(FAILING, findings=tuple(errors), failures=failures, reasons={"rewards": "because " * 200})
+    return ValidationResult("fail", (broken,), gates=("rewards",))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_terminal_report_of_one_environment_fits_on_a_screen(width: int) -> None:
+    names = tuple(f"reports/validate.{end}" for end in ("json", "xml", "md", "sarif", "html"))
+    lines = render_text(overloaded(), width=width, reports=names).splitlines()
+    assert len(lines) <= 45
+    assert sum(line.startswith("  RWD") for line in lines) == 3
+    causes = "\n".join(line for line in lines if not line.startswith("reverse-text  fail")).split("\n\n")[1:4]
+    assert all(len(cause.splitlines()) <= 8 for cause in causes), causes
+
+
+def test_terminal_shows_where_the_authors_code_raised() -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/x/a.py", line 3, in right\n    return int(text)\nValueError: no'
+    )
+    finding = replace(MISSED_GOLD, evidence=Evidence(failure=ShownFailure("ValueError: no", "raised", raised)))
+    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
+    assert "    raised     return int(text)\n    fix" in text
+
+
+def test_long_list_of_passed_environments_is_counted() -> None:
+    many = tuple(replace(ALL_PASS, name=f"env-{number}") for number in range(90))
+    text = render_text(ValidationResult("fail", (*many, FAILING)))
+    assert text.index("reverse-text") < text.index("env-0")
+    assert "70 more passed" in text
+    assert "env-89" in render_text(ValidationResult("fail", (*many, FAILING)), verbose=True)
+
+
+def test_ready_case_can_be_pasted_as_printed() -> None:
+    case = '- name: "x"\n  task: 0\n  reply: "a"\n  expect: {reward: 0}'
+    finding = replace(MISSED_GOLD, evidence=Evidence(details={"ready case": case}))
+    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)), verbose=True)
+    assert f"\n{case}\n" in text
 
 
 def test_terminal_rule_bug_is_not_an_environment_failure() -> None:
@@ -161,7 +250,7 @@ def test_quiet_report_keeps_only_deciding_findings() -> None:
     assert "environment       schema" not in text
     assert "SCH010" not in text
     assert "RWD007" not in text
-    assert text.endswith("nox -s validate -- reverse-text word-sort\n")
+    assert text.endswith("next       nox -s explain -- RWD001\n")
 
 
 def test_colour_is_used_only_when_requested() -> None:

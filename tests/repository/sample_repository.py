@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.repository.lock import inputs_digest, render
+from envops.repository.lock import render
 from envops.repository.problem import DeclarationError, Problem
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def lock_text(requires: Iterable[str] = ("verifiers>=0.4.0,<0.5",), requires_pyt
     entries = [
         f"{pin} --hash=sha256:{digit * 64}" for pin, digit in (("verifiers==0.4.0", "a"), ("openai==2.1.0", "b"))
     ]
-    return render("\n".join(entries), inputs_digest(requires, requires_python))
+    return render("\n".join(entries), requires, requires_python)
 
 
 def write_environment(root: Path, name: str, files: Mapping[str, str | bytes] | None = None) -> Path:

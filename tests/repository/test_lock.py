@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from envops.repository.lock import inputs_digest, read_lock, render
 from envops.repository.package import Lock
 from envops.repository.problem import Problem
 from envops.repository.pyproject import read_pyproject
+from envops.repository.sources import requirements_to_lock, sources_left_out
 from sample_repository import lock_text, only, write, write_environment
 
+LATER = f"3.{sys.version_info.minor + 1}"
 HASH = "--hash=sha256:" + "c" * 64
 
 
@@ -90,9 +93,12 @@ numpy==2.3.0 ; python_full_version >= '3.14' {HASH}
 
 
 def test_rendered_lock_contains_only_versions_and_hashes() -> None:
-    assert render(RESOLVED, "sha256:" + "0" * 64) == (
+    assert render(RESOLVED, ["numpy >= 2", "Typing_Extensions"], ">=3.11, <3.15") == (
         "# Written by `nox -s lock`. Every version is exact, every file has its hash.\n"
-        f"# inputs: sha256:{'0' * 64}\n"
+        f"# inputs: {inputs_digest(['numpy>=2', 'typing-extensions'], '>=3.11,<3.15')}\n"
+        "# requires-python: >=3.11,<3.15\n"
+        "# requires: numpy>=2\n"
+        "# requires: typing-extensions\n"
         f"numpy==2.2.6 ; python_full_version < '3.14' \\\n    {HASH}\n"
         f"numpy==2.3.0 ; python_full_version >= '3.14' \\\n    {HASH}\n"
         f"typing-extensions==4.12.2 \\\n    --hash=sha256:{'a' * 64} \\\n    {HASH}\n"
@@ -100,8 +106,8 @@ def test_rendered_lock_contains_only_versions_and_hashes() -> None:
 
 
 def test_rendered_lock_round_trips() -> None:
-    once = render(RESOLVED, "sha256:" + "0" * 64)
-    assert render(once, "sha256:" + "0" * 64) == once
+    once = render(RESOLVED, ["numpy"], ">=3.11")
+    assert render(once, ["numpy"], ">=3.11") == once
 
 
 @pytest.mark.parametrize(
@@ -109,13 +115,24 @@ def test_rendered_lock_round_trips() -> None:
 )
 def test_rendered_lock_refuses_inexact_entry(entry: str) -> None:
     with pytest.raises(ValueError, match="resolved entry"):
-        render(entry, "sha256:" + "0" * 64)
+        render(entry, [], "")
 
 
 def test_lock_with_markers_pins_version_for_this_python(tmp_path: Path) -> None:
     entries = f"a==1 ; python_version < '3' {HASH}\na==2 ; python_version >= '3' {HASH}\n"
-    lock, problems = read(tmp_path, render(entries, inputs_digest(["a"], "")), ("a",))
+    lock, problems = read(tmp_path, render(entries, ["a"], ""), ("a",))
     assert (problems, lock and lock.pins) == ([], {"a": "2"})
+
+
+def test_lock_of_another_python_pins_its_versions(tmp_path: Path) -> None:
+    """Where requires-python excludes the Python that reads the lock, another one is used."""
+    requires = f"""dependencies = ['a', 'b; python_version < "{LATER}"']\n"""
+    text = f"[project]\nname = 'sums'\nrequires-python = '>={LATER},<4'\n{requires}"
+    entries = f"a==1 ; python_version < '{LATER}' {HASH}\na==2 ; python_version >= '{LATER}' {HASH}\n"
+    lock = render(entries, ["a", f"b; python_version < '{LATER}'"], f">={LATER},<4")
+    folder = write_environment(tmp_path, "sums", {"pyproject.toml": text, "requirements.lock": lock})
+    found, problems = read_lock(folder, tmp_path, "sums", read_pyproject(folder / "pyproject.toml", tmp_path))
+    assert (problems, found and found.pins) == ([], {"a": "2"})
 
 
 def test_lock_that_is_missing_is_a_problem(tmp_path: Path) -> None:
@@ -142,7 +159,7 @@ def test_lock_that_is_missing_is_a_problem(tmp_path: Path) -> None:
         ("--extra-index-url https://example.org/simple", "contains an address"),
         (f"a @ git+https://example.org/a {HASH}", "contains an address"),
         ("# from https://example.org/simple", "contains an address"),
-        (f"openai==2.1.0 {HASH}", "is a duplicate of line 3"),
+        (f"openai==2.1.0 {HASH}", "is a duplicate of line 5"),
         ("=====", "is not an exact version"),
     ],
 )
@@ -158,9 +175,99 @@ def test_lock_without_header_is_a_problem(tmp_path: Path) -> None:
     assert "inputs" in mistake(tmp_path, "".join(rows)).message
 
 
-def test_lock_of_other_requirements_is_a_problem(tmp_path: Path) -> None:
-    problem = mistake(tmp_path, locked("verifiers>=0.4"), "verifiers>=0.3")
-    assert (problem.line, problem.message) == (2, "is out of date: the requirements in pyproject.toml changed")
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        (("verifiers>=0.4",), ("verifiers>=0.3",), "verifiers>=0.3 was verifiers>=0.4"),
+        (("verifiers",), ("verifiers", "Datasets >= 3"), "datasets>=3 is new"),
+        (("verifiers", "datasets>=3"), ("verifiers",), "datasets>=3 is gone"),
+        (("a; python_version<'3'", "a>2"), ("a>2",), 'a>2 was a; python_version < "3", a>2'),
+    ],
+)
+def test_stale_lock_names_the_changed_requirement(
+    tmp_path: Path, before: tuple[str, ...], now: tuple[str, ...], change: str
+) -> None:
+    problem = mistake(tmp_path, locked(*before), *now)
+    assert (problem.line, problem.message, problem.found) == (2, "is out of date", change)
+
+
+def test_stale_lock_names_the_changed_python(tmp_path: Path) -> None:
+    problem = mistake(tmp_path, lock_text(("verifiers",), ">=3.11"), "verifiers")
+    assert problem.found == "requires-python nothing was >=3.11"
+
+
+def test_stale_lock_without_requirements_in_its_header_is_a_problem(tmp_path: Path) -> None:
+    """As earlier versions wrote it."""
+    rows = [row for row in locked("verifiers>=0.4").splitlines(keepends=True) if "# requires" not in row]
+    problem = mistake(tmp_path, "".join(rows), "verifiers>=0.3")
+    assert (problem.line, problem.message, problem.found) == (2, "is out of date", "")
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"git+https://example.org/a/b.git@{COMMIT}",
+        f"git+https://example.org/a/b@{COMMIT}#subdirectory=environments/b",
+        f"git+ssh://git@example.org/a/b.git@{COMMIT}",
+        f"git+file:///srv/b@{COMMIT}",
+    ],
+)
+def test_lock_holds_a_requirement_at_a_commit(tmp_path: Path, address: str) -> None:
+    wanted = "b[x] @ git+https://example.org/a/b.git@main"
+    text = render(f"b[x] @ {address}\nc==1 {HASH}", [wanted], "")
+    lock, problems = read(tmp_path, text, (wanted,))
+    assert problems == []
+    assert lock is not None
+    assert lock.entries == (f"b @ {address}", "c==1")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "git+https://example.org/a/b.git",
+        "git+https://example.org/a/b.git@main",
+        f"git+https://user:token@example.org/a/b.git@{COMMIT}",
+        f"git+https://token@example.org/a/b.git@{COMMIT}",
+        "https://example.org/b.whl",
+    ],
+)
+def test_lock_refuses_an_address_that_is_no_commit_or_holds_a_password(tmp_path: Path, address: str) -> None:
+    problem = only(read(tmp_path, f"{locked('b')}b @ {address}\n", ("b",))[1][:1])
+    assert (problem.line, problem.message) == (8, "contains an address")
+    assert "token" not in problem.found
+
+
+SOURCES = """\
+[project]
+name = "sums"
+dependencies = ["verifiers[x]>=0.3", "plain", "local", "both; python_version >= '3.12'", "url @ https://example.org/u.whl"]
+
+[tool.uv.sources]
+Verifiers = { git = "https://example.org/verifiers.git", rev = "abc123", subdirectory = "python" }
+local = { path = "../local", editable = true }
+both = [
+    { git = "git@example.org:a/both.git", tag = "v1", marker = "sys_platform == 'linux'" },
+    { git = "https://example.org/both", branch = "old", marker = "sys_platform != 'linux'" },
+]
+unused = { workspace = true }
+"""
+
+
+def test_sources_of_uv_become_addresses_of_requirements(tmp_path: Path) -> None:
+    folder = write_environment(tmp_path, "sums", {"pyproject.toml": SOURCES})
+    pyproject = read_pyproject(folder / "pyproject.toml", tmp_path)
+    assert requirements_to_lock(pyproject) == (
+        "verifiers[x] @ git+https://example.org/verifiers.git@abc123#subdirectory=python",
+        "plain",
+        "local",
+        "both @ git+ssh://git@example.org/a/both.git@v1 ; (python_version >= \"3.12\") and (sys_platform == 'linux')",
+        "both @ git+https://example.org/both@old ; (python_version >= \"3.12\") and (sys_platform != 'linux')",
+        "url @ https://example.org/u.whl",
+    )
+    assert sources_left_out(pyproject) == ("local",)
 
 
 def test_requirement_without_pin_is_a_problem_of_pyproject(tmp_path: Path) -> None:
@@ -185,12 +292,12 @@ def test_requirement_extras_and_spelling_do_not_matter(tmp_path: Path) -> None:
 
 
 def test_pin_with_extras_is_accepted(tmp_path: Path) -> None:
-    text = render(f"math-verify[antlr4_13_2]==0.8.0 {HASH}", inputs_digest(["math_verify[antlr4_13_2]"], ""))
+    text = render(f"math-verify[antlr4_13_2]==0.8.0 {HASH}", ["math_verify[antlr4_13_2]"], "")
     assert read(tmp_path, text, ("math_verify[antlr4_13_2]",))[1] == []
 
 
 def test_pin_of_prerelease_is_accepted(tmp_path: Path) -> None:
-    text = render(f"a==2.0rc1 {HASH}", inputs_digest(["a>=1"], ""))
+    text = render(f"a==2.0rc1 {HASH}", ["a>=1"], "")
     assert read(tmp_path, text, ("a>=1",))[1] == []
 
 

@@ -141,8 +141,8 @@ def test_registry_missing_key_explains_its_purpose() -> None:
     assert "Slug of the Hub user" in problem.fix
 
 
-def test_registry_name_with_underscores_suggests_hyphens() -> None:
-    assert only(mistakes(f"{HEAD}environments:\n  Word_Problems: {{}}\n")).nearest == "word-problems"
+def test_registry_name_with_spaces_suggests_hyphens() -> None:
+    assert only(mistakes(f"{HEAD}environments:\n  Word Problems: {{}}\n")).nearest == "word-problems"
 
 
 @pytest.mark.parametrize(

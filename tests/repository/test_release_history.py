@@ -52,6 +52,14 @@ def test_history_without_changes_is_empty(root: Path) -> None:
     assert seen.whole
 
 
+def test_history_has_what_was_known_at_the_base(root: Path) -> None:
+    assert history(root).known_before == {}
+    known = '    known: {RWD020: {count: 2, since: 2026-01-31, reason: "came with it"}}'
+    (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  word-sums:\n{known}\n")
+    commit(root)
+    assert history(root).known_before == {"RWD020": 2}
+
+
 @pytest.mark.parametrize(
     ("file", "carried", "pays"),
     [

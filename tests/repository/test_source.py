@@ -167,6 +167,13 @@ def test_source_with_doubtful_code_prints_no_warning(tmp_path: Path, recwarn: py
     assert not recwarn.list
 
 
+def test_module_that_exports_only_a_harness_is_of_v1(tmp_path: Path) -> None:
+    text = "import verifiers.v1 as vf\n__all__ = ['Plain']\nclass Plain(vf.Harness[vf.HarnessConfig]):\n    pass\n"
+    found = source(tmp_path, text)
+    assert (found.exports_harness, found.exports_taskset) == (True, False)
+    assert generation_of(None, found) == "v1"
+
+
 V0 = ModuleSource(defines_load_environment=True)
 V1 = ModuleSource(exports_taskset=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from envops.facts.observed import FunctionScore, Place, TestOutcome, Validation
+from envops.facts.observed import FunctionScore, Place, Task, TestOutcome, Validation
 from envops.repository.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from rule_cases import RuleCases
 from subjects import (
@@ -31,6 +31,7 @@ GUIDED_TO_GOLD = (
     {"role": "user", "content": "Lower."},
     {"role": "assistant", "content": "<answer>40</answer>"},
 )
+PASSED_ON = "HTTP 500: oracle_raised: the oracle raised KeyError: 'total' (tests/oracle.py, line 4)"
 UNSAID = FunctionScore(None, 0.5, "reward")
 BY_WEIGHTS = RewardDeclaration()
 
@@ -85,10 +86,10 @@ def oracle_failure(**changes):
     return subject(scores=scores(oracle=failed))
 
 
-def wordless_oracle():
+def wordless_oracle(**changes):
     """A failure before the oracle said anything, as the worker files it."""
     failed = score("oracle", reward=None, functions={}, failure=failure(place=None), again=())
-    return subject(scores=(*scores(oracle=None), replace(failed, completion=())))
+    return subject(scores=(*scores(oracle=None), replace(failed, completion=())), **changes)
 
 
 def declaring(*added):
@@ -106,9 +107,16 @@ def mapping(**weights):
     return subject(scores=said, description={"functions": (function("graded"),)}, cases=(), rollouts=())
 
 
+def answered(declared, *answers):
+    """Tasks with these answers, of the declared type."""
+    tasks = tuple(Task(index, (), str(answer), {}) for index, answer in enumerate(answers))
+    return subject(package={"answer": AnswerDeclaration(type=declared)}, tasks=tasks)
+
+
 NO_ANSWER = AnswerDeclaration(type="none")
 WHOLE_RANGE = RewardDeclaration(min=-1.0, max=1.0)
 
+RAISED = case({"reward": "0", "correct_answer": "1"}, score=score("case", reward=0.2, failures=(broken_function(),)))
 CASES = {
     "RWD001": RuleCases(
         fires={
@@ -145,9 +153,14 @@ CASES = {
             "in its file": oracle_failure(place=Place("tests/oracle.py", 3)),
             "of the wrong type": oracle_failure(type="OracleError"),
             "before anything was said": wordless_oracle(),
+            "in a rollout": oracle_failure(type="ModelError", message=PASSED_ON),
+            "in a function of the package that it calls": oracle_failure(
+                place=Place("plain_sums/taskset.py", 3), traceback='  File "/x/tests/oracle.py", line 3, in reply'
+            ),
         },
         silent={
             "it answers": subject(),
+            "the environment raised before any reply": wordless_oracle(description={"conversational": True}),
             "scoring its reply raised": oracle_failure(place=Place("plain_sums/taskset.py", 3)),
             "it has no reply": oracle_failure(type="NoOracle"),
         },
@@ -344,6 +357,7 @@ CASES = {
             "raised": unscored(),
             "the worker died": unscored(kind="crash"),
             "the pipe broke": unscored(kind="infrastructure"),
+            "the environment raised before any reply": wordless_oracle(description={"conversational": True}),
             "without a word": subject(scores=scores(nop={"reward": None, "again": ()})),
         },
         silent={
@@ -367,6 +381,7 @@ CASES = {
         },
         silent={
             "holds": subject(),
+            "a function raised, which is another rule's": subject(cases=(RAISED,)),
             "between": subject(cases=(case({"reward": "between 0.9 and 1"}),)),
             "an unknown function is another rule's": subject(cases=(case({"forma_reward": "1"}),)),
         },
@@ -383,7 +398,11 @@ CASES = {
                 cases=(case({"correct_answer": "1"}, score=score("case", functions=functions(None, 1.0))),)
             ),
         },
-        silent={"scored": subject(), "does not hold, which is another rule's": subject(cases=(case({"reward": "0"}),))},
+        silent={
+            "scored": subject(),
+            "a function raised, which is another rule's": subject(cases=(RAISED,)),
+            "does not hold, which is another rule's": subject(cases=(case({"reward": "0"}),)),
+        },
     ),
     "RWD042": RuleCases(
         fires={
@@ -401,6 +420,14 @@ CASES = {
             "passed": subject(),
             "skipped": subject(tests=(TestOutcome("test_c", "skipped"),)),
             "none": subject(tests=()),
+        },
+    ),
+    "RWD044": RuleCases(
+        fires={"as labels": answered("label", *range(40, 60))},
+        silent={
+            "as numbers": answered("number", *range(40, 60)),
+            "a few classes": answered("label", *([0, 1, 2] * 9)),
+            "words": answered("label", *(f"word {index}" for index in range(20))),
         },
     ),
     "RWD050": RuleCases(

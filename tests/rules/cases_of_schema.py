@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, Task, WantedData
 from envops.repository.package import AnswerDeclaration, SourceNote
 from envops.repository.preparation import Preparation, PreparedDataset
+from envops.repository.problem import Problem
+from envops.repository.registry import KnownFindings
 from envops.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
@@ -54,6 +55,11 @@ def two_splits(overlap: int, size: int | None = 100, duplicates: int = 0):
         dataset(split="eval", size=size, duplicate_count=duplicates),
     )
     return subject(description={"datasets": splits, "overlap": ((3, 4),), "overlap_count": overlap})
+
+
+def knowing(rule: str, count: int, **changes):
+    listed = KnownFindings(count, "2026-01-31", "came with the package")
+    return subject(**{"entry": {"known": {rule: listed}}, **changes})
 
 
 SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))
@@ -103,7 +109,6 @@ CASES = {
     ),
     "SCH002": RuleCases(
         fires={
-            "folder with a dash": subject(package={"folder": Path("/repository/environments/plain-sums")}),
             "another module": subject(package={"module": "sums"}),
         },
         silent={"underscores for dashes": subject()},
@@ -178,6 +183,8 @@ CASES = {
             "exact": requires("verifiers==0.4.0"),
             "compatible": requires("verifiers~=0.4.0"),
             "a series": requires("verifiers==0.4.*"),
+            "a commit": requires("verifiers @ git+https://example.org/verifiers@0123abc"),
+            "a tag": requires("verifiers @ git+https://example.org/verifiers@v0.4.1#subdirectory=python"),
         },
     ),
     "SCH010": RuleCases(
@@ -207,6 +214,12 @@ CASES = {
             "v0 that only exports it": unloaded(package={"generation": "v0", "exports": ("load_environment",)}),
             "it was loaded all the same": subject(package={"exports": ()}),
         },
+    ),
+    "SCH012": RuleCases(
+        fires={
+            "no lock": replace(subject(), problems=(Problem("environments/plain_sums/x.lock", None, "does not exist"),))
+        },
+        silent={"sound": subject()},
     ),
     "SCH020": RuleCases(
         fires={"missing": readme(None), "blank": readme(" \n")},
@@ -253,11 +266,17 @@ CASES = {
         fires={
             "no module": shipped("other/__init__.py"),
             "no data": shipped(*(name for name in WHEEL_FILES if not name.endswith(".json"))),
+            "no data from a src folder": subject(
+                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"},
+                wheel={"files": tuple(name for name in WHEEL_FILES if not name.endswith(".json"))},
+            ),
         },
         silent={
             "all of it": subject(),
             "a single file": subject(package={"files": ("plain_sums.py",)}, wheel={"files": ("plain_sums.py",)}),
-            "a src folder": subject(package={"files": tuple(f"src/{name}" for name in PACKAGE.files)}),
+            "a src folder": subject(
+                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"}
+            ),
             "caches and notes stay behind": subject(
                 package={"files": (*PACKAGE.files, "plain_sums/.gitignore", "plain_sums/NOTES.md")}
             ),
@@ -332,6 +351,11 @@ CASES = {
         silent={
             "scoring is another rule's": subject(network=(attempt("rewards"),)),
             "needed is another rule's": unloaded("load", "network", network=(attempt("load"),)),
+            "a declared resource": subject(
+                network=(attempt("load"),),
+                wanted=(WantedData("nltk", "punkt_tab"),),
+                entry={"prepare": Preparation(command="python -m nltk.downloader punkt_tab")},
+            ),
         },
     ),
     "SCH046": RuleCases(
@@ -344,7 +368,12 @@ CASES = {
     ),
     "SCH050": RuleCases(
         fires={"no split": subject(description={"datasets": ()}), "an empty split": data(size=0, inspected=0)},
-        silent={"one task": data(size=1, inspected=1), "infinite": data(size=None), "not loaded": unloaded()},
+        silent={
+            "one task": data(size=1, inspected=1),
+            "infinite": data(size=None),
+            "not loaded": unloaded(),
+            "a harness": subject(package={"is_harness": True}, description={"datasets": ()}),
+        },
     ),
     "SCH051": RuleCases(
         fires={"one": data(empty_prompts=(7,), empty_prompt_count=1)},
@@ -447,7 +476,7 @@ CASES = {
         },
     ),
     "SCH090": RuleCases(
-        fires={"a misspelt id": ignoring(RWD999="never mind")},
+        fires={"a misspelt id": ignoring(RWD999="never mind"), "known": knowing("RWD999", 1)},
         silent={"a known one": ignoring(RWD005="paraphrases are right")},
     ),
     "SCH091": RuleCases(
@@ -456,6 +485,17 @@ CASES = {
             "fired": subject(entry={"ignore": {"SCH005": "no tags yet"}}, package={"tags": ()}),
             "unknown is another rule's": ignoring(RWD999="never mind"),
             "its gate was not observed": unloaded(entry={"ignore": {"RWD005": "paraphrases are right"}}),
+        },
+    ),
+    "SCH092": RuleCases(
+        fires={
+            "nothing is left": knowing("RWD004", 1),
+            "less is left": knowing("SCH005", 2, package={"tags": ()}),
+        },
+        silent={
+            "as many": knowing("SCH005", 1, package={"tags": ()}),
+            "a misspelt id is another rule's": knowing("RWD999", 1),
+            "its gate was not observed": unloaded(entry={"known": {"RWD004": KnownFindings(1, "2026-01-31", "old")}}),
         },
     ),
 }

@@ -1,10 +1,11 @@
-"""Cases of the rules of versions (REL001–REL007)."""
+"""Cases of the rules of releases (REL001–REL008)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from envops.repository.registry import KnownFindings
 from envops.repository.release_history import ReleaseHistory
 from rule_cases import RuleCases
 from subjects import subject
@@ -29,7 +30,24 @@ NO_HISTORY = subject()
 NEW = at("0.1.0", version=None, changed=(), used=())
 REVERTED = {"same_content": "e" * 40}
 
+
+def listing(count: int, before: dict[str, int] | None) -> Subject:
+    """A known finding of RWD020, with what was known at the base."""
+    each = at("0.1.4", known_before=before)
+    known = {"RWD020": KnownFindings(count, "2026-01-31", "came with it")}
+    return replace(each, entry=replace(each.entry, known=known))
+
+
 CASES = {
+    "REL008": RuleCases(
+        fires={"more of a rule": listing(2, {"RWD020": 1}), "another rule": listing(1, {"RWD004": 1})},
+        silent={
+            "as many": listing(1, {"RWD020": 1}),
+            "fewer": listing(1, {"RWD020": 3}),
+            "the environment is new": listing(5, None),
+            "no history was asked for": NO_HISTORY,
+        },
+    ),
     "REL001": RuleCases(
         fires={
             "a README changed": at("0.1.3"),

@@ -21,7 +21,7 @@ def verdicts(each: Subject) -> dict[str, str]:
 
 
 def test_error_finding_fails_its_gate_alone() -> None:
-    assert verdicts(subject(package={"tags": ()})) == {
+    assert verdicts(subject(package={"version": ""})) == {
         "schema": "fail",
         "rewards": "pass",
         "smoke": "pass",
@@ -82,7 +82,7 @@ def test_ignored_failure_is_inconclusive() -> None:
 
 
 def test_gate_failure_outranks_infrastructure_error() -> None:
-    assert verdicts(unloaded("smoke", "crash", package={"tags": ()}))["schema"] == "fail"
+    assert verdicts(unloaded("smoke", "crash", package={"version": ""}))["schema"] == "fail"
     each = subject(scores=scores(nop={"reward": 1.0}), failures={"tests": failure("timeout")})
     assert verdicts(each)["rewards"] == "fail"
 

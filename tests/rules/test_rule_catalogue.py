@@ -33,4 +33,4 @@ def test_rule_id_is_case_insensitive() -> None:
 
 def test_explain_unknown_rule_suggests_nearest() -> None:
     with pytest.raises(UnknownRuleError, match="did you mean SCH09"):
-        explain("SCH092")
+        explain("SCH099")

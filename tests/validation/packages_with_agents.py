@@ -353,6 +353,49 @@ def looked_up(completion, info, **_):
     options="tools=[capital_of], max_turns=4",
 )
 """No task has an answer: what is right is what the tool returns."""
+CALLS_V0 = v0(
+    """
+import json
+
+
+def calls_of(message):
+    for call in message.get("tool_calls") or ():
+        call = json.loads(call) if isinstance(call, str) else call
+        call = call.model_dump() if hasattr(call, "model_dump") else call
+        function = call.get("function") or call
+        yield function["name"], json.loads(function["arguments"])
+
+
+def called(completion, info, **_):
+    said = list(calls_of(completion[-1])) if completion else []
+    return float(said == [(info["tool"], {"first": info["first"], "second": info["second"]})])
+""",
+    "vf.Rubric(funcs=[called])",
+    rows=[
+        {
+            "prompt": [{"role": "user", "content": f"Please {tool} {a} and {b}."}],
+            "info": {
+                "tool": tool,
+                "first": a,
+                "second": b,
+                "tool_defs": [
+                    {
+                        "name": name,
+                        "description": f"To {name}.",
+                        "parameters": {
+                            "type": "object",
+                            "properties": {"first": {"type": "integer"}, "second": {"type": "integer"}},
+                            "required": ["first", "second"],
+                        },
+                    }
+                    for name in ("add", "multiply")
+                ],
+            },
+        }
+        for tool, (a, b) in zip(("add", "multiply", "add", "multiply"), SUMS, strict=True)
+    ],
+)
+"""One reply is the whole conversation, and it has to be a tool call."""
 SUBMITTED_V0 = v0(
     '''
 def submit(number: int) -> str:

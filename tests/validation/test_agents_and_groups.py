@@ -13,6 +13,7 @@ from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
 from packages_with_agents import (
     BROKEN_ORACLE,
+    CALLS_V0,
     CUSTOMER_V0,
     DUEL_V1,
     DUELLING,
@@ -94,6 +95,7 @@ SOUND = {
     "proposer_and_solver": ("v1", PROPOSE_V1, PROPOSING),
     "simulated_customer": ("v0", CUSTOMER_V0, SERVING),
     "tools_without_oracle": ("v0", TOOLS_V0, ""),
+    "calls_without_oracle": ("v0", CALLS_V0, ""),
     "tools_that_end": ("v0", SUBMITTED_V0, SUBMITTING),
 }
 
@@ -105,6 +107,7 @@ def test_sound_environment_has_no_finding_that_counts(name: str, tmp_path: Path,
     seen = observed(tmp_path / "environments" / name, workspace, generation, module, oracle)
     assert not seen.facts.failures, seen.described()
     assert not seen.rules, seen.described()
+    assert not {"RWD067", "RWD068"} & {one.rule for one in seen.found}, "right replies earn as much in equal company"
     rewards = [rollout.reward for rollout in seen.facts.rollouts]
     assert len(rewards) == 9
     assert all(reward is not None for reward in rewards), seen.described()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from envops.facts.observed import Place
 from envops.system.subprocesses import Interrupted
 from envops.validation.observation_request import ObservationRequest
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
@@ -70,6 +71,18 @@ KEY = os.environ["SECRETIVE_API_KEY"]  # asked for here
 class SecretiveTaskset(vf.Taskset[vf.Task, vf.TasksetConfig]):
     def load(self):
         return []
+"""
+
+EVALUATION_ONLY = """
+import verifiers as vf
+
+
+def rows():
+    raise ConnectionError("Couldn't reach 'acme/rows' on the Hub")
+
+
+def load_environment(**kwargs):
+    return vf.SingleTurnEnv(eval_dataset=rows, rubric=vf.Rubric(funcs=[]))
 """
 
 EMPTY = """
@@ -215,6 +228,17 @@ def test_oracle_is_derived_if_none_exists(plain: Seen):
 
 def test_task_without_a_check_of_its_own_is_not_checked(plain: Seen):
     assert plain.facts.validations == ()
+
+
+def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+):
+    package = write_package(environments / "evaluation_only", "v0", {"module.py": EVALUATION_ONLY})
+    facts = look_at(package, workspace, patch, request=SCORING).facts
+    failure = facts.failures["tasks"]
+    assert (failure.kind, failure.type) == ("network", "ConnectionError")
+    file = "evaluation_only/__init__.py"
+    assert failure.place == Place(file, line_of(package, file, "raise ConnectionError"))
 
 
 def open_files() -> int:

@@ -165,7 +165,7 @@ def broken(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
         def refuse(*_: Any, **__: Any) -> None:
             raise ProgramFailed(Failure(kind, "X", "no"))
 
-        monkeypatch.setattr(observation, "venv_for", refuse)
+        monkeypatch.setattr(observation, "environment_venv", refuse)
         listener = ProgressListener()
         return observe(ENTRY, PACKAGE, workspace, REQUEST, listener, threading.Event())
 

@@ -15,14 +15,13 @@ from envops.repository.package import Package
 from envops.repository.workspace import CACHE_DIR, Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation import venv
+from envops.validation.interpreter import Interpreter, own_interpreter
 from envops.validation.resolve import oldest_python
+from envops.validation.uv import uv_environment, uv_program
 from envops.validation.venv import (
     VirtualEnvironment,
-    base_python,
     mark_imported,
     pins_of,
-    uv_environment,
-    uv_program,
     venv_for,
 )
 
@@ -43,7 +42,7 @@ def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], str]:
     """The name of the folder that a lock's virtual environment is made in, without making one."""
 
-    def install(_lock: Path, folder: Path, _stop: threading.Event) -> None:
+    def install(_lock: Path, folder: Path, _python: Interpreter, _stop: threading.Event) -> None:
         (folder / "bin").mkdir(parents=True)
         (folder / "bin" / "python").touch()
 
@@ -107,7 +106,7 @@ Environment = None
 def verifiers_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Make a virtual environment as some checkout does; the folder of its verifiers, which is of no use."""
 
-    def install(_lock: Path, folder: Path, _stop: threading.Event) -> None:
+    def install(_lock: Path, folder: Path, _python: Interpreter, _stop: threading.Event) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
         site = VirtualEnvironment(folder).site_packages
         (site / "verifiers").mkdir()
@@ -154,7 +153,7 @@ def test_uv_environment_omits_foreign_python_variables(monkeypatch: pytest.Monke
 
 def test_uv_and_base_python_are_executable():
     assert os.access(uv_program(), os.X_OK)
-    assert os.access(base_python(), os.X_OK)
+    assert os.access(own_interpreter().path, os.X_OK)
 
 
 @pytest.mark.parametrize(

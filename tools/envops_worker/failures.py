@@ -14,6 +14,9 @@ from typing import Any
 
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
+FRAMES_OF_OTHERS = 3
+"""How much of a traceback is kept that passes through no code of the environment."""
+_FRAME = re.compile(r'  File "(.+?)", line (\d+)')
 
 _NETWORK_TYPES = {
     *("NetworkBlocked", "OfflineModeIsEnabled", "LocalEntryNotFoundError"),
@@ -92,6 +95,33 @@ class Sources:
             found = self.place(frame.f_code.co_filename, line) or found
         return found
 
+    def place_in_text(self, text: str) -> dict[str, Any] | None:
+        """The deepest line of the environment's own in a traceback that is known as text only."""
+        places = [self.place(file, int(line)) for file, line in _FRAME.findall(text)]
+        return next((place for place in reversed(places) if place is not None), None)
+
+    def own_part(self, text: str) -> str:
+        """A traceback that begins in the environment's own code, without frames of the worker."""
+        lines: list[str] = []
+        frames: list[list[str]] = []
+        for line in text.splitlines(keepends=True):
+            if _FRAME.match(line):
+                frames.append([line])
+            elif frames and line.startswith("    "):
+                frames[-1].append(line)
+            else:
+                lines += self._own_frames(frames)
+                frames = []
+                lines.append(line)
+        return "".join(lines + self._own_frames(frames))
+
+    def _own_frames(self, frames: list[list[str]]) -> list[str]:
+        files = [_FRAME.match(frame[0])[1] for frame in frames]  # type: ignore[index]
+        own = [number for number, file in enumerate(files) if self.relative(file) is not None]
+        first = own[0] if own else max(0, len(frames) - FRAMES_OF_OTHERS)
+        kept = [frame for frame, file in zip(frames[first:], files[first:], strict=True) if not _is_ours(file)]
+        return [line for frame in kept for line in frame]
+
     def library_in(self, error: BaseException) -> str | None:
         """The file of the library that was running; `None` if it was the environment's own code.
 
@@ -114,7 +144,7 @@ class Sources:
         for cause in causes(error):
             accused = self.place_of_code(cause.code) if isinstance(cause, Accusation) else None
             place = accused or self.place_in_traceback(cause.__traceback__) or place
-        text = "".join(traceback.format_exception(error))
+        text = self.own_part("".join(traceback.format_exception(error)))
         return {
             "kind": kind_of(error),
             "type": type(root).__name__,
@@ -122,6 +152,10 @@ class Sources:
             "place": place,
             "traceback": text[-TRACEBACK_LIMIT:],
         }
+
+
+def _is_ours(file: str) -> bool:
+    return "envops_worker" in Path(file).parts
 
 
 def said_as_exception(error: BaseException) -> BaseException:

@@ -24,7 +24,7 @@ from envops_worker.messages import Message, text_of
 from envops_worker.policies import POLICIES
 from envops_worker.policies.baselines import oracle
 from envops_worker.policies.distorted_answers import long_junk
-from envops_worker.policies.oracle import NoOracle, oracle_failure
+from envops_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
 from envops_worker.policies.policy import SCORED_TWICE
 from envops_worker.policies.scripted import ScriptedPolicies, needs_reference
 
@@ -38,6 +38,8 @@ LOADING = ("load", "tasks")
 """Stages in which data is downloaded, where it is."""
 HUNG_ENOUGH = 2
 """After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
+TASKS_ASKED_FOR_TOOLS = 5
+"""After so many tasks without tools, no other task is taken to have some."""
 IMPATIENT_SECONDS = 1.0
 """The time limit of the oracle after that: the other checks still have to run."""
 
@@ -72,6 +74,7 @@ class Session:
         """The score of each conversation of an episode, by task, policy and rollout, if there are several."""
         self.asked: dict[int, Message | None] = {}
         """The oracle's first message by task; `None` if it has none."""
+        self._tasks_without_tools = 0
         self.hung: Counter[str] = Counter()
         """How many replies of each policy were not scored in time."""
         self.oracle_hung = 0
@@ -165,7 +168,8 @@ class Session:
                 seconds = min(seconds, IMPATIENT_SECONDS)
             try:
                 with time_limit(seconds):
-                    self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt)
+                    agent = AskingAgent(tools=self._tools_of(task, seconds))
+                    self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt, agent)
             except NoOracle:
                 self.asked[task.index] = None
             except (Exception, OutOfTime, SystemExit) as error:
@@ -174,6 +178,16 @@ class Session:
                 failure = oracle_failure(said_as_exception(error), task.prompt, self.sources)
                 self.channel.item("score", self.unscored(task, oracle.name, [], failure))
         return self.asked[task.index]
+
+    def _tools_of(self, task: TaskView, seconds: float) -> list[dict[str, Any]]:
+        """The tools that a derived reply can call; what fails here is reported where replies are scored."""
+        if not self.policies.oracle.derived or self._tasks_without_tools >= TASKS_ASKED_FOR_TOOLS:
+            return []
+        tools: list[dict[str, Any]] = []
+        with contextlib.suppress(Exception):
+            tools = self.run(self.adapter.tools_of(task), seconds)
+        self._tasks_without_tools += not tools
+        return tools
 
     def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
         self.channel.be_about({"task": task.index, "policy": policy, "completion": shortened_messages(completion)})

@@ -37,7 +37,7 @@ def _wanted(steps: list[tuple[FrameType, int]], sources: Sources) -> dict[str, A
     for frame, line in steps:
         code = frame.f_code
         place = sources.place(code.co_filename, line) or place
-        for (file, function), read in _CALLS.items():
+        for (file, function), read in CALLS.items():
             if code.co_name == function and code.co_filename.endswith(file) and (found := read(frame.f_locals)):
                 return {"config": "", "revision": "", "files": "", **found, "place": place}
     return None
@@ -71,11 +71,12 @@ def _repository(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _file_system(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of paths such as hf://datasets/owner/name/data.parquet."""
+    """Of paths such as hf://datasets/owner/name/data.parquet, which are read over the network only."""
     found = _ON_THE_HUB.match(str(arguments.get("path")))
     if found is None:
         return None
-    return {"kind": "dataset files", "name": found[1], "files": found[3]} | _pinned({"revision": found[2]})
+    path = f"hf://datasets/{found[1]}/{found[3]}"
+    return {"kind": "dataset", "name": found[1], "files": path} | _pinned({"revision": found[2]})
 
 
 def _resource(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -92,7 +93,7 @@ def _pinned(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"revision": revision} if isinstance(revision, str) and _COMMIT.match(revision) else {}
 
 
-_CALLS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
+CALLS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
     ("/datasets/load.py", "load_dataset"): _dataset,
     ("/datasets/load.py", "load_dataset_builder"): _dataset,
     ("/datasets/inspect.py", "get_dataset_config_names"): _dataset,
@@ -103,3 +104,4 @@ _CALLS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any] | 
     ("/nltk/downloader.py", "download"): _resource,
     ("/nltk/data.py", "find"): _resource,
 }
+"""By file and function: what reads the arguments of a call."""

@@ -6,14 +6,15 @@ import argparse
 import re
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from envops import __version__, exit_codes
-from envops.authoring.adopting.adopt import Outcome, complete, make_ready, staging_for, validation_of
+from envops.authoring.adopting.adopt import Outcome, make_ready, staging_for, validate_and_complete
 from envops.authoring.adopting.screen import render_screen
 from envops.authoring.adopting.source_address import SourceUnreadable, source_of
 from envops.authoring.adopting.staging import Staging
-from envops.authoring.adopting.write import RegistryChanged, write_adoptions
+from envops.authoring.adopting.write import RepositoryChanged, write_adoptions
 from envops.cli import arguments
 from envops.reports.live_progress import open_progress
 from envops.reports.printing import for_terminal, print_text
@@ -21,11 +22,13 @@ from envops.reports.written import write_reports
 from envops.repository.registry_values import OWNER
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
-from envops.rules.result import ValidationResult
+from envops.rules.result import EnvironmentResult, ValidationResult
 from envops.rules.verdict import worst
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import Interrupted
+from envops.system.termination import terminated_like_interrupted
 from envops.validation.runner import run_all
+from envops.validation.verdicts import ValidationRequest
 
 EXAMPLES = """examples:
   envops adopt ../their-repository/environments/wordle    a folder
@@ -71,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     except SourceUnreadable as error:
         print(f"{error}\n\nNothing was written.", file=sys.stderr)
         return exit_codes.USAGE
-    with Workspace(root).scratch() as folder:
+    with terminated_like_interrupted(), Workspace(root).scratch() as folder:
         staging = staging_for(root, folder, stop)
         try:
             outcome = make_ready(staging, sources, options.owner or (), _tell)
@@ -83,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
             stop.set()
             print("interrupted, and nothing was written", file=sys.stderr)
             return exit_codes.INTERRUPTED
-        except RegistryChanged as error:
+        except RepositoryChanged as error:
             print(error, file=sys.stderr)
             return exit_codes.USAGE
     print_text(
@@ -106,15 +109,16 @@ def _tell(text: str) -> None:
 
 
 def _validate(staging: Staging, outcome: Outcome, options: argparse.Namespace, stop: threading.Event) -> None:
-    """Validate what is ready, and write what that shows to be missing. Raises `KeyboardInterrupt`."""
-    request = validation_of(staging)
-    names = [adoption.name for adoption in outcome.adopted]
-    with open_progress(names) as progress:
-        results, interrupted = run_all(request, names, options.jobs or usable_cores(), progress, stop)
-    if interrupted:
-        raise KeyboardInterrupt
-    outcome.results = list(results)
-    complete(staging, outcome, request)
+    """Validate what is ready, complete it, and write the reports. Raises `KeyboardInterrupt`."""
+
+    def validated(request: ValidationRequest, names: Sequence[str]) -> dict[str, EnvironmentResult]:
+        with open_progress(names) as progress:
+            results, interrupted = run_all(request, names, options.jobs or usable_cores(), progress, stop)
+        if interrupted:
+            raise KeyboardInterrupt
+        return {result.name: result for result in results}
+
+    validate_and_complete(staging, outcome, validated, _tell)
     result = ValidationResult(
         worst(one.verdict for one in outcome.results), outcome.results, tool_version=__version__, gates=GATES
     )

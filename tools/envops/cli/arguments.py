@@ -30,6 +30,13 @@ def printed(command: argparse.ArgumentParser, *forms: str) -> None:
     command.add_argument("--format", choices=("text", "json", *forms), default="text", help="what goes to stdout")
 
 
+def extent(command: argparse.ArgumentParser) -> None:
+    """How much of the result is printed; the reports have all of it."""
+    group = command.add_mutually_exclusive_group()
+    group.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
+    group.add_argument("-v", "--verbose", action="store_true", help="every finding with its whole evidence")
+
+
 def network(command: argparse.ArgumentParser, who: str, when: str) -> None:
     command.add_argument(
         "--allow-network", action="store_true", help=f"let {who} reach the network and the Hub while {when}"

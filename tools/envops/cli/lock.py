@@ -8,6 +8,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks, resolve_tool_locks
@@ -31,10 +32,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Resolve the locks of the chosen environments and list those that changed."""
+    """Resolve the locks of the chosen environments and list those that changed; a broken one is left out and fails."""
     root = options.root.absolute()
-    repository = Repository.load(root, options.names or None, with_locks=False)
-    packages = [repository.packages[name] for name in repository.select(options.names)]
+    repository = Repository.load(root, options.names or None, with_locks=False, set_apart=True)
+    chosen = repository.select(options.names)
+    packages = [repository.packages[name] for name in chosen if name not in repository.broken]
+    problems = [problem for name in chosen for problem in repository.broken.get(name, ())]
+    if problems and not packages:
+        raise DeclarationError(problems)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    for package in packages:
+        if package.sources_left_out:
+            left_out = ", ".join(package.sources_left_out)
+            message = "taken from the package index: their source in [tool.uv.sources] is no git repository"
+            print(f"{package.name}: {left_out}: {message}", file=sys.stderr)
     print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
     try:
         for package, changed in resolve_locks(packages, threading.Event(), options.resolution):
@@ -46,4 +58,4 @@ def run(options: argparse.Namespace) -> int:
     except ProgramFailed as error:
         print(f"uv could not resolve the lock:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR
-    return exit_codes.PASS
+    return exit_codes.FAIL if problems else exit_codes.PASS

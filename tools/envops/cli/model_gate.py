@@ -86,7 +86,7 @@ def run_with_model(options: argparse.Namespace) -> int:
         gates=(options.command,),
         endpoint=options.endpoint,
     )
-    report(result, reports, options.format, quiet=options.quiet)
+    report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
         said = refused_by(refusal)
         print_message(f"{said}")

@@ -38,7 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="output of `envops shards --format json`: every shard must be there",
     )
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
+    arguments.extent(command)
     command.add_argument(
         "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
     )
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
     else:
-        print_result(result, options.format, reports=written, quiet=options.quiet)
+        print_result(result, options.format, reports=written, quiet=options.quiet, verbose=options.verbose)
     report_to_github(result)
     return exit_codes.OF_VERDICT[result.verdict]
 

@@ -18,6 +18,7 @@ from envops.reports.printing import for_terminal, print_text
 from envops.repository.workspace import Workspace
 from envops.rules.catalogue import UnknownRuleError, explain
 from envops.rules.engine import Finding, Rule, Subject, all_rules, findings
+from envops.rules.result import path_of_place
 from envops.text.plain_data import plain_data
 from envops.validation.observation_request import ObservationRequest
 
@@ -42,6 +43,7 @@ class RuleFindings:
 
     name: str
     folder: str
+    module_path: str
     findings: tuple[Finding, ...]
     unseen: str = ""
     """Why the rule had nothing to look at, where it had not."""
@@ -71,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         subject = Subject(entry, package, facts)
         hits = tuple(one for one in findings(subject, [rule.gate]) if one.rule == rule.id)
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()
-        found.append(RuleFindings(name, folder, hits, _unseen(rule, facts)))
+        found.append(RuleFindings(name, folder, package.module_path, hits, _unseen(rule, facts)))
     if options.format == "json":
         print_text(for_terminal(lambda _width, _colour: _json(rule, found)))
     else:
@@ -105,7 +107,8 @@ def _finding(page: Page, one: RuleFindings, finding: Finding) -> None:
     page.paragraph((one.name, "bold"), (finding.rule, style), finding.message, hanging=4)
     if finding.place is not None:
         line = "" if finding.place.line is None else f":{finding.place.line}"
-        page.line(f"{'at':<10} ", (f"{one.folder}/{finding.place.file}{line}", "cyan"), indent=4)
+        file = path_of_place(one.folder, one.module_path, finding.place)
+        page.line(f"{'at':<10} ", (f"{file}{line}", "cyan"), indent=4)
     for entry in shown_evidence(finding):
         (page.quote if entry.quoted else page.field)(entry.label, entry.text, indent=4)
     if finding.ignored is not None:

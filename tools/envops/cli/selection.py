@@ -33,11 +33,12 @@ class Choice:
     share: ShardOfRun | None = None
 
 
-def chosen_environments(root: Path, options: argparse.Namespace) -> Choice:
-    """The environments that the options select. Raises `DeclarationError` for an unknown name, an invalid declaration,
-    or an unknown base.
+def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: bool = False) -> Choice:
+    """The environments that the options select; with `set_apart`, those that are broken among them.
+
+    Raises `DeclarationError` for an unknown name, an invalid declaration, or an unknown base.
     """
-    choice = _selected(root, options)
+    choice = _selected(root, options, set_apart)
     shard: tuple[int, int] | None = getattr(options, "shard", None)
     if shard is None:
         return choice
@@ -53,20 +54,21 @@ def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
     """The demands of each chosen environment on a machine, by past timings."""
     timings = expected_timings(choice.names, workspace)
     packages = choice.repository.packages
-    locks = {name: lock.digest if (lock := packages[name].lock) else name for name in choice.names}
+    locks = {name: lock.digest if name in packages and (lock := packages[name].lock) else name for name in choice.names}
     return [Load(name, timings[name].seconds, locks[name]) for name in choice.names]
 
 
-def _selected(root: Path, options: argparse.Namespace) -> Choice:
+def _selected(root: Path, options: argparse.Namespace, set_apart: bool) -> Choice:
     if options.changed is None:
-        repository = Repository.load(root, options.names or None)
+        repository = Repository.load(root, options.names or None, set_apart=set_apart)
         return Choice(repository, repository.select(options.names))
     from envops.repository.changes import changed_environments
 
     change = changed_environments(root, options.changed or None)
-    repository = Repository.load(root, only=None if change.everything else change.names)
+    repository = Repository.load(root, only=None if change.everything else change.names, set_apart=set_apart)
     wanted = set(repository.select(options.names))
-    return Choice(repository, tuple(name for name in repository.packages if name in wanted), change.reason)
+    touched = {*repository.packages, *(repository.broken if change.everything else change.names | change.removed)}
+    return Choice(repository, tuple(name for name in repository.select() if name in wanted & touched), change.reason)
 
 
 def facts_of(
@@ -96,6 +98,7 @@ class HarnessUnsupported(Exception):
 
 def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:
     """Raise `HarnessUnsupported` if a harness is requested and an environment is v0."""
-    without = [name for name in names if repository.packages[name].generation == "v0"]
+    packages = repository.packages
+    without = [name for name in names if name in packages and packages[name].generation == "v0"]
     if harness is not None and without:
         raise HarnessUnsupported(f"--harness requires a v1 environment; {', '.join(without)} is v0")

@@ -37,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the division and return the exit code; nothing to divide is fine."""
     root = options.root.absolute()
-    choice = chosen_environments(root, options)
+    choice = chosen_environments(root, options, set_apart=True)
     if choice.note:
         print(choice.note, file=sys.stderr)
     work = loads(choice, Workspace(root))

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
+from envops.cli.after_passing import after_passing
 from envops.cli.selection import HarnessUnsupported, check_harness, chosen_environments
 from envops.reports.live_progress import open_progress
 from envops.reports.written import report
@@ -48,7 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The arguments of all gates, and those of a real model where the gate plays rollouts."""
     arguments.selection(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress; report only what decides the verdict")
+    arguments.extent(command)
     command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
     command.add_argument(
@@ -97,12 +98,12 @@ def _run_scripted(options: argparse.Namespace) -> int:
     gates = GATES if options.command == "validate" else (options.command,)
     reports = options.reports or root / "reports"
     try:
-        choice = chosen_environments(root, options)
+        choice = chosen_environments(root, options, set_apart=True)
         if "schema" in gates:
             _check_runs(choice.repository)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
-        report(result, reports, options.format, quiet=options.quiet)
+        report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
         return exit_codes.USAGE
     names = choice.names
     try:
@@ -126,7 +127,9 @@ def _run_scripted(options: argparse.Namespace) -> int:
         gates=gates,
         shard=choice.share,
     )
-    report(result, reports, options.format, quiet=options.quiet)
+    if result.verdict == "pass" and gates == GATES:
+        result = replace(result, next_command=after_passing(choice.repository, names, options.changed))
+    report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
 
 

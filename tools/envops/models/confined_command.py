@@ -19,7 +19,7 @@ from envops.repository.workspace import Workspace
 from envops.validation.job import Confinement, worker_environment
 from envops.validation.prepared_home import prepared_home
 from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
-from envops.validation.venv import VirtualEnvironment, venv_for
+from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
@@ -52,7 +52,7 @@ def confined_command(
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
     Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
     """
-    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    venv = environment_venv(package, workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
     secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
     prepared = prepared_home(entry, package)

@@ -61,7 +61,9 @@ def read_evidence(path: Path) -> dict[str, ValidationEvidence]:
 
 def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:
     fired = [
-        each["rule"] for each in entry.get("findings", ()) if each.get("severity") == "error" and not each["ignored"]
+        each["rule"]
+        for each in entry.get("findings", ())
+        if (each.get("severity") == "error" or each.get("inconclusive")) and not each["ignored"]
     ]
     broke = [f"{each['stage']}: {each['message']}" for each in entry.get("failures", ())]
     return ValidationEvidence(

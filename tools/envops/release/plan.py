@@ -20,7 +20,7 @@ from envops.repository.problem import DeclarationError
 from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
 from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
-from envops.rules.engine import Finding, Subject, Verdict, findings
+from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_findings
 from envops.training.due import DecidedRun, Situation, decided_runs
 
 ReleaseAction = Literal[
@@ -256,7 +256,9 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     steps = tuple(step for step in known if step.desired.name not in beside)
-    findings, further_notes = _version_findings(root, choice, steps)
+    of_versions, further_notes = _version_findings(root, choice, steps)
+    of_pages = _publishing_findings(root, steps)
+    findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
@@ -358,6 +360,20 @@ def _version_findings(
         if not history.whole:
             notes.append(f"the clone is shallow: versions of {name} before its oldest commit were not checked")
     return found, notes
+
+
+def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, tuple[Finding, ...]]:
+    """What the Hub's page needs of each environment that would be published."""
+    names = [step.desired.name for step in steps if step.action in ("create", "publish")]
+    if not names:
+        return {}
+    repository = Repository.load(root, names)
+    found = {}
+    for name, package in repository.packages.items():
+        subject = Subject(repository.registry.environments[name], package, Facts(name, "", package.digest))
+        if judged := tuple(publishing_findings(subject)):
+            found[name] = judged
+    return found
 
 
 def _declared(registry: Registry) -> Iterator[str]:

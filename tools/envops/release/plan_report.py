@@ -97,7 +97,7 @@ def _sum(plan: ReleasePlan) -> str:
     parts = [f"{count:,} {action}" for action, count in counted.items()]
     said = "Nothing to do." if not plan.steps else f"{', '.join(parts)}."
     if any(plan.blocked(name) for name in plan.findings):
-        said += " Version rules stop this release."
+        said += " Errors stop this release."
     elif plan.refused:
         said += " Steps marked with ! need a decision."
     return said

@@ -237,6 +237,8 @@ def push_environment(
         environment["PATH"] = f"{tools}:{environment.get('PATH', '/usr/bin:/bin')}"
         command: list[str | Path] = [prime.program, "--plain", "env", "push", "--path", source]
         command += ["--visibility", desired.visibility, "--owner", desired.owner]
+        if package.declared_name not in ("", desired.name):  # the CLI would take the name as it is written
+            command += ["--name", desired.name]
         if package.generation:
             command += ["--runtime", package.generation]
         try:

@@ -20,11 +20,13 @@ from envops.repository.workspace import Workspace
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
+from envops.validation.interpreter import interpreter_for
 from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
 from envops.validation.templates import environment_processes
-from envops.validation.venv import PYTHON, uv_program, venv_for
+from envops.validation.uv import uv_program
+from envops.validation.venv import environment_venv
 
 INSTALL_SECONDS = 300.0
 
@@ -100,14 +102,14 @@ class Verifier:
             how = f"{desired.name}=={desired.version}"
             wanted = [how, "--default-index", fetched.index]
         try:
-            venv = venv_for(package.folder / "requirements.lock", self.workspace, self.stop)
+            venv = environment_venv(package, self.workspace, self.stop)
         except ProgramFailed as error:  # a problem of this machine, not of the version
             said = self.access.scrubber.text(error.failure.message).strip()[-300:]
             return Verified(False, f"its lock could not be installed here: {said}", fetched.sha256, seen=False)
         try:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
-                self._install(wanted, overlay)
+                self._install(wanted, overlay, interpreter_for(package.requires_python).minor)
                 requests = requests_for(replace(entry, secrets=()), ObservationRequest(), package)
                 require_prepared(entry.name, requests)
                 settings = requests.settings(package, overlay)
@@ -135,7 +137,7 @@ class Verifier:
             self.retry.wait(turn, self.stop)
         return call_hub(self.prime, self.access, [call], self.stop)[call.id]
 
-    def _install(self, wanted: list[str], overlay: Path) -> None:
+    def _install(self, wanted: list[str], overlay: Path, python: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
         for name in ("UV_OFFLINE", "UV_NO_INDEX", "UV_FIND_LINKS", "VIRTUAL_ENV", "PYTHONPATH"):
             kept.pop(name, None)
@@ -148,7 +150,7 @@ class Verifier:
             "--no-cache",
             "--no-config",
         ]
-        command += ["--only-binary", ":all:", "--compile-bytecode", "--python-version", PYTHON, "--target", overlay]
+        command += ["--only-binary", ":all:", "--compile-bytecode", "--python-version", python, "--target", overlay]
         environment = {"NO_PROXY": "127.0.0.1,localhost", "UV_PYTHON_DOWNLOADS": "never", **kept}
         folder = overlay.parent
         run_program(

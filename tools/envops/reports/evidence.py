@@ -28,8 +28,9 @@ class ShownEvidence:
 
 
 def shown_evidence(finding: Finding) -> tuple[ShownEvidence, ...]:
-    """The evidence of a finding in reading order."""
-    return tuple(_entries(finding.evidence))
+    """The evidence of a finding in reading order, and the rules that wait for it."""
+    waiting = [ShownEvidence("waiting", ", ".join(finding.waiting))] if finding.waiting else []
+    return (*_entries(finding.evidence), *waiting)
 
 
 def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:

@@ -131,6 +131,7 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
         "line": finding.place.line if finding.place else None,
         "inconclusive": finding.inconclusive,
         "bug": finding.bug,
+        "waiting": finding.waiting,
         "ignored": finding.ignored is not None,
         "reason": finding.ignored,
     }

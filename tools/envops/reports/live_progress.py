@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from envops.reports.progress import EnvironmentProgress, PlainProgress, RunProgress
-from envops.reports.terminal import VERDICT_STYLES
+from envops.reports.styles import VERDICT_STYLES
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import on_one_line
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from envops.reports.distribution import markdown_lines, title
 from envops.reports.evidence import ShownEvidence, shown_evidence
 from envops.reports.spill_list import SpillList
-from envops.reports.summary import headline, mutation_sentence, next_commands, policy_sentence, search_sentence
+from envops.reports.summary import headline, mutation_sentence, next_command, policy_sentence, search_sentence
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     EnvironmentResult,
@@ -128,8 +128,8 @@ def _foot(result: ValidationResult) -> str:
         lines.append("")
     if sentence := policy_sentence(result):
         lines += [prose(sentence), ""]
-    commands = ", then ".join(code_span(command) for command in next_commands(result))
-    return "\n".join([*lines, f"Next: {commands}", ""])
+    command = next_command(result)
+    return "\n".join([*lines, *([f"Next: {code_span(command)}"] if command else []), ""])
 
 
 _TABLE_HEAD = (

@@ -87,10 +87,11 @@ class Page:
         words = Text(on_one_line(shortened(text, LONGEST_SENTENCE)), style=style)
         self._beside(self._labelled(label, indent), "", [words])
 
-    def block(self, text: str) -> None:
+    def block(self, text: str, *, diff: bool = True) -> None:
         """Text line for line and whole, such as a diff, which is decided about or copied."""
+        styles = {"+": "green", "-": "red"} if diff else {}
         for line in visible(text).rstrip("\n").split("\n"):
-            self._put("", Text(line, style="green" if line[:1] == "+" else "red" if line[:1] == "-" else ""))
+            self._put("", Text(line, style=styles.get(line[:1], "")))
 
     def quote(self, label: str, text: str, *, indent: int) -> None:
         """Foreign text, line for line behind a bar, shortened with a note of its length."""

@@ -92,6 +92,7 @@ def finding_of(folder: str, data: dict[str, Any]) -> Finding:
         evidence=Evidence.read(data["evidence"]),
         place=place,
         ignored=data["reason"] if data["ignored"] else None,
+        waiting=tuple(data.get("waiting", ())),
     )
 
 

@@ -29,6 +29,7 @@ _SEARCH_ENDINGS = {
     "time": "stopped at the time limit",
     "found": "stopped at an exploit",
 }
+_COMMAND = re.compile(r"nox -s (?:lock|bump|record|doctor|prepare)(?: -- [^`;,)]*)?")
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -57,9 +58,10 @@ def problems_sentence(result: ValidationResult) -> str:
 def cache_sentence(result: ValidationResult) -> str:
     """The number of verdicts from cached observations."""
     cached = result.outline.cached
+    again = " (--no-cache observes again)" if cached and result.verdict != "pass" else ""
     if cached and cached == len(result.environments):
-        return "all from the cache" if cached > 1 else "from the cache"
-    return f"{cached} from the cache"
+        return f"{'all from the cache' if cached > 1 else 'from the cache'}{again}"
+    return f"{cached} from the cache{again}"
 
 
 def policy_sentence(result: ValidationResult) -> str:
@@ -73,18 +75,27 @@ def policy_sentence(result: ValidationResult) -> str:
     return f"{names}. Scripted policies test an environment and do not measure its difficulty."
 
 
-def next_commands(result: ValidationResult) -> tuple[str, ...]:
-    """The next commands, the most useful first."""
+def next_command(result: ValidationResult) -> str:
+    """The one command that helps most: what fixes the first problem, or else explains it; empty after a pass."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
-        return (f"nox -s {session}",)
+        return next((found for one in result.problems if (found := _fixing(one.fix))), f"nox -s {session}")
     if result.interrupted:
-        return (_session(session, [*(name for name, _ in result.outline.unmet), *result.unfinished]),)
+        return _session(session, [*(name for name, _ in result.outline.unmet), *result.unfinished])
     if unmet := result.outline.unmet:
-        rule = next((rule for _, rule in unmet if rule), None)
-        explain = (f"envops explain {rule}",) if rule else ()
-        return (*explain, _session(session, [name for name, _ in unmet]))
-    return ("git push",) if result.verdict == "pass" and result.environments else (f"nox -s {session}",)
+        name, finding = next(((name, finding) for name, finding in unmet if finding), (None, None))
+        if name is None or finding is None:
+            return _session(session, [name for name, _ in unmet])
+        return _fixing(finding.fix, name) or f"nox -s explain -- {finding.rule}"
+    return result.next_command
+
+
+def _fixing(fix: str, name: str = "") -> str:
+    """The command that a fix names, where it is one that can be run as it stands."""
+    found = _COMMAND.search(fix)
+    command = "" if found is None else found[0].rstrip(" .")
+    command = command.replace("NAME", name) if name and _SHELL_SAFE.fullmatch(name) else command
+    return "" if re.search(r"\b[A-Z]{3,}\b", command) else command
 
 
 def _session(session: str, names: list[str]) -> str:

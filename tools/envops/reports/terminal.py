@@ -1,4 +1,4 @@
-"""The result of a run on the terminal: table, findings, verdict, next commands."""
+"""The result of a run on the terminal: table, causes, verdict, next command; with `verbose`, every finding."""
 
 from __future__ import annotations
 
@@ -6,51 +6,47 @@ from collections import Counter
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from envops.reports.brief_findings import causes
 from envops.reports.distribution import show as show_distribution
 from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page, TableColumn
-from envops.reports.summary import headline, mutation_sentence, next_commands, score_text, search_sentence
+from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
+from envops.reports.summary import headline, mutation_sentence, next_command, score_text, search_sentence
+from envops.repository.registry import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
+from envops.rules.gold import ORACLE_FILE
+from envops.rules.ready_case import READY_CASE
 from envops.rules.result import (
-    DECIDING,
     EnvironmentResult,
-    FindingKind,
     ValidationResult,
     finding_kind,
     unreached_gates,
     weightiest_first,
     where,
 )
+from envops.rules.rewards.gold import TO_COMPLETE
+from envops.rules.verdict import VERDICTS
 from envops.text.plain_data import seconds_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from envops.facts.observed import Failure
     from envops.repository.problem import Problem
 
-DEFAULT_WIDTH = 80
 MOST_FINDINGS_OF_A_RULE = 5
 """Per environment; the others are only counted here, and are in validate.json."""
 MOST_SENTENCES = 3
 """Environments whose mutants and searches get a sentence; with more, each gets a table row."""
+PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE.replace("_", " "): ORACLE_FILE, REGISTRY_FILE: REGISTRY_FILE}
+"""Evidence that is printed as it can be pasted."""
 MOST_PROBLEMS = 100
+MOST_PASSED_ROWS = 20
+"""Environments that passed; with more, the others are counted."""
+MOST_DETAILED = 12
+"""Environments that did not pass and are shown with their causes."""
 MOST_TRACEBACK_LINES = 6
-VERDICT_STYLES: dict[Verdict, str] = {
-    "pass": "green",
-    "fail": "bold red",
-    "inconclusive": "yellow",
-    "error": "bold magenta",
-}
 _SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
-_STANDING_STYLES: dict[FindingKind, str] = {
-    "error": "bold red",
-    "bug": "bold magenta",
-    "inconclusive": "yellow",
-    "warning": "yellow",
-    "advice": "cyan",
-    "ignored": "dim",
-}
 
 
 def render_text(
@@ -59,25 +55,63 @@ def render_text(
     width: int = DEFAULT_WIDTH,
     colour: bool = False,
     quiet: bool = False,
+    verbose: bool = False,
     reports: Sequence[str] = (),
 ) -> str:
-    """The report. With `quiet`, only what decides the verdict."""
+    """The report: one screen for each environment. With `quiet`, only what decides the verdict; `verbose` has all."""
     page = Page(width=width, colour=colour)
     _problems(page, result.problems)
     if result.environments and not quiet:
-        _table(page, result.environments)
-    for environment in result.environments:
-        _findings(page, environment, quiet=quiet)
-        if not quiet and len(result.gates) < len(GATES):
-            _distributions(page, environment)
-    if not quiet:
-        _mutations(page, result.environments)
-    _infrastructure(page, result.environments)
+        _table(page, result.environments, verbose=verbose)
+    if verbose:
+        _everything(page, result)
+    else:
+        _causes(page, result, quiet=quiet)
     _closing(page, result, reports)
     return page.text()
 
 
-def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+def _everything(page: Page, result: ValidationResult) -> None:
+    for environment in _worst_first(result.environments):
+        _findings(page, environment)
+        if len(result.gates) < len(GATES):
+            _distributions(page, environment)
+    _mutations(page, result.environments)
+    _infrastructure(page, result.environments)
+
+
+def _causes(page: Page, result: ValidationResult, *, quiet: bool) -> None:
+    """The causes of what did not pass; of what passed, the number of remarks."""
+    unmet = [one for one in _worst_first(result.environments) if one.verdict != "pass"]
+    for environment in unmet[:MOST_DETAILED]:
+        causes(page, environment, alone=len(unmet), quiet=quiet)
+    if len(unmet) > MOST_DETAILED:
+        page.line(f"{len(unmet) - MOST_DETAILED} more did not pass; -v shows all")
+        page.blank()
+    if not quiet and (remarks := _remarks(result.environments)):
+        page.line((f"{remarks}; -v shows all", "dim"))
+        page.blank()
+    if not quiet and len(result.gates) < len(GATES):
+        for environment in result.environments:
+            if environment.verdict == "pass":
+                _distributions(page, environment)
+
+
+def _remarks(environments: Iterable[EnvironmentResult]) -> str:
+    """Warnings and advice of what passed, in one line."""
+    passed = [one for one in environments if one.verdict == "pass"]
+    kinds = Counter(finding_kind(finding) for one in passed for finding in one.findings)
+    parts = [f"{kinds['warning']} warning{'' if kinds['warning'] == 1 else 's'}"] if kinds["warning"] else []
+    parts += [f"{kinds['advice']} advice"] if kinds["advice"] else []
+    parts += [f"{kinds['ignored']} ignored or known"] if kinds["ignored"] else []
+    return ", ".join(parts)
+
+
+def _worst_first(environments: Iterable[EnvironmentResult]) -> list[EnvironmentResult]:
+    return sorted(environments, key=lambda one: VERDICTS.index(one.verdict))
+
+
+def _table(page: Page, environments: Sequence[EnvironmentResult], *, verbose: bool) -> None:
     columns = [
         TableColumn(""),
         TableColumn("environment", shrinking=True),
@@ -85,7 +119,12 @@ def _table(page: Page, environments: Sequence[EnvironmentResult]) -> None:
         *(TableColumn(gate) for gate in GATES),
         TableColumn("time", right=True),
     ]
-    page.table(columns, map(_row, environments))
+    rows = [_row(environment) for environment in _worst_first(environments)]
+    passed = sum(environment.verdict == "pass" for environment in environments)
+    hidden = 0 if verbose else max(0, passed - MOST_PASSED_ROWS)
+    page.table(columns, rows[: len(rows) - hidden])
+    if hidden:
+        page.line((f"{_SIGNS['pass']}  {hidden} more passed", VERDICT_STYLES["pass"]))
     page.blank()
 
 
@@ -100,10 +139,8 @@ def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
     ]
 
 
-def _findings(page: Page, environment: EnvironmentResult, *, quiet: bool) -> None:
+def _findings(page: Page, environment: EnvironmentResult) -> None:
     findings = weightiest_first(environment.findings)
-    if quiet:
-        findings = [finding for finding in findings if finding_kind(finding) in DECIDING]
     unreached = unreached_gates(environment)
     if not findings and not unreached:
         return
@@ -170,7 +207,7 @@ def _distributions(page: Page, environment: EnvironmentResult) -> None:
 
 def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
     kind = finding_kind(finding)
-    style = _STANDING_STYLES[kind]
+    style = KIND_STYLES[kind]
     if finding.ignored is not None:
         page.paragraph((f"{finding.rule} ignored: {finding.message}", style), indent=2, hanging=9)
         page.field("reason", finding.ignored, indent=4, style=style)
@@ -180,7 +217,10 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
     if place := where(environment, finding.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
     for entry in shown_evidence(finding):
-        if entry.quoted:
+        if entry.label in PASTED:
+            page.line(f"{entry.label}, for {PASTED[entry.label]}:", indent=4)
+            page.block(entry.text, diff=False)
+        elif entry.quoted:
             page.quote(entry.label, entry.text, indent=4)
         else:
             page.field(entry.label, entry.text, indent=4)
@@ -247,5 +287,5 @@ def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> No
         page.field("unfinished", ", ".join(result.unfinished), indent=0)
     if reports:
         page.line(f"{'reports':<10} ", _report_names(reports))
-    for number, command in enumerate(next_commands(result)):
-        page.line(f"{'' if number else 'next':<10} ", (command, "bold"))
+    if command := next_command(result):
+        page.line(f"{'next':<10} ", (command, "bold"))

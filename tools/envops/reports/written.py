@@ -32,7 +32,7 @@ _RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
 }
 
 
-def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: bool) -> None:
+def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: bool, verbose: bool = False) -> None:
     """Write, print and send to GitHub; a failed write is reported, and does not change the verdict."""
     written: tuple[Path, ...] = ()
     try:
@@ -41,7 +41,7 @@ def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: 
         for why in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
             (what,) = getattr(why, "__notes__", ["a report"])
             print(f"{what} could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
-    print_result(result, form, reports=written, quiet=quiet)
+    print_result(result, form, reports=written, quiet=quiet, verbose=verbose)
     report_to_github(result)
 
 
@@ -90,6 +90,7 @@ def print_result(
     *,
     reports: Sequence[Path] = (),
     quiet: bool = False,
+    verbose: bool = False,
     stream: TextIO | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> None:
@@ -100,21 +101,15 @@ def print_result(
             stream.write(part)
         stream.flush()
         return
-    text = render_markdown(result) if form == "markdown" else _closing_text(result, reports, stream, environ, quiet)
-    print_text(text, stream=stream, environ=environ)
-
-
-def _closing_text(
-    result: ValidationResult, reports: Sequence[Path], stream: TextIO, environ: Mapping[str, str], quiet: bool
-) -> str:
+    if form == "markdown":
+        print_text(render_markdown(result), stream=stream, environ=environ)
+        return
     from envops.reports.terminal import render_text
 
     names = [_from_here(path) for path in reports]
-    return for_terminal(
-        lambda width, colour: render_text(result, width=width, colour=colour, quiet=quiet, reports=names),
-        stream,
-        environ,
-    )
+    render = partial(render_text, result, quiet=quiet, verbose=verbose, reports=names)
+    text = for_terminal(lambda width, colour: render(width=width, colour=colour), stream, environ)
+    print_text(text, stream=stream, environ=environ)
 
 
 def _from_here(path: Path) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from packaging.utils import canonicalize_name
+
 from envops.repository.document import parse_document
 from envops.repository.git import files_at, git, is_shallow
 from envops.repository.problem import DeclarationError, Problem
@@ -63,7 +65,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     names, removed = _names(existing), _names(before - existing)
     reason = ""
     if REGISTRY_FILE in files:
-        entries = _entries_at(root, fork)
+        entries = entries_at(root, fork)
         if entries is None:
             reason = f"{REGISTRY_FILE} changed, and its earlier version cannot be read"
         else:
@@ -80,7 +82,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
 
 
 def _names(folders: Iterable[str]) -> set[str]:
-    return {folder.replace("_", "-") for folder in folders}
+    return {canonicalize_name(folder) for folder in folders}
 
 
 def _summary(names: set[str], fork: str) -> str:
@@ -94,13 +96,13 @@ def _was_environment(root: Path, commit: str, folder: str) -> bool:
 
 def _renamed(root: Path, fork: str, gone: list[str], new: list[str]) -> dict[str, str]:
     """Each new folder and the vanished one that most of its files come from, by distribution names."""
-    found = {}
+    found: dict[str, str] = {}
     for folder in new if gone else ():
         held = _objects_in(root, folder)
         shares = {old: _share_of(root, fork, old, held) for old in gone}
         closest = max(gone, key=lambda old: shares[old])
         if shares[closest] >= ALIKE:
-            found[folder.replace("_", "-")] = closest.replace("_", "-")
+            found[canonicalize_name(folder)] = canonicalize_name(closest)
     return found
 
 
@@ -134,7 +136,8 @@ def _changed_entries(before: dict[str, EnvironmentEntry], now: dict[str, Environ
     }
 
 
-def _entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
+def entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
+    """What registry.yaml declared at a commit; `None` where it cannot be read."""
     shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     if shown.returncode != 0:
         return None

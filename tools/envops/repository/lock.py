@@ -2,11 +2,15 @@
 
     # Written by `nox -s lock`. Every version is exact, every file has its hash.
     # inputs: sha256:…
+    # requires-python: >=3.11
+    # requires: datasets>=3
     numpy==2.2.6 ; python_full_version < '3.14' \\
         --hash=sha256:…
 
 The header's digest is that of what the lock was resolved from, so that a lock which no longer
-belongs to its pyproject.toml is seen without resolving anything.
+belongs to its pyproject.toml is seen without resolving anything. The requirements below it tell what has changed since.
+
+A requirement at a git address has that address, with the commit, in place of a version. The commit stands for its hash.
 """
 
 from __future__ import annotations
@@ -14,11 +18,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.markers import InvalidMarker, Marker
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -26,12 +32,11 @@ from envops.repository.declared_text import read_bytes, relative, text_of
 from envops.repository.package import Lock
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import readable_requirement
+from envops.repository.sources import requirements_to_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from packaging.specifiers import SpecifierSet
 
     from envops.repository.pyproject import Pyproject
 
@@ -39,10 +44,17 @@ LOCK_FILE = "requirements.lock"
 
 _HEADER = "# Written by `nox -s lock`. Every version is exact, every file has its hash."
 _INPUTS = re.compile(r"#\s*inputs:\s*(sha256:[0-9a-f]{64})\s*")
+_RESOLVED_FROM = re.compile(r"#\s*(requires|requires-python):\s*(.*\S)\s*")
 _ENTRY = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?P<extras>\[[A-Za-z0-9._, -]*\])?==(?P<version>[^\s;\\]+)"
     r"\s*(?:;\s*(?P<marker>.*?))?\s*"
 )
+_COMMIT = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?P<extras>\[[A-Za-z0-9._, -]*\])?\s*@\s*"
+    r"(?P<address>git\+(?:(?:https|http|file)://|ssh://(?:[\w.-]+@)?)[^\s@;]*@[0-9a-f]{40}(?:#[\w.=&/-]+)?)"
+    r"\s*(?:;\s*(?P<marker>.*?))?\s*"
+)
+"""An entry at a git address, with its commit and without a password."""
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 
 
@@ -56,15 +68,18 @@ class Pin:
     marker: str
     hashes: tuple[str, ...]
     line: int
+    is_commit: bool = False
+    """Whether `version` is a git address with a commit."""
 
     @property
     def entry(self) -> str:
         """The entry of the lock, without hashes."""
-        return f"{self.name}=={self.version}" + (f" ; {self.marker}" if self.marker else "")
+        between = " @ " if self.is_commit else "=="
+        return f"{self.name}{between}{self.version}" + (f" ; {self.marker}" if self.marker else "")
 
-    def applies(self) -> bool:
-        """Whether the entry's marker holds for the Python that asks."""
-        return not self.marker or Marker(self.marker).evaluate()
+    def applies(self, python: Mapping[str, str]) -> bool:
+        """Whether the entry's marker holds for a Python."""
+        return not self.marker or Marker(self.marker).evaluate(dict(python))
 
 
 @dataclass(frozen=True)
@@ -73,15 +88,18 @@ class _Parsed:
     pins: tuple[Pin, ...]
     inputs: str
     line_of_inputs: int
+    resolved_from: tuple[str, ...]
+    """The requirements in the header; none in a lock that an older version of this tool wrote."""
+    requires_python: str
     mistakes: tuple[tuple[int, str, str], ...]
     """Line, message, what was found."""
 
-    @cached_property
-    def applicable(self) -> dict[str, str]:
-        """One version for each name: where markers distinguish several, the one for this Python."""
+    def applicable(self, requires_python: str) -> dict[str, str]:
+        """One version for each name: where markers distinguish several, the one for the Python that is used."""
+        python = _python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
-            if pin.name not in chosen or pin.applies():
+            if pin.name not in chosen or pin.applies(python):
                 chosen[pin.name] = pin.version
         return chosen
 
@@ -105,12 +123,13 @@ def inputs_digest(requires: Iterable[str], requires_python: str) -> str:
     return f"sha256:{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()}"
 
 
-def render(resolved: str, inputs: str) -> str:
-    """The text of a requirements.lock from what `uv pip compile --generate-hashes` printed.
+def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
+    """The text of a requirements.lock from what `uv pip compile --generate-hashes` printed for these requirements.
 
     Comments, index addresses and options go; entries keep their markers and hashes. Raises
-    `ValueError` when an entry is not an exact version with hashes.
+    `ValueError` when an entry is neither an exact version with hashes nor at a commit.
     """
+    requires, requires_python = tuple(requires), "".join(requires_python.split())
     kept = []
     for _, text in _logical_lines(resolved):
         if not text.startswith("-"):
@@ -120,7 +139,9 @@ def render(resolved: str, inputs: str) -> str:
         line, message, found = parsed.mistakes[0]
         raise ValueError(f"resolved entry {line}: {message}: {found}")
     entries = sorted(set(parsed.pins), key=lambda pin: (pin.name, pin.version, pin.marker))
-    rows = [_HEADER, f"# inputs: {inputs}"]
+    rows = [_HEADER, f"# inputs: {inputs_digest(requires, requires_python)}"]
+    rows += [f"# requires-python: {requires_python}"] if requires_python else []
+    rows += [f"# requires: {text}" for text in sorted(map(_stated, requires))]
     hashed = ([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))] for pin in entries)
     rows += [" \\\n    ".join(lines) for lines in hashed]
     return "\n".join(rows) + "\n"
@@ -137,30 +158,71 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
     except DeclarationError as error:
         return None, list(error.problems)
     problems = [Problem(file, line, message, found=found, fix=fix) for line, message, found in parsed.mistakes]
-    project = pyproject.table("project")
-    requires = [text for text in project.get("dependencies", ()) if isinstance(text, str)]
-    expected = inputs_digest(requires, str(project.get("requires-python", "")))
+    requires = requirements_to_lock(pyproject)
+    requires_python = str(pyproject.table("project").get("requires-python", ""))
+    changes: list[str] = []
     if not parsed.inputs:
         problems.append(Problem(file, 1, "has no line `# inputs: sha256:…`", fix=fix))
-    elif parsed.inputs != expected:
-        message = "is out of date: the requirements in pyproject.toml changed"
-        problems.append(Problem(file, parsed.line_of_inputs, message, found=parsed.inputs, allowed=expected, fix=fix))
-    problems += _unsatisfied(pyproject, requires, parsed.by_name, fix)
-    return Lock(parsed.digest, parsed.inputs, parsed.applicable, parsed.entries), problems
+    elif parsed.inputs != inputs_digest(requires, requires_python):
+        changes = list(_changes(parsed, requires, requires_python)) if parsed.resolved_from else []
+        problems.append(Problem(file, parsed.line_of_inputs, "is out of date", found="; ".join(changes), fix=fix))
+    if not changes:
+        problems += _unsatisfied(pyproject, parsed.by_name, _python_used(requires_python), fix)
+    return Lock(parsed.digest, parsed.inputs, parsed.applicable(requires_python), parsed.entries), problems
+
+
+def _changes(parsed: _Parsed, requires: Iterable[str], requires_python: str) -> Iterator[str]:
+    """What differs between the requirements of a lock and those of now."""
+    before, now = _by_name(parsed.resolved_from), _by_name(map(_stated, requires))
+    for name in sorted(before.keys() | now.keys()):
+        was, is_now = before.get(name), now.get(name)
+        if was is None:
+            yield f"{is_now} is new"
+        elif is_now is None:
+            yield f"{was} is gone"
+        elif was != is_now:
+            yield f"{is_now} was {was}"
+    python = "".join(requires_python.split())
+    if parsed.requires_python != python:
+        yield f"requires-python {python or 'nothing'} was {parsed.requires_python or 'nothing'}"
+
+
+def _by_name(requires: Iterable[str]) -> dict[str, str]:
+    """What is required of each name, in the same words whatever the order."""
+    found: dict[str, list[str]] = {}
+    for text in requires:
+        requirement = readable_requirement(text)
+        found.setdefault(canonicalize_name(requirement.name) if requirement else text, []).append(text)
+    return {name: ", ".join(sorted(texts)) for name, texts in found.items()}
+
+
+@lru_cache(maxsize=64)
+def _python_used(requires_python: str) -> Mapping[str, str]:
+    """What markers are asked about: nothing special where this Python is used, else the oldest one that is admitted."""
+    try:
+        admitted = SpecifierSet(requires_python)
+    except InvalidSpecifier:
+        return {}
+    if admitted.contains(".".join(map(str, sys.version_info[:3]))):
+        return {}
+    versions = (f"3.{minor}.{patch}" for minor in range(11, 30) for patch in (0, 1, 5, 20))
+    oldest = next(filter(admitted.contains, versions), None)
+    return {"python_version": oldest.rpartition(".")[0], "python_full_version": oldest} if oldest else {}
 
 
 def _unsatisfied(
-    pyproject: Pyproject, requires: Iterable[str], by_name: Mapping[str, Sequence[Pin]], fix: str
+    pyproject: Pyproject, by_name: Mapping[str, Sequence[Pin]], python: Mapping[str, str], fix: str
 ) -> Iterator[Problem]:
-    for index, text in enumerate(requires):
-        requirement = readable_requirement(text)
-        if requirement is None or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+    requires = pyproject.table("project").get("dependencies", ())
+    for index, text in enumerate(requires if isinstance(requires, list) else ()):
+        requirement = readable_requirement(text) if isinstance(text, str) else None
+        if requirement is None or (requirement.marker and not requirement.marker.evaluate({**python, "extra": ""})):
             continue
         key = f"project.dependencies[{index}]"
         candidates = by_name.get(canonicalize_name(requirement.name), [])
         if not candidates:
             yield pyproject.problem(key, "is not in requirements.lock", text, fix=fix)
-        elif not any(_allows(requirement.specifier, pin.version) for pin in candidates):
+        elif not any(pin.is_commit or _allows(requirement.specifier, pin.version) for pin in candidates):
             locked = ", ".join(pin.version for pin in candidates)
             yield pyproject.problem(key, f"is not satisfied by requirements.lock, which has {locked}", text, fix=fix)
 
@@ -170,6 +232,11 @@ def _canonical(text: str) -> str:
     if requirement is None:
         return " ".join(text.split())
     return str(requirement).replace(requirement.name, canonicalize_name(requirement.name), 1)
+
+
+def _stated(text: str) -> str:
+    """A requirement as the header of a lock has it."""
+    return _without_password(_canonical(text))
 
 
 def _allows(specifier: SpecifierSet, version: str) -> bool:
@@ -200,21 +267,26 @@ def _parse(text: str) -> _Parsed:
     pins: list[Pin] = []
     mistakes: list[tuple[int, str, str]] = []
     inputs = ""
+    stated: dict[str, list[str]] = {"requires": [], "requires-python": []}
     for line, row in enumerate(text.split("\n"), start=1):
-        if "://" in row:
-            mistakes.append((line, "contains an address", row.strip()[:120]))
+        if header := _RESOLVED_FROM.fullmatch(row.strip()):
+            stated[header[1]].append(header[2])
+        elif "://" in row and not _COMMIT.fullmatch(row.strip()):
+            mistakes.append((line, "contains an address", _without_password(row.strip())[:120]))
         if not inputs and (header := _INPUTS.fullmatch(row.strip())):
             inputs = header[1]
     for line, entry in _logical_lines(text):
-        if "://" not in entry:
-            read = _read_entry(line, entry)
+        commit = _COMMIT.fullmatch(entry)
+        if commit or "://" not in entry:
+            read = _read_entry(line, entry, commit)
             if isinstance(read, Pin):
                 pins.append(read)
             else:
                 mistakes.append((line, read, entry[:120]))
     mistakes += _repeated(pins)
     digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    return _Parsed(digest, tuple(pins), inputs, _line_of_inputs(text), tuple(mistakes))
+    resolved_from, pythons = tuple(stated["requires"]), "".join(stated["requires-python"])
+    return _Parsed(digest, tuple(pins), inputs, _line_of_inputs(text), resolved_from, pythons, tuple(mistakes))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -233,10 +305,15 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield begun, joined
 
 
-def _read_entry(line: int, entry: str) -> Pin | str:
+def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | str:
     """The pin, or what is wrong with the entry."""
     if entry.startswith("-"):
         return "is an option; only exact versions are allowed"
+    if commit:
+        marker = commit["marker"] or ""
+        if marker and not _is_marker(marker):
+            return "has a marker that cannot be read"
+        return Pin(canonicalize_name(commit["name"]), commit["address"], marker, (), line, is_commit=True)
     hashes = tuple(_HASH.findall(entry))
     found = _ENTRY.fullmatch(_HASH.sub("", entry))
     if not found:
@@ -245,13 +322,23 @@ def _read_entry(line: int, entry: str) -> Pin | str:
         return "has no hash"
     try:
         Version(found["version"])
-        if found["marker"]:
-            Marker(found["marker"])
     except InvalidVersion:
         return "is not a version"
-    except (InvalidMarker, RecursionError):
+    if found["marker"] and not _is_marker(found["marker"]):
         return "has a marker that cannot be read"
     return Pin(canonicalize_name(found["name"]), found["version"], found["marker"] or "", hashes, line)
+
+
+def _is_marker(text: str) -> bool:
+    try:
+        Marker(text)
+    except (InvalidMarker, RecursionError):
+        return False
+    return True
+
+
+def _without_password(text: str) -> str:
+    return re.sub(r"(https?://)[^/\s@]+@", r"\1…@", text)
 
 
 def _repeated(pins: Iterable[Pin]) -> Iterator[tuple[int, str, str]]:
@@ -259,7 +346,7 @@ def _repeated(pins: Iterable[Pin]) -> Iterator[tuple[int, str, str]]:
     for pin in pins:
         known = first.setdefault((pin.name, pin.marker), pin)
         if known is not pin:
-            yield pin.line, f"is a duplicate of line {known.line}", f"{pin.name}=={pin.version}"
+            yield pin.line, f"is a duplicate of line {known.line}", pin.entry
 
 
 def _line_of_inputs(text: str) -> int:

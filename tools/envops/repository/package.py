@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from packaging.utils import canonicalize_name
+
 Generation = Literal["v0", "v1"]
 AnswerType = Literal["number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code", "none"]
 
@@ -84,13 +86,20 @@ class SourceNote:
     line: int
 
 
+def folder_of(name: str) -> str:
+    """The folder below `environments/` of a distribution: its name with underscores."""
+    return canonicalize_name(name).replace("-", "_")
+
+
 @dataclass(frozen=True)
 class Package:
     """One folder below `environments/`."""
 
     name: str
+    """As PEP 503 compares names: `gem-wordle` also where pyproject.toml has `Gem_Wordle`."""
     folder: Path
     module: str
+    """As Python imports it."""
     version: str
     description: str
     tags: tuple[str, ...]
@@ -101,6 +110,14 @@ class Package:
     generation: Generation | None
     """By the bound on verifiers and the source; `None` where neither decides."""
     readme: str | None
+    module_root: str = ""
+    """The folder of the module, with a slash at its end: `src/`, or nothing."""
+    requires_to_lock: tuple[str, ...] = ()
+    """The requirements, those with a git repository in `[tool.uv.sources]` at its address."""
+    sources_left_out: tuple[str, ...] = ()
+    """Requirements with another source there, which lock from the usual index."""
+    declared_name: str = ""
+    """The name as pyproject.toml writes it."""
     eval_settings: Mapping[str, Any] = field(default_factory=dict)
     reward: RewardDeclaration = RewardDeclaration()
     answer: AnswerDeclaration = AnswerDeclaration()
@@ -113,6 +130,8 @@ class Package:
     exports: tuple[str, ...] = ()
     """Names in the module's `__all__`."""
     defines_load_environment: bool = False
+    is_harness: bool = False
+    """Whether it exports a harness of v1 and nothing that has tasks: only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()
     files: tuple[str, ...] = ()
     """Every file that the digest covers, relative to the folder."""
@@ -121,6 +140,11 @@ class Package:
     lock: Lock | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
     """Where a key of pyproject.toml stands: `project.version` → line."""
+
+    @property
+    def module_path(self) -> str:
+        """The module relative to the folder: `src/gem_wordle`, a folder or a file with `.py`."""
+        return f"{self.module_root}{self.module}"
 
     def place_of(self, key: str) -> tuple[str, int | None]:
         """File and line of a pyproject key, or of the file alone."""

@@ -14,14 +14,16 @@ from envops.repository.cases import read_cases
 from envops.repository.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
 from envops.repository.declared_text import read_text, relative
 from envops.repository.lock import read_lock
-from envops.repository.package import CaseDeclaration, Lock, Package
+from envops.repository.module import ModulePlace, find_modules
+from envops.repository.package import CaseDeclaration, Lock, Package, folder_of
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
 from envops.repository.settings import read_mutation_settings, read_settings
 from envops.repository.source import generation_of, read_source
+from envops.repository.sources import requirements_to_lock, sources_left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 CASES_FILE = "tests/cases.yaml"
@@ -54,14 +56,19 @@ def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> Package
     name = _text(pyproject.table("project"), "name")
     if not name:
         return PackageReading(None, tuple(problems))
-    problems += _module_problems(folder, root, name.replace("-", "_"), content.files)
-    reading = _read(folder, root, pyproject, content.files, with_lock)
+    problems += _folder_problems(folder, root, folder_of(name))
+    modules = find_modules(folder, content.files, pyproject)
+    problems += _module_problems(folder, root, folder_of(name), content.files, modules)
+    module = modules[0] if modules else ModulePlace(folder_of(name))
+    reading = _read(folder, root, pyproject, content.files, module, with_lock)
     return PackageReading(reading.package, (*problems, *reading.problems))
 
 
-def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...], with_lock: bool) -> PackageReading:
-    package, problems = _declared(folder, pyproject)
-    source, found = read_source(folder, root, package.module, files)
+def _read(
+    folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...], module: ModulePlace, with_lock: bool
+) -> PackageReading:
+    package, problems = _declared(folder, pyproject, module)
+    source, found = read_source(folder, root, f"{module.root}{module.name}", files)
     problems += found
     cases, found = _cases(folder, root, files)
     problems += found
@@ -82,6 +89,7 @@ def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...]
         test_files=tuple(file for file in files if _TEST_FILE.fullmatch(file)),
         exports=source.exports,
         defines_load_environment=source.defines_load_environment,
+        is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,
         digest=strict_digest(folder, files),
@@ -91,21 +99,25 @@ def _read(folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...]
     return PackageReading(package, tuple(problems))
 
 
-def _declared(folder: Path, pyproject: Pyproject) -> tuple[Package, list[Problem]]:
+def _declared(folder: Path, pyproject: Pyproject, module: ModulePlace) -> tuple[Package, list[Problem]]:
     """The declarations of pyproject.toml alone; everything else is empty."""
     project, build = pyproject.table("project"), pyproject.table("build-system")
     reward, answer, problems = read_settings(pyproject)
     mutation, found = read_mutation_settings(pyproject)
     problems += found
     package = Package(
-        name=_text(project, "name"),
+        name=canonicalize_name(_text(project, "name")),
         folder=folder,
-        module=_text(project, "name").replace("-", "_"),
+        module=module.name,
+        module_root=module.root,
+        declared_name=_text(project, "name"),
         version=_text(project, "version"),
         description=_text(project, "description"),
         tags=_texts(project, "tags"),
         requires_python=_text(project, "requires-python"),
         requires=_texts(project, "dependencies"),
+        requires_to_lock=requirements_to_lock(pyproject),
+        sources_left_out=sources_left_out(pyproject),
         build_requires=_texts(build, "requires"),
         build_backend=_text(build, "build-backend"),
         generation=None,
@@ -161,18 +173,32 @@ def _requirement_problems(pyproject: Pyproject, place: str, requires: tuple[str,
             yield pyproject.problem(f"{place}[{index}]", f"is not a valid requirement: {reason}", text)
 
 
-def _module_problems(folder: Path, root: Path, module: str, files: tuple[str, ...]) -> Iterator[Problem]:
-    file = relative(folder, root)
-    if folder.name != module:
+def _folder_problems(folder: Path, root: Path, expected: str) -> Iterator[Problem]:
+    if folder.name != expected:
         message = "is not the name of the distribution with underscores"
-        yield Problem(file, None, message, found=folder.name, allowed=module, fix="rename the folder or the project")
-    single, package = f"{module}.py" in files, f"{module}/__init__.py" in files
-    if single and package:
-        yield Problem(f"{file}/{module}.py", None, f"exists beside the package {module}/", fix="remove one of them")
-    elif not single and not package:
-        held = any(name.startswith(f"{module}/") for name in files)
-        message = f"has no module {module}" if not held else f"the folder {module}/ has no __init__.py"
-        yield Problem(file, None, message, allowed=f"{module}/__init__.py or {module}.py")
+        fix = "rename the folder or the project"
+        yield Problem(relative(folder, root), None, message, found=folder.name, allowed=expected, fix=fix)
+
+
+def _module_problems(
+    folder: Path, root: Path, expected: str, files: tuple[str, ...], modules: Sequence[ModulePlace]
+) -> Iterator[Problem]:
+    file = relative(folder, root)
+    if not modules:
+        held = any(name.startswith(f"{expected}/") for name in files)
+        message = f"has no module {expected}" if not held else f"the folder {expected}/ has no __init__.py"
+        yield Problem(file, None, message, allowed=f"{expected}/__init__.py or {expected}.py")
+    elif len(modules) == 1:
+        return
+    elif len({place.name for place in modules}) == 1:
+        single = next(place for place in modules if not place.is_folder)
+        message = f"exists beside the package {single.root}{single.name}/"
+        yield Problem(f"{file}/{single.file}", None, message, fix="remove one of them")
+    else:
+        found = ", ".join(place.file for place in modules)
+        message = "has several modules, and nothing tells which one verifiers loads"
+        fix = "name the module in the build back end's table of pyproject.toml"
+        yield Problem(file, None, message, found=found, allowed=f"one called {expected}", fix=fix)
 
 
 def _verifiers_bound(requires: tuple[str, ...]) -> SpecifierSet | None:

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from envops.repository.document import Document, Steps, place
+from envops.repository.package import folder_of
 from envops.repository.problem import Problem, nearest
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def reference_problems(document: Document, default_means: tuple[float, float]) -
 def _environment_problems(document: Document) -> Iterator[Problem]:
     for name, declared in _mapping(document.data, "environments").items():
         steps: Steps = ("environments", name)
-        module = name.replace("-", "_")
+        module = folder_of(name)
         if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "verifiers":
             message = f"the module {module} would be hidden by Python's own or by verifiers"
             yield _problem(document, steps, message, name, fix="choose another name")

@@ -11,14 +11,17 @@ from pydantic import Discriminator, Field, Tag
 
 from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
-from envops.repository.package import Generation
+from envops.repository.environment_names import with_canonical_names
+from envops.repository.package import Generation, folder_of
 from envops.repository.preparation import Preparation
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.references import reference_problems
 from envops.repository.registry_values import (
     KEYS,
     Count,
+    Day,
     EnvironmentName,
+    Filled,
     Flag,
     GroupSize,
     HubAddress,
@@ -27,6 +30,7 @@ from envops.repository.registry_values import (
     OpenShare,
     Owner,
     Positive,
+    RuleId,
     RunName,
     Share,
     Slug,
@@ -115,6 +119,17 @@ class Probe:
     ] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class KnownFindings:
+    """Findings of one rule that an environment came with."""
+
+    __pydantic_config__ = KEYS
+
+    count: Annotated[Count, Field(description="How many findings do not block. It may fall, never rise.")]
+    since: Annotated[Day, Field(description="The day on which they were accepted.")]
+    reason: Annotated[Filled, Field(description="Why they are accepted for now.")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentKeys:
     """An environment of this repository."""
@@ -146,6 +161,10 @@ class EnvironmentKeys:
     ] = False
     gates: Gates = Gates()
     ignore: Ignored = field(default_factory=dict)
+    known: Annotated[
+        Mapping[RuleId, KnownFindings],
+        Field(description="Findings that do not block for now, by rule id: a baseline that can only shrink."),
+    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,8 +176,8 @@ class EnvironmentEntry(EnvironmentKeys):
 
     @property
     def folder_name(self) -> str:
-        """The folder below `environments/`, which is also the name of the module."""
-        return self.name.replace("-", "_")
+        """The folder below `environments/`."""
+        return folder_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -218,7 +237,8 @@ class RegistryKeys:
     environments: Annotated[
         Mapping[EnvironmentName, AnyEnvironment],
         Field(
-            description="Environments by distribution name. The folder is environments/ and the name with underscores."
+            description="Environments by distribution name, compared as pip compares names: `gem_wordle` is "
+            "`gem-wordle`. The folder is environments/ and the name with underscores."
         ),
     ]
     defaults: Defaults = Defaults()
@@ -266,6 +286,7 @@ def registry_of(document: Document) -> Registry:
         raise DeclarationError(
             [Problem(document.file, 1, message, found=found, allowed="a mapping with version, owner")]
         )
+    document = with_canonical_names(document)
     keys, problems = checked(RegistryKeys, document)
     problems += [
         *document.problems,

@@ -23,12 +23,13 @@ KEYS = ConfigDict(extra="forbid")
 """Set on every class of keys, as `__pydantic_config__`: a key that it does not declare is a mistake."""
 
 SLUG = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$"
-ENVIRONMENT_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+ENVIRONMENT_NAME = r"^[A-Za-z][A-Za-z0-9]*([-_.][A-Za-z0-9]+)*$"
 RUN_NAME = r"^[a-z0-9]+([.-][a-z0-9]+)*$"
 RULE_ID = r"^[A-Z]{3}[0-9]{3}$"
 VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
 OWNER = r"^(@[A-Za-z0-9-]+(/[A-Za-z0-9._-]+)?|[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)$"
 HUB_ADDRESS = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*@[0-9][A-Za-z0-9.+!_-]*$"
+DAY = r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$"
 HUB_DATASET = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 COMMIT = r"^[0-9a-f]{40}$"
 WORD = r"^\S+$"
@@ -36,12 +37,13 @@ FILLED = r"\S"
 
 WORDS: Mapping[str, str] = {
     SLUG: "Letters, digits and single hyphens, underscores or dots between them.",
-    ENVIRONMENT_NAME: "Lower-case letters, digits and single hyphens, beginning with a letter.",
+    ENVIRONMENT_NAME: "Letters, digits, and single hyphens, underscores or dots between them, beginning with a letter.",
     RUN_NAME: "Lower-case letters, digits and single hyphens or dots between them.",
     RULE_ID: "A rule id: three capital letters and three digits.",
     VARIABLE: "Name of an environment variable: upper-case letters, digits and underscores.",
     OWNER: "@user, @organisation/team or a mail address.",
     HUB_ADDRESS: "owner/name@version, with an exact version.",
+    DAY: "A day: YYYY-MM-DD.",
     HUB_DATASET: "owner/name, as the Hub spells it.",
     COMMIT: "A commit: 40 hexadecimal digits in quotes.",
     WORD: "Text without spaces.",
@@ -67,6 +69,7 @@ RuleId = Annotated[Text, Field(pattern=RULE_ID)]
 Variable = Annotated[Text, Field(pattern=VARIABLE)]
 Owner = Annotated[Text, Field(pattern=OWNER)]
 HubAddress = Annotated[Text, Field(pattern=HUB_ADDRESS)]
+Day = Annotated[Text, Field(pattern=DAY)]
 HubDataset = Annotated[Text, Field(pattern=HUB_DATASET)]
 Commit = Annotated[Text, Field(pattern=COMMIT)]
 Word = Annotated[Text, Field(pattern=WORD)]

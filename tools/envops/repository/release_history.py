@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from envops.repository.changes import entries_at
 from envops.repository.content import UnreadablePatternError, hub_content_hash, hub_files, reward_digest
 from envops.repository.git import ContentMissing, contents_of, files_at, git, is_shallow, write_files
+from envops.repository.package import folder_of
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
 from envops.repository.read_package import read_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from envops.repository.package import Package
     from envops.repository.registry import EnvironmentEntry
@@ -39,7 +41,8 @@ def release_content(folder: Path, root: Path) -> ReleaseContent | None:
     try:
         pyproject = read_pyproject(folder / "pyproject.toml", root)
         version = pyproject.table("project").get("version")
-        named = pyproject.table("project").get("name") == folder.name.replace("_", "-")
+        name = pyproject.table("project").get("name")
+        named = isinstance(name, str) and folder_of(name) == folder.name
         if not named or not isinstance(version, str):
             return None
         return ReleaseContent(version, hub_content_hash(folder))
@@ -66,6 +69,8 @@ class ReleaseHistory:
     renamed_from: str | None = None
     published: str | None = None
     """The newest version on the Hub, where that was read."""
+    known_before: Mapping[str, int] | None = None
+    """Known findings that the registry listed at the base, by rule; `None` where the environment is new."""
     whole: bool = True
     """Whether the history reaches back to the beginning; a shallow clone's does not."""
 
@@ -77,6 +82,14 @@ def release_history(
 
     Raises `ContentMissing` where git lacks what it would have to read.
     """
+    declared = (entries_at(root, base) or {}).get(renamed_from or entry.name)
+    known = None if declared is None else {rule: findings.count for rule, findings in declared.known.items()}
+    return replace(_contents_before(root, entry, package, base, renamed_from), known_before=known)
+
+
+def _contents_before(
+    root: Path, entry: EnvironmentEntry, package: Package, base: str, renamed_from: str | None
+) -> ReleaseHistory:
     folder = f"environments/{entry.folder_name}"
     whole = not is_shallow(root)
     used = tuple(_versions(root, base, folder))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from packaging.utils import canonicalize_name
+
 from envops.repository.content import list_content
+from envops.repository.package import folder_of
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.read_packages import read_packages
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
@@ -27,6 +30,8 @@ class Repository:
     registry: Registry
     packages: Mapping[str, Package]
     """By distribution name, in the order of the registry."""
+    broken: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+    """Environments that cannot be used, each with what is wrong; empty unless they were set apart."""
 
     @classmethod
     def load(
@@ -36,57 +41,55 @@ class Repository:
         *,
         only: Collection[str] | None = None,
         with_locks: bool = True,
+        set_apart: bool = False,
     ) -> Repository:
         """Read the registry and the environments below `root`, or only those named.
 
         With `names` the folders of other environments are not looked at, so a mistake in one
         does not stop work on another. With `only` the registry is held against all folders, and
         of these the ones that belong to these names are read. Without `with_locks` the locks are
-        not looked at.
+        not looked at. With `set_apart`, an environment that is wrong is among the `broken` ones.
 
-        Raises `DeclarationError` with every problem that was found.
+        Raises `DeclarationError` with every problem that was found; with `set_apart`, of the registry alone.
         """
         root = root.resolve()
         registry, problems = _read_registry(root)
         if names is not None and problems:
             raise DeclarationError(problems)
-        chosen = (
-            None if names is None else {registry.environments[name].folder_name for name in _chosen(registry, names)}
-        )
-        folders, found = _folders(root)
+        folders, found, broken = _folders(root)
         problems += found
-        packages: dict[str, Package] = {}
-        read = chosen if only is None else {name.replace("-", "_") for name in only}
-        wanted = [folder for name, folder in folders.items() if read is None or name in read]
-        for reading in read_packages(wanted, root, with_locks=with_locks):
-            problems += reading.problems
-            if reading.package:
-                problems += _taken(reading.package, packages, root)
-                packages.setdefault(reading.package.name, reading.package)
+        unregistered = list(map(canonicalize_name, folders)) if set_apart else []
+        chosen = None if names is None else {folder_of(name) for name in _chosen(registry, names, unregistered)}
+        read = chosen if only is None else {folder_of(name) for name in only}
+        packages = _read_packages(root, folders, read, broken, with_locks=with_locks)
         if registry.owner:
-            problems += _mismatches(registry, root, folders, chosen)
-        if problems:
-            raise DeclarationError(problems)
-        return cls(root, registry, {name: packages[name] for name in registry.environments if name in packages})
+            _add_mismatches(registry, root, folders, chosen, broken)
+        if chosen is not None:
+            broken = {name: found for name, found in broken.items() if folder_of(name) in chosen}
+        if problems or (broken and not set_apart):
+            raise DeclarationError([*problems, *(each for found in broken.values() for each in found)])
+        usable = {name: packages[name] for name in registry.environments if name in packages and name not in broken}
+        return cls(root, registry, usable, {name: tuple(sorted(found)) for name, found in broken.items()})
 
     def select(self, names: Iterable[str] = ()) -> tuple[str, ...]:
-        """Environments of this repository by distribution name or folder; all for no names.
+        """Environments of this repository by distribution name or folder; all for no names, broken ones among them.
 
         Raises `DeclarationError` for a name that is not one of them.
         """
-        return _chosen(self.registry, names)
+        return _chosen(self.registry, names, self.broken)
 
 
-def _chosen(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
-    by_name = {form: name for name, entry in registry.environments.items() for form in (entry.folder_name, name)}
+def _chosen(registry: Registry, names: Iterable[str], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names in their one form and in the order of the registry; `others` are allowed besides its own."""
+    order = list(dict.fromkeys((*registry.environments, *others)))
     problems, chosen = [], []
     for name in names:
-        known = by_name.get(name.removeprefix(f"{ENVIRONMENTS_FOLDER}/").removesuffix("/"))
-        if known:
+        known = canonicalize_name(name.removeprefix(f"{ENVIRONMENTS_FOLDER}/").removesuffix("/"))
+        if known in order:
             chosen.append(known)
-        elif name in registry.external:
+        elif known in registry.external:
             message = "is on the Hub only: its code is not in this repository"
-            problems.append(Problem(REGISTRY_FILE, registry.external[name].line, message, found=name))
+            problems.append(Problem(REGISTRY_FILE, registry.external[known].line, message, found=name))
         else:
             allowed = ", ".join(registry.environments)
             message = "there is no environment of this name"
@@ -94,7 +97,6 @@ def _chosen(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
             problems.append(Problem(REGISTRY_FILE, None, message, found=name, allowed=allowed, nearest=near))
     if problems:
         raise DeclarationError(problems)
-    order = list(registry.environments)
     return tuple(sorted(set(chosen), key=order.index)) if chosen else tuple(order)
 
 
@@ -105,39 +107,94 @@ def _read_registry(root: Path) -> tuple[Registry, list[Problem]]:
         return Registry("", {}), list(error.problems)
 
 
-def _folders(root: Path) -> tuple[dict[str, Path], list[Problem]]:
-    """Folders below environments/ by name; what cannot be one is a problem, what is empty is passed over."""
+def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list[Problem]]]:
+    """Folders below environments/ by name, what is wrong with all of them, and by environment with single ones.
+
+    What is empty is passed over.
+    """
     parent = root / ENVIRONMENTS_FOLDER
     if parent.is_symlink():
-        return {}, [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="replace it with the folder itself")]
+        return (
+            {},
+            [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="replace it with the folder itself")],
+            {},
+        )
     if not parent.is_dir():
-        return {}, []
-    folders, problems = {}, []
+        return {}, [], {}
+    folders: dict[str, Path] = {}
+    broken: dict[str, list[Problem]] = {}
     for entry in sorted(parent.iterdir()):
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue
         if entry.is_symlink():
             file = f"{ENVIRONMENTS_FOLDER}/{entry.name}"
-            problems.append(Problem(file, None, "is a symbolic link", fix="replace it with the folder itself"))
+            _add(broken, entry.name, Problem(file, None, "is a symbolic link", fix="replace it with the folder itself"))
         elif entry.is_dir() and ((entry / "pyproject.toml").exists() or list_content(entry, root).files):
             folders[entry.name] = entry
-    return folders, problems
+    return folders, [], broken
 
 
-def _taken(package: Package, packages: Mapping[str, Package], root: Path) -> Iterator[Problem]:
-    first = packages.get(package.name)
-    if first:
-        file = (package.folder / "pyproject.toml").relative_to(root).as_posix()
-        message = f"is also the name of {first.folder.relative_to(root).as_posix()}"
-        line = package.lines.get("project.name")
-        yield Problem(file, line, message, "project.name", package.name, fix="give one of them another name")
+def _add(broken: dict[str, list[Problem]], name: str, *problems: Problem) -> None:
+    """File problems under the environment of a name or of a folder."""
+    if problems:
+        broken.setdefault(canonicalize_name(name), []).extend(problems)
 
 
-def _mismatches(
-    registry: Registry, root: Path, folders: Mapping[str, Path], chosen: set[str] | None
-) -> Iterator[Problem]:
+def _read_packages(
+    root: Path,
+    folders: Mapping[str, Path],
+    read: set[str] | None,
+    broken: dict[str, list[Problem]],
+    *,
+    with_locks: bool,
+) -> dict[str, Package]:
+    """The packages in their own folders, by distribution name; what is wrong with them goes to `broken`."""
+    wanted = [folder for name, folder in folders.items() if read is None or name in read]
+    packages: dict[str, Package] = {}
+    for folder, reading in zip(wanted, read_packages(wanted, root, with_locks=with_locks), strict=True):
+        _add(broken, folder.name, *reading.problems)
+        if reading.package and folder_of(reading.package.name) == folder.name:
+            packages[reading.package.name] = reading.package
+        elif reading.package and folder_of(reading.package.name) in folders:
+            _add(broken, folder.name, _taken(reading.package, root))
+    for first, second in _with_one_module(packages.values()):
+        _add(broken, first.name, _one_module(first, second, root))
+        _add(broken, second.name, _one_module(second, first, root))
+    return packages
+
+
+def _taken(package: Package, root: Path) -> Problem:
+    file = (package.folder / "pyproject.toml").relative_to(root).as_posix()
+    message = f"is also the name of {ENVIRONMENTS_FOLDER}/{folder_of(package.name)}"
+    line = package.lines.get("project.name")
+    return Problem(file, line, message, "project.name", package.name, fix="give one of them another name")
+
+
+def _with_one_module(packages: Iterable[Package]) -> Iterator[tuple[Package, Package]]:
+    """Packages that have the same module, the first one with each of the others."""
+    first: dict[str, Package] = {}
+    for package in packages:
+        known = first.setdefault(package.module.lower(), package)
+        if known is not package:
+            yield known, package
+
+
+def _one_module(package: Package, other: Package, root: Path) -> Problem:
+    places = [each.folder.relative_to(root).as_posix() for each in (package, other)]
+    message = f"its module {package.module} is also that of {places[1]}: installed together, one replaces the other"
+    return Problem(places[0], None, message, fix=f"rename the module of {package.name} or of {other.name}")
+
+
+def _add_mismatches(
+    registry: Registry,
+    root: Path,
+    folders: Mapping[str, Path],
+    chosen: set[str] | None,
+    broken: dict[str, list[Problem]],
+) -> None:
+    """File what does not fit between the registry and the folders."""
     declared = {entry.folder_name: entry for entry in registry.environments.values()}
-    external = {name.replace("-", "_"): entry for name, entry in registry.external.items()}
+    external = {folder_of(name): entry for name, entry in registry.external.items()}
     for name, entry in declared.items():
         if name in folders or (chosen is not None and name not in chosen):
             continue
@@ -149,18 +206,18 @@ def _mismatches(
         near = nearest(name, folders.keys() - declared.keys())
         fix = f"nox -s new -- {entry.name}, or remove the entry"
         message = f"its folder {ENVIRONMENTS_FOLDER}/{name} {what}"
-        yield Problem(REGISTRY_FILE, entry.line, message, path, entry.name, nearest=near, fix="" if near else fix)
-    for name in folders if chosen is None else ():
+        problem = Problem(REGISTRY_FILE, entry.line, message, path, entry.name, nearest=near, fix="" if near else fix)
+        _add(broken, entry.name, problem)
+    for name in folders if chosen is None else folders.keys() & chosen:
         file = f"{ENVIRONMENTS_FOLDER}/{name}"
         if name in external:
             message = "exists here, but registry.yaml declares it as on the Hub only"
             hub = external[name]
-            yield Problem(
-                REGISTRY_FILE, hub.line, message, f"environments.{hub.name}", file, fix="remove one of the two"
-            )
+            path, fix = f"environments.{hub.name}", "remove one of the two"
+            _add(broken, name, Problem(REGISTRY_FILE, hub.line, message, path, file, fix=fix))
         elif name not in declared:
             missing = [entry.name for known, entry in declared.items() if known not in folders]
-            fix = f"add {name.replace('_', '-')}: under environments in {REGISTRY_FILE}"
+            fix = f"add {canonicalize_name(name)}: under environments in {REGISTRY_FILE}"
             message = f"is not in {REGISTRY_FILE}"
-            near = nearest(name.replace("_", "-"), missing)
-            yield Problem(file, None, message, nearest=near, fix=fix)
+            near = nearest(canonicalize_name(name), missing)
+            _add(broken, name, Problem(file, None, message, nearest=near, fix=fix))

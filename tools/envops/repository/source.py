@@ -63,18 +63,20 @@ class ModuleSource:
     exports: tuple[str, ...] = ()
     defines_load_environment: bool = False
     exports_taskset: bool = False
+    exports_harness: bool = False
     notes: tuple[SourceNote, ...] = ()
 
 
 def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> tuple[ModuleSource, list[Problem]]:
     """Read the module's sources and check that those of the tests can be parsed.
 
-    `files` are the environment's files relative to its folder.
+    `module` is its path without `.py`, `files` are the environment's files: both relative to its folder.
     """
     trees: dict[str, ast.Module] = {}
     notes: list[SourceNote] = []
     problems: list[Problem] = []
     everything = set(files)
+    above = module.rpartition("/")[0]
     for name in sorted(everything):
         ours = name == f"{module}.py" or (name.startswith(f"{module}/") and name.endswith(".py"))
         if not ours and not _is_test(name):
@@ -84,7 +86,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
             tree = _parse(content, folder / name, root)
         except DeclarationError as error:
             # A folder that is no package holds data: broken Python may be part of a task.
-            if not ours or _is_importable(name, everything):
+            if not ours or _is_importable(name, above, everything):
                 problems += error.problems
             continue
         if ours:
@@ -94,17 +96,22 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     if main is None:
         return ModuleSource(notes=tuple(notes)), problems
     exports = _exports(main)
-    taskset = bool(_tasksets(trees.values()) & set(exports))
-    return ModuleSource(exports, "load_environment" in _bound_names(main), taskset, tuple(notes)), problems
+    taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
+    return ModuleSource(exports, "load_environment" in _bound_names(main), taskset, harness, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
     return name.startswith("tests/") and name.endswith(".py") and name.count("/") == 1
 
 
-def _is_importable(name: str, files: set[str]) -> bool:
-    parts = name.split("/")[:-1]
-    return all("/".join([*parts[: depth + 1], "__init__.py"]) in files for depth in range(len(parts)))
+def _is_importable(name: str, above: str, files: set[str]) -> bool:
+    """Whether every folder between a file and the one on the import path is a package."""
+    folder = name.rpartition("/")[0]
+    while folder != above:
+        if f"{folder}/__init__.py" not in files:
+            return False
+        folder = folder.rpartition("/")[0]
+    return True
 
 
 def _parse(content: bytes, path: Path, root: Path) -> ast.Module:
@@ -167,8 +174,8 @@ def _bound_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def _tasksets(trees: Iterable[ast.Module]) -> set[str]:
-    """Names of classes that derive from a class called …Taskset, and of such classes that are imported."""
+def _derived(trees: Iterable[ast.Module], ending: str) -> set[str]:
+    """Names of classes that derive from a class whose name ends so, and of such classes that are imported."""
     bases: dict[str, set[str]] = {}
     imported: dict[str, str] = {}
     for statement in (statement for tree in trees for statement in _statements(tree)):
@@ -176,17 +183,14 @@ def _tasksets(trees: Iterable[ast.Module]) -> set[str]:
             bases.setdefault(statement.name, set()).update(filter(None, map(_last_name, statement.bases)))
         elif isinstance(statement, ast.ImportFrom):
             imported.update({alias.asname or alias.name: alias.name for alias in statement.names})
-    found = {name for name, original in imported.items() if original.endswith("Taskset") and original not in bases}
+    found = {name for name, original in imported.items() if original.endswith(ending) and original not in bases}
     while True:
-        more = {name for name, parents in bases.items() if any(_is_taskset(parent, found) for parent in parents)}
+        known = found | {parent for parents in bases.values() for parent in parents if parent.endswith(ending)}
+        more = {name for name, parents in bases.items() if parents & known}
         more |= {name for name, original in imported.items() if original in found | more}
         if more <= found:
             return found
         found |= more
-
-
-def _is_taskset(name: str, known: set[str]) -> bool:
-    return name in known or name.endswith("Taskset")
 
 
 def _last_name(base: ast.expr) -> str | None:
@@ -305,7 +309,7 @@ def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Gener
         return "v1"
     if old and not shared and not new:
         return "v0"
-    if source.exports_taskset:
+    if source.exports_taskset or (source.exports_harness and not source.defines_load_environment):
         return "v1"
     if source.defines_load_environment:
         return "v0"

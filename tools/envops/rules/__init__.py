@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 MODULES = (
+    "schema.declaration",
     "schema.metadata",
     "schema.requirements",
     "schema.documents",

@@ -28,7 +28,11 @@ _INTRODUCTION = """\
 Generated from `tools/envops/rules` by `envops docs`, and checked by a test. Do not edit by hand.
 
 A finding fails its gate if its severity is *error* and its evidence is conclusive. With too little evidence the gate is
-*inconclusive*. Warnings and advice do not fail a gate. `envops explain RULE` prints one entry.
+*inconclusive*. Warnings and advice do not fail a gate. What only publishing needs is a warning until `nox -s plan`,
+where it is an error. `nox -s explain -- RULE` prints one entry.
+
+A finding that is a consequence of another one is left out: the cause lists the rules that wait for it, and their gates
+are inconclusive.
 
 The *reference reply* is what a perfect model would answer: the oracle's reply, from `tests/oracle.py` or derived from
 the task's answer.
@@ -40,6 +44,16 @@ environments:
   reverse-text:
     ignore:
       RWD005: "the answer is a paraphrase, and small changes are right"
+```
+
+Findings that an environment came with can be accepted for now, with a count that can only fall. Findings beyond the
+count block, and fewer findings ask for a lower count (SCH092):
+
+```yaml
+environments:
+  reverse-text:
+    known:
+      RWD020: {count: 1, since: 2026-01-31, reason: "raises on an empty reply; fixed with the next version"}
 ```
 
 An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091). Rules of training runs are
@@ -66,10 +80,14 @@ def render_catalogue() -> str:
 
 def _entry(known: Rule) -> str:
     return (
-        f"\n### {known.id}\n\n**{known.title}** ({known.severity}: {_SEVERITIES[known.severity]}).\n\n"
+        f"\n### {known.id}\n\n**{known.title}** ({known.severity}: {_effect(known)}).\n\n"
         f"What it checks: {known.what}\n\nWhy: {known.why}\n\nHow to fix: {known.fix}\n\n"
         f'How to ignore: `ignore: {{{known.id}: "the reason"}}`'
     )
+
+
+def _effect(known: Rule) -> str:
+    return "fails the plan of a release" if known.publishing else _SEVERITIES[known.severity]
 
 
 def explain(rule_id: str) -> str:
@@ -84,7 +102,7 @@ def explain(rule_id: str) -> str:
         raise UnknownRuleError(f"there is no rule {rule_id}" + (f"; did you mean {meant}?" if meant else ""))
     return (
         f"{known.id}  {known.title}\n"
-        f"{known.gate} gate, {known.severity}: {_SEVERITIES[known.severity]}\n\n"
+        f"{known.gate} gate, {known.severity}: {_effect(known)}\n\n"
         f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n"
         f'Ignore  registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`\n'
     )

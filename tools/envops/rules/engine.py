@@ -23,27 +23,32 @@ import inspect
 import math
 import re
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from envops_worker.policies.distorted_answers import format_only
+
 from envops.facts.observed import Place
 from envops.rules.evidence import Evidence, ShownFailure
-from envops.statistics.declared_range import DeclaredRange, functions_of, range_of
+from envops.statistics.declared_range import DeclaredRange, functions_of, range_of, with_undeclared_form
 from envops.statistics.measures import Distribution, distribution_of
 from envops.statistics.outcomes import RolloutSample, samples_of_rollouts
 
 if TYPE_CHECKING:
     from envops.facts.observed import Facts, RewardFunction, Score
     from envops.repository.package import Package
+    from envops.repository.problem import Problem
     from envops.repository.registry import EnvironmentEntry
     from envops.repository.release_history import ReleaseHistory
     from envops.repository.run import RunSpec
     from envops.statistics.baseline import Baseline
     from envops.statistics.reward_comparison import RewardComparison
 
+LONGEST_REPLY = 16_000
+"""Characters of the longest reply, where no declared run allows a longer one: about 4,000 tokens."""
 Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
@@ -62,10 +67,12 @@ class Subject:
     entry: EnvironmentEntry
     package: Package
     facts: Facts
+    problems: tuple[Problem, ...] = ()
+    """Mistakes in its declaration; an environment that has some is not observed."""
     judged: frozenset[Gate] = frozenset()
     """The gates that are being judged; filled in for rules that come last."""
-    fired: frozenset[str] = frozenset()
-    """The rules that found something; filled in for rules that come last."""
+    fired: Mapping[str, int] = field(default_factory=dict)
+    """Rules that found something, and how often; filled in for rules that come last."""
     runs: tuple[RunSpec, ...] = ()
     """The declared runs that train on it."""
     comparison: RewardComparison | None = None
@@ -75,6 +82,8 @@ class Subject:
     """What was measured before; only where it was recorded."""
     history: ReleaseHistory | None = None
     """What git knows of its versions; only where a release is planned."""
+    longest_reply: int = LONGEST_REPLY
+    """Characters of the longest reply that the declared runs allow."""
 
     @property
     def ignore(self) -> Mapping[str, str]:
@@ -82,9 +91,14 @@ class Subject:
         return self.entry.ignore
 
     @cached_property
-    def range(self) -> DeclaredRange:
+    def declared(self) -> DeclaredRange:
         """The range of rewards that the environment declares."""
         return range_of(self.package.reward, self.functions)
+
+    @cached_property
+    def range(self) -> DeclaredRange:
+        """The same, with a small share for form that is not declared: RWD006 alone reports that."""
+        return with_undeclared_form(self.declared, self.package.reward, self.rewarded.get(format_only.name, ()))
 
     @cached_property
     def functions(self) -> tuple[RewardFunction, ...]:
@@ -136,7 +150,9 @@ class Found:
     fix: str | None = None
     """Only where the fix for this finding is more exact than the rule's."""
     inconclusive: bool = False
-    """There is too little evidence to fail the gate."""
+    """There is too little evidence to fail the gate: nothing is proven, so it is no error."""
+    severity: Severity | None = None
+    """Only where this finding does less harm than the rule's others."""
 
 
 @dataclass(frozen=True)
@@ -155,11 +171,13 @@ class Finding:
     """The registry's reason for ignoring this rule here; shown, but without effect."""
     bug: bool = False
     """The rule itself failed: a bug of envops, and nothing is known about the environment."""
+    waiting: tuple[str, ...] = ()
+    """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
 
     @property
     def counts(self) -> bool:
         """Whether the finding affects the verdict."""
-        return self.severity == "error" and self.ignored is None
+        return (self.severity == "error" or self.inconclusive) and self.ignored is None
 
 
 SHOWN = 3
@@ -206,6 +224,8 @@ class Rule:
     """Applied after all others, on a subject that knows which rules fired."""
     compares: bool = False
     """Applies only where two versions were compared."""
+    publishing: bool = False
+    """Only publishing needs it: a warning of `validate`, and an error of the release's plan."""
 
 
 _rules: dict[str, Rule] = {}
@@ -213,7 +233,13 @@ _SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
 
 
 def rule(
-    id: str, *, gate: Gate, severity: Severity = "error", last: bool = False, compares: bool = False
+    id: str,
+    *,
+    gate: Gate,
+    severity: Severity = "error",
+    last: bool = False,
+    compares: bool = False,
+    publishing: bool = False,
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Register a rule under its stable id.
 
@@ -228,7 +254,7 @@ def rule(
         title, sections = _read_docstring(check)
         what, why, fix = (sections[name] for name in ("What", "Why", "Fix"))
         all_rules.cache_clear()
-        _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares)
+        _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares, publishing)
         return check
 
     return register
@@ -258,17 +284,24 @@ def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[F
     """Apply every rule of the chosen gates to the subject; of all that take such a one by default."""
     judged = frozenset(subject.gates if gates is None else gates)
     chosen = [known for known in all_rules().values() if known.gate in judged]
-    fired: set[str] = set()
+    fired: Counter[str] = Counter()
     for known in chosen:
         if not known.last:
             for finding in apply(known, subject):
-                fired.add(known.id)
+                fired[known.id] += 1
                 yield finding
     if isinstance(subject, Subject):
-        informed = replace(subject, judged=judged, fired=frozenset(fired))
+        informed = replace(subject, judged=judged, fired=dict(fired))
         for known in chosen:
             if known.last:
                 yield from apply(known, informed)
+
+
+def publishing_findings(subject: Subject) -> Iterator[Finding]:
+    """What keeps a package from being published and does not matter before: errors, where it is to be published."""
+    for known in all_rules().values():
+        if known.publishing:
+            yield from apply(replace(known, severity="error"), subject)
 
 
 def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
@@ -279,7 +312,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             yield Finding(
                 rule=known.id,
                 gate=known.gate,
-                severity=known.severity,
+                severity=found.severity or ("warning" if found.inconclusive else known.severity),
                 message=found.message,
                 fix=found.fix or known.fix,
                 evidence=found.evidence,

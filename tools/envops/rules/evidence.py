@@ -34,7 +34,7 @@ class ShownReply:
     rollout: int | None = None
     stop: str | None = None
     derived: bool = False
-    """The reference reply was derived from the task, not written by the author."""
+    """The finding rests on a reference reply that was derived from the task, not written by the author."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,6 @@ def of_conversation(
     reply = shown_reply(conversation.task, conversation.completion, conversation.policy)
     if isinstance(conversation, Rollout):
         reply = replace(reply, rollout=conversation.rollout, stop=conversation.stop)
-    else:
-        reply = replace(reply, derived=conversation.derived)
     seen = of_reply(facts, reply, EarnedReward(conversation.reward, conversation.functions))
     return replace(
         seen,

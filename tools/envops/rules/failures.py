@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,19 @@ ENDLESS = "EndlessConversation"
 NO_REFERENCE: FailureKind = "no-reference"
 """The failure of a rollout whose policy had no reference reply."""
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
+
+OFFLINE_FIX = (
+    "The gates are offline, and something that rollouts need is not. Validate with `--allow-network`, or let an "
+    "argument replace it by something that the package ships."
+)
+_UNREACHABLE = re.compile(
+    r"cannot connect to host|getaddrinfo|name resolution|name or service not known", re.IGNORECASE
+)
+
+
+def is_offline(failure: Failure | None) -> bool:
+    """Whether a rollout was lost because something on the network could not be reached."""
+    return is_outside_the_environment(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
 
 
 def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:

@@ -15,6 +15,8 @@ NO_ORACLE = "NoOracle"
 ORACLE_ERROR = "OracleError"
 """Type of the worker's failure where tests/oracle.py returns an invalid reply."""
 ORACLE_FILE = "tests/oracle.py"
+ENDPOINTS_WORD = "oracle_raised"
+"""The error code of the scripted endpoint where the oracle raised; verifiers passes it on in its own errors."""
 
 
 def scores_of(subject: Subject, policy: str) -> list[Score]:
@@ -28,9 +30,20 @@ def gold_by_task(subject: Subject) -> dict[int, Score]:
 
 
 def is_of_the_oracle(failure: Failure) -> bool:
-    """Whether a failure comes from the oracle and not from the environment's scoring."""
+    """Whether a failure comes from the oracle and not from the environment's own code."""
     in_oracle = failure.place is not None and failure.place.file.endswith(ORACLE_FILE)
-    return in_oracle or failure.type in (NO_ORACLE, ORACLE_ERROR)
+    through_oracle = ORACLE_FILE in failure.traceback or ENDPOINTS_WORD in failure.message
+    return in_oracle or through_oracle or failure.type in (NO_ORACLE, ORACLE_ERROR)
+
+
+def failed_by_the_oracle(subject: Subject, score: Score) -> bool:
+    """Whether the oracle gave no reply. In a rollout, an exception before any reply may be the environment's."""
+    failure = score.failure
+    if failure is None or score.policy != oracle.name:
+        return False
+    described = subject.facts.description
+    alone = described is None or not described.conversational
+    return is_of_the_oracle(failure) or (alone and failure.kind == "raised" and not score.completion)
 
 
 def place_of(subject: Subject, function: str) -> Place | None:

@@ -48,6 +48,8 @@ class EnvironmentResult:
     folder: str
     """Relative to the repository, with forward slashes: `environments/reverse_text`."""
     verdict: Verdict
+    module_path: str = ""
+    """The module relative to the folder, where it does not lie directly in it: `src/reverse_text`."""
     generation: Generation | None = None
     version: str = ""
     digest: str = ""
@@ -107,8 +109,8 @@ class Outline:
     """Environments whose verdict rests on an observation of an earlier run."""
     policies: tuple[str, ...]
     """Policies of all environments, in the order of their first reply."""
-    unmet: tuple[tuple[str, str | None], ...]
-    """Environments that did not pass, worst first, each with the weightiest rule that decided."""
+    unmet: tuple[tuple[str, Finding | None], ...]
+    """Environments that did not pass, worst first, each with the weightiest finding that decided."""
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -135,26 +137,28 @@ class ValidationResult:
     """The endpoint of a real model; `None` if all policies are scripted."""
     shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
+    next_command: str = ""
+    """What follows a pass, such as `git push`; empty where nothing does."""
 
     @cached_property
     def outline(self) -> Outline:
         """One look at every environment."""
         verdicts: list[Verdict] = []
         policies: dict[str, None] = {}
-        unmet: list[tuple[Verdict, str, str | None]] = []
+        unmet: list[tuple[Verdict, str, Finding | None]] = []
         cached = 0
         for one in self.environments:
             verdicts.append(one.verdict)
             policies |= dict.fromkeys(one.policies)
             cached += one.cached
             if one.verdict != "pass":
-                unmet.append((one.verdict, one.name, _deciding_rule(one)))
+                unmet.append((one.verdict, one.name, _deciding_finding(one)))
         unmet.sort(key=lambda each: VERDICTS.index(each[0]))
-        return Outline(tuple(verdicts), cached, tuple(policies), tuple((name, rule) for _, name, rule in unmet))
+        return Outline(tuple(verdicts), cached, tuple(policies), tuple((name, finding) for _, name, finding in unmet))
 
 
-def _deciding_rule(environment: EnvironmentResult) -> str | None:
-    return next((one.rule for one in weightiest_first(environment.findings) if finding_kind(one) in DECIDING), None)
+def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
+    return next((one for one in weightiest_first(environment.findings) if finding_kind(one) in DECIDING), None)
 
 
 def environment_result(
@@ -166,6 +170,7 @@ def environment_result(
         name=package.name,
         folder=package.folder.resolve().relative_to(root.resolve()).as_posix(),
         verdict=judgement.verdict,
+        module_path=package.module_path if package.module_root else "",
         generation=facts.description.generation if facts.description else package.generation,
         version=package.version,
         digest=package.digest,
@@ -207,13 +212,21 @@ def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName,
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 
 
+def undeclared_result(name: str, folder: str, findings: tuple[Finding, ...]) -> EnvironmentResult:
+    """The result of an environment whose declaration is wrong, so that nothing of it was observed."""
+    rules = ", ".join(dict.fromkeys(finding.rule for finding in findings))
+    return EnvironmentResult(
+        name, folder, "fail", gates={"schema": "fail"}, reasons={"schema": rules}, findings=findings
+    )
+
+
 def finding_kind(finding: Finding) -> FindingKind:
     """How reports classify a finding."""
     if finding.ignored is not None:
         return "ignored"
     if finding.bug:
         return "bug"
-    if finding.severity == "error" and finding.inconclusive:
+    if finding.inconclusive:
         return "inconclusive"
     return finding.severity
 
@@ -234,11 +247,20 @@ def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
 
 def path_in_repository(environment: EnvironmentResult, place: Place | None) -> str | None:
     """The file of a place as seen from the repository; an absolute path stays as it is."""
-    if place is None:
-        return None
+    return None if place is None else path_of_place(environment.folder, environment.module_path, place)
+
+
+def path_of_place(folder: str, module_path: str, place: Place) -> str:
+    """The same for a package in a folder, whose module lies at `module_path` there.
+
+    A place in the module is seen in the wheel, which has no folder above the module.
+    """
     if posixpath.isabs(place.file):
         return place.file
-    return posixpath.normpath(posixpath.join(environment.folder, place.file))
+    root, _, module = module_path.rpartition("/")
+    is_shipped = place.file == f"{module}.py" or place.file.startswith(f"{module}/")
+    file = posixpath.join(root, place.file) if root and is_shipped else place.file
+    return posixpath.normpath(posixpath.join(folder, file))
 
 
 def where(environment: EnvironmentResult, place: Place | None) -> str:

@@ -5,8 +5,8 @@ For one gate, the first that holds:
 1. An error finding that counts (not ignored) and is conclusive: **fail**.
 2. A stage that the gate needs broke for reasons that are not the environment's own, or a
    rule itself failed: **error**.
-3. An error finding that counts and is inconclusive, or a needed stage that did not
-   complete: **inconclusive**.
+3. A finding that counts and is inconclusive, a needed stage that did not complete, or a finding that waits for
+   its cause in another gate (`rules/causes.py`): **inconclusive**.
 4. Otherwise: **pass**.
 
 The whole environment is as its worst gate: fail, then error, then inconclusive, then pass.
@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envops.facts.stages import needed_by
+from envops.rules.causes import explained
 from envops.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
+from envops.rules.known import with_known
 from envops.rules.profiles import RewardProfile, profiles
 from envops.statistics.measures import Distribution
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from envops.facts.observed import Facts, Failure
     from envops.facts.stages import StageName
@@ -49,7 +51,7 @@ class Judgement:
     gates: Mapping[Gate, GateVerdict]
     """Only the gates that were judged."""
     findings: tuple[Finding, ...]
-    """All of them, including ignored ones and those without effect on the verdict."""
+    """Including ignored ones and those without effect on the verdict, without consequences of others."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, where the distribution gate was judged."""
     profiles: tuple[RewardProfile, ...] = ()
@@ -59,8 +61,9 @@ class Judgement:
 def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
     """Apply the rules of the chosen gates and draw the verdict; `brief` leaves out profiles of what passes."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    found = tuple(findings(subject, chosen))
-    verdicts = {gate: gate_verdict(gate, found, subject.facts) for gate in chosen}
+    told = explained(with_known(findings(subject, chosen), subject.entry.known))
+    found = told.findings
+    verdicts = {gate: gate_verdict(gate, found, subject.facts, told.waiting) for gate in chosen}
     measured = subject.distributions if "distribution" in chosen else ()
     verdict = worst(each.verdict for each in verdicts.values())
     pictured = () if brief and verdict == "pass" else profiles(subject)
@@ -72,8 +75,8 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return min(verdicts, key=VERDICTS.index, default="pass")
 
 
-def gate_verdict(gate: Gate, found: Iterable[Finding], facts: Facts) -> GateVerdict:
-    """The verdict of one gate; findings of other gates are skipped."""
+def gate_verdict(gate: Gate, found: Sequence[Finding], facts: Facts, waiting: Sequence[Finding] = ()) -> GateVerdict:
+    """The verdict of one gate; findings of other gates are skipped, and `waiting` has those that have a cause."""
     counting = [finding for finding in found if finding.gate == gate and finding.counts]
     conclusive = [finding for finding in counting if not finding.bug and not finding.inconclusive]
     if conclusive:
@@ -91,6 +94,10 @@ def gate_verdict(gate: Gate, found: Iterable[Finding], facts: Facts) -> GateVerd
         return GateVerdict(gate, "inconclusive", _why_unreached(unreached, facts))
     if counting:
         return GateVerdict(gate, "inconclusive", f"too little evidence: {_named(counting)}")
+    if any(finding.gate == gate and finding.counts for finding in waiting):
+        rules = {finding.rule for finding in waiting if finding.gate == gate and finding.counts}
+        causes = [finding for finding in found if rules & set(finding.waiting)]
+        return GateVerdict(gate, "inconclusive", f"waits for {_named(causes)}")
     return GateVerdict(gate, "pass", "no findings")
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from envops.repository.package import Package
 
+UNDECLARED_FORM = 0.2
+"""How much of the maximum form may earn that nobody declared: more than that competes with the answer."""
 ALLOWANCE = 0.05
 """How much of the range above its floor a worthless reply may earn: form functions of
 both generations give crumbs to garbage (0.04 was measured)."""
@@ -104,6 +106,22 @@ def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -
         format_functions=formats,
         format_share=share,
     )
+
+
+def with_undeclared_form(
+    declared: DeclaredRange, declaration: RewardDeclaration, form_only: Iterable[Score]
+) -> DeclaredRange:
+    """The range with the share that the right form around junk earns, where nothing is declared and it is small."""
+    if declaration.format is not None or declaration.format_share is not None or declared.maximum <= 0:
+        return declared
+    paid = [score for score in form_only if score.reward is not None and score.reward > declared.form_alone]
+    most = max((score.reward - declared.floor for score in paid if score.reward is not None), default=0.0)
+    share = most / declared.maximum
+    if not 0 < share <= UNDECLARED_FORM + 1e-9:
+        return declared
+    paying = (name for score in paid for name, said in score.functions.items() if is_reward(said) and said.score)
+    functions = tuple(dict.fromkeys((*declared.format_functions, *paying)))
+    return replace(declared, format_functions=functions, format_share=max(share, declared.format_share))
 
 
 def is_reward(function: RewardFunction | FunctionScore) -> bool:

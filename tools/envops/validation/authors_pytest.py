@@ -17,7 +17,7 @@ from envops.validation.job import StageFailed, worker_environment
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
 from envops.validation.starting import IMPORT_WORKER
-from envops.validation.venv import venv_for
+from envops.validation.venv import environment_venv, venv_for
 from envops.validation.wheel import TESTS_LOCK, built_wheel
 
 RUN_PYTEST = f"""{IMPORT_WORKER}import sys
@@ -41,7 +41,7 @@ def run_pytest(
 
     Raises `ProgramFailed` when the virtual environment or the wheel cannot be made, or declared data is missing.
     """
-    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    venv = environment_venv(package, workspace, stop)
     toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
     requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import run_program
+from envops.validation.interpreter import interpreter_for
 from envops.validation.resolve import resolve_together
 from envops.validation.venv import venv_for
 from envops.validation.wheel import built_wheel
@@ -30,7 +31,8 @@ def import_together(packages: Sequence[Package], workspace: Workspace, stop: thr
     with workspace.scratch() as scratch:
         lock = scratch / "together.lock"
         resolve_together(packages, lock, stop)
-        venv = venv_for(lock, workspace, stop)
+        every = ",".join(package.requires_python for package in packages if package.requires_python)
+        venv = venv_for(lock, workspace, stop, interpreter=interpreter_for(every))
         overlays = [str(built_wheel(package, workspace, stop).overlay) for package in packages]
         variables = {"PATH": os.defpath, "HOME": str(scratch), "HF_HUB_OFFLINE": "1"}
         variables |= {"PYTHONPATH": os.pathsep.join(overlays), "PYTHONDONTWRITEBYTECODE": "1"}

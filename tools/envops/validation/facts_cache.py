@@ -16,6 +16,7 @@ from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import OBSERVING, TOOLS, Workspace, code_digest, mark_used
+from envops.validation.interpreter import interpreter_if_any
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
 
@@ -29,13 +30,18 @@ ROOM_BYTES = 64 * 2**20
 def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
     """Digest of everything that can change an observation: the requests, the package, the lock, the tool."""
     seen = {
-        "requests": requests_for(entry, request, package).digest(),
+        "requests": requests_for(entry, request.of_package(package), package).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
-        "python": [sys.version, sys.platform, platform.machine()],
+        "python": [_interpreter(package), sys.platform, platform.machine()],
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
+
+
+def _interpreter(package: Package) -> str:
+    interpreter = interpreter_if_any(package.requires_python)
+    return interpreter.build if interpreter else ""
 
 
 def remembered(

@@ -12,7 +12,7 @@ from pathlib import Path
 from envops.repository.workspace import Workspace, mark_used
 from envops.text.scrubbing import SECRET_NAME
 from envops.validation.job import Job
-from envops.validation.venv import uv_program
+from envops.validation.uv import uv_program
 
 SET_UP_SECONDS = 600.0
 LONGEST_RUN_SECONDS = 86_400.0

@@ -25,7 +25,8 @@ from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.validation.venv import is_sound, uv_program
+from envops.validation.uv import uv_program
+from envops.validation.venv import is_sound
 
 PROGRAM_SECONDS = 10.0
 REACH_SECONDS = 4.0

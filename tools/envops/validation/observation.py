@@ -15,7 +15,6 @@ from pathlib import Path
 
 from envops.facts.observed import Facts
 from envops.facts.stages import Stage, in_start_order
-from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.source import named_datasets
@@ -31,7 +30,7 @@ from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
 from envops.validation.stage import Observation, job_of
 from envops.validation.templates import LockTemplates, reason_against_forks
-from envops.validation.venv import VirtualEnvironment, venv_for
+from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
 # Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
@@ -59,7 +58,7 @@ def observe(
     """
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
-    requests, collected = requests_for(entry, request, package), CollectedFacts(listener)
+    requests, collected = requests_for(entry, request.of_package(package), package), CollectedFacts(listener)
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
@@ -96,7 +95,8 @@ def observe_unpacked(
 ) -> Facts:
     """Observe a package that lies unpacked in a folder. Nothing is kept for the next run."""
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
-    requests, collected = requests_for(entry, request, package), CollectedFacts(listener or ProgressListener())
+    requests = requests_for(entry, request.of_package(package), package)
+    collected = CollectedFacts(listener or ProgressListener())
     budget = Budget(requests.budget, min(2, usable_cores()))
     observation = Observation(entry, package, workspace, requests, journal, templates, stop, budget, collected)
     observation.venv, observation.overlay = venv, overlay
@@ -121,7 +121,7 @@ def _prepare(observation: Observation) -> None:
     package, workspace, stop = observation.package, observation.workspace, observation.stop
     with observation.collected.observing("venv"):
         alone = bool(reason_against_forks(package))
-        observation.venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=alone)
+        observation.venv = environment_venv(package, workspace, stop, imported=alone)
         observation.templates.begin(observation.venv, package, observation.requests.confinement)
     with observation.collected.observing("wheel"):
         built = built_wheel(package, workspace, stop)

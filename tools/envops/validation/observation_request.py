@@ -37,6 +37,10 @@ class ObservationRequest:
     stages: tuple[StageName, ...] | None = None
     """Only these stages and those that they need; `None` is every stage that the other settings require."""
 
+    def of_package(self, package: Package) -> ObservationRequest:
+        """The same of what the package has: a harness is only loaded."""
+        return replace(self, stages=()) if package.is_harness else self
+
     @property
     def wants_replies(self) -> bool:
         """Whether policies reply: rollouts are compared with their scores too."""
@@ -92,6 +96,7 @@ class Requests:
             "tolerance": package.answer.tolerance,
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
+            "is_harness": package.is_harness,
             "prepared": self.confinement.home is not None,
         }
 

@@ -16,7 +16,7 @@ from envops.validation.job import Job, checked
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
 from envops.validation.templates import environment_processes
-from envops.validation.venv import venv_for
+from envops.validation.venv import environment_venv
 from envops.validation.wheel import built_wheel
 
 
@@ -37,7 +37,7 @@ def opened_environment(
     Raises `ProgramFailed` or `StageFailed` when it cannot be loaded, `Interrupted` when
     `stop` is set.
     """
-    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
+    venv = environment_venv(package, workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
     requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)
     require_prepared(entry.name, requests)

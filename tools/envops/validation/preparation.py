@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 import envops_worker
 
 from envops.facts.observed import Failure
-from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.preparation import Preparation, PreparedDataset
 from envops.repository.registry import EnvironmentEntry
@@ -42,12 +41,12 @@ from envops.validation.prepared_home import (
     read_prepared,
     without_command,
 )
-from envops.validation.venv import VirtualEnvironment, venv_for
+from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
 SECONDS = 3_600.0
 """For all datasets together, and for the command."""
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 10.0
 """Between two reports of how much has arrived."""
 SCRIPT = Path(envops_worker.__file__).with_name("preparing.py")
 ENDPOINT = "HF_ENDPOINT"
@@ -61,10 +60,10 @@ PASSED_ON = (
 _UNREACHABLE = re.compile(
     r"name resolution|Name or service not known|nodename nor servname|Connection refused|Network is unreachable"
     r"|No route to host|ConnectError|ConnectTimeout|ReadTimeout|Max retries exceeded|URLError|gaierror|timed out"
-    r"|Connection reset|ProxyError|ConnectionError",
+    r"|Connection reset|ProxyError|ConnectionError|urlopen error",
     re.IGNORECASE,
 )
-_ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host='([^']+)'")
+_ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host[= ]'([^']+)'")
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def prepare(
     Raises `PreparationFailed` and `Interrupted`; then nothing is left behind.
     """
     try:
-        venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=False)
+        venv = environment_venv(package, workspace, stop, imported=False)
         folder = _prepared(entry.prepare, entry, package, workspace, venv, stop, note)
     except ProgramFailed as error:
         raise PreparationFailed(PreparationProblem("error", error.failure.message, "See the message.")) from None

@@ -20,7 +20,7 @@ from envops.repository.package import Package
 from envops.repository.preparation import Preparation
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, mark_used
-from envops.validation.venv import PYTHON
+from envops.validation.interpreter import interpreter_if_any
 
 MISSING = "missing"
 """Stands in the key of facts for a preparation that is declared and not there."""
@@ -48,7 +48,9 @@ def preparation_key(preparation: Preparation, package: Package) -> str:
     code = package.digest if names_module(preparation.command, package.module) else ""
     datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]
     lock = package.lock.digest if package.lock else ""
-    identity = json.dumps([datasets, preparation.command, lock, code, PYTHON])
+    interpreter = interpreter_if_any(package.requires_python)
+    python = interpreter.minor if interpreter else ""
+    identity = json.dumps([datasets, preparation.command, lock, code, python])
     return hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
@@ -89,6 +91,7 @@ def complete(folder: Path) -> None:
             path.unlink()
             continue
         if path.is_symlink():
+            _point_from_here(path, home)
             digest.update(f"link {name}\0{path.readlink()}\0".encode())
             continue
         size = path.stat().st_size
@@ -99,6 +102,14 @@ def complete(folder: Path) -> None:
         path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
         total += size
     write_whole(folder / COMPLETE, json.dumps({"content": digest.hexdigest(), "bytes": total}).encode())
+
+
+def _point_from_here(link: Path, home: Path) -> None:
+    """Let a link into the home lead there from where it stands: the home gets another name."""
+    target = link.readlink()
+    if target.is_absolute() and target.is_relative_to(home.resolve()):
+        link.unlink()
+        link.symlink_to(os.path.relpath(target, link.parent.resolve()))
 
 
 def _files(folder: Path) -> Iterator[Path]:

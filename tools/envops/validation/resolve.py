@@ -6,13 +6,16 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from envops.facts.observed import Failure
 from envops.files.atomic_write import write_whole
 from envops.repository.lock import LOCK_FILE, inputs_digest, render
 from envops.repository.package import Package
-from envops.system.subprocesses import run_program
-from envops.validation.venv import TOOL_LOCKS, uv_environment, uv_program
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.uv import uv_environment, uv_program
+from envops.validation.venv import TOOL_LOCKS
 
 RESOLVE_SECONDS = 600.0
 OLDEST_PYTHON = "3.11"
@@ -30,9 +33,13 @@ def resolve_locks(
     """
     solved: dict[str, str] = {}
     for package in packages:
-        inputs = inputs_digest(package.requires, package.requires_python)
+        inputs = inputs_digest(package.requires_to_lock, package.requires_python)
         if inputs not in solved:
-            solved[inputs] = resolved_lock(package.requires, package.requires_python, stop, resolution)
+            try:
+                solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
+            except ProgramFailed as error:
+                failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
+                raise ProgramFailed(failure) from None
         path = package.folder / LOCK_FILE
         before = path.read_text() if path.is_file() else ""
         if before != solved[inputs]:
@@ -73,17 +80,24 @@ def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: thre
 def resolved_lock(
     requires: Sequence[str], requires_python: str, stop: threading.Event, resolution: str = "highest"
 ) -> str:
-    """The text of a requirements.lock for these requirements. Raises `ProgramFailed` like `resolve_locks`."""
+    """The text of a requirements.lock for these requirements.
+
+    Raises `ProgramFailed` like `resolve_locks`, also where a requirement is at an address that a lock cannot hold.
+    """
     with tempfile.TemporaryDirectory(prefix="envops-lock-") as folder:
         wanted = Path(folder) / "environment.in"
         wanted.write_text("\n".join(requires) + "\n")
         resolved = _compile([wanted], oldest_python(requires_python), Path(folder), stop, resolution)
-    return render(resolved, inputs_digest(requires, requires_python))
+    try:
+        return render(resolved, requires, requires_python)
+    except ValueError as error:
+        message = f"{error}\nA lock holds versions with hashes and git addresses with a commit: require one of these."
+        raise ProgramFailed(Failure("raised", "CannotBeLocked", message)) from None
 
 
 def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Event) -> None:
     """Write one lock that satisfies all packages at once. Raises `ProgramFailed` when there is none."""
-    requires = sorted({each for package in packages for each in package.requires})
+    requires = sorted({each for package in packages for each in package.requires_to_lock})
     oldest = max(
         (oldest_python(package.requires_python) for package in packages),
         key=lambda text: tuple(map(int, text.split("."))),

@@ -15,9 +15,12 @@ from importlib import import_module
 from envops.facts.observed import Facts, Failure, adapter
 from envops.reports.progress import RunProgress
 from envops.reports.spill_list import SpilledResults
-from envops.repository.lock import LOCK_FILE
+from envops.repository.package import folder_of
+from envops.repository.problem import Problem
+from envops.repository.repository import ENVIRONMENTS_FOLDER
 from envops.repository.workspace import Workspace
-from envops.rules.result import EnvironmentResult, broken_result
+from envops.rules.result import EnvironmentResult, broken_result, undeclared_result
+from envops.rules.schema.declaration import declaration_findings
 from envops.system.capacity import available_memory, usable_cores
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.system.termination import terminated_like_interrupted
@@ -28,7 +31,7 @@ from envops.validation.scheduling import Timing, expected_timings, in_order, nex
 from envops.validation.stages.recordings import with_recordings
 from envops.validation.stages.search import search_toolbox
 from envops.validation.templates import LockTemplates
-from envops.validation.venv import venv_for
+from envops.validation.venv import environment_venv, venv_for
 from envops.validation.verdicts import ValidationRequest, are_in_the_cache, judged, keep, remembered_result
 from envops.validation.wheel import TESTS_LOCK, built_wheel
 
@@ -59,17 +62,24 @@ def run_all(
         try:
             rest = []
             for name in names:
-                result = remembered_result(request, name)
+                broken = request.repository.broken.get(name)
+                result = _undeclared(name, broken) if broken else remembered_result(request, name)
                 if result is None:
                     rest.append(name)
                     continue
-                progress.cached(name)
+                if not broken:
+                    progress.cached(name)
                 progress.finished(result)
                 results.append(result)
             _observe_all(request, rest, workers, progress, stop, results)
         except KeyboardInterrupt:
             interrupted = True
     return results.in_order(names), interrupted
+
+
+def _undeclared(name: str, problems: tuple[Problem, ...]) -> EnvironmentResult:
+    folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
+    return undeclared_result(name, folder, declaration_findings(problems))
 
 
 def _observe_all(
@@ -125,7 +135,7 @@ def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> No
     with suppress(ProgramFailed, Interrupted, OSError):
         if not stop.is_set():
             built_wheel(package, request.workspace, stop)
-            venv_for(package.folder / LOCK_FILE, request.workspace, stop, imported=False)
+            environment_venv(package, request.workspace, stop, imported=False)
             if request.observation.wants_whole_gate:
                 if package.test_files:
                     venv_for(TESTS_LOCK, request.workspace, stop)
@@ -170,7 +180,7 @@ def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
         return None
     except Exception as error:
         failure = Failure("infrastructure", type(error).__name__, str(error), None, traceback.format_exc())
-        folder = f"environments/{shared.request.repository.registry.environments[name].folder_name}"
+        folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
         result = broken_result(name, folder, failure, stage="load", seconds=time.monotonic() - started)
     shared.progress.finished(result)
     return result

@@ -163,7 +163,7 @@ def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
             return f"the wheel contains {name}, which Python imports at startup"
         if name.endswith(".dist-info") and (overlay / name / "entry_points.txt").is_file():
             return "the wheel has entry points, which other packages may load"
-    hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names)
+    hidden = modules_in(overlay) & (modules_in(venv.site_packages) | sys.stdlib_module_names) - {"__pycache__"}
     return f"the wheel shadows the module {min(hidden)}" if hidden else ""
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
+import re
 import tempfile
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 from envops.facts.observed import Failure
+from envops.repository.lock import LOCK_FILE
+from envops.repository.package import Package
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.text.scrubbing import SECRET_NAME
+from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
+from envops.validation.uv import uv_environment, uv_program
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
@@ -38,8 +40,7 @@ else:
 TOOL_LOCKS = Path(__file__).parent / "locks"
 """What the tool itself brings along is small and compiled at once. Of what an environment's lock installs, importing
 verifiers needs two fifths, and compiles that."""
-_finding_uv = threading.Lock()
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,30 @@ class VirtualEnvironment:
 
     @property
     def site_packages(self) -> Path:
-        return self.folder / "lib" / f"python{PYTHON}" / "site-packages"
+        found = next(self.folder.glob("lib/python3.*/site-packages"), None)
+        return found or self.folder / "lib" / f"python{own_interpreter().minor}" / "site-packages"
 
 
-def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, imported: bool = True) -> VirtualEnvironment:
-    """The virtual environment that holds exactly what a lock names.
+def environment_venv(
+    package: Package, workspace: Workspace, stop: threading.Event, *, imported: bool = True
+) -> VirtualEnvironment:
+    """The virtual environment of a package: its lock, on a Python that its `requires-python` admits.
+
+    Raises what `venv_for` raises.
+    """
+    interpreter = interpreter_for(package.requires_python)
+    return venv_for(package.folder / LOCK_FILE, workspace, stop, imported=imported, interpreter=interpreter)
+
+
+def venv_for(
+    lock: Path,
+    workspace: Workspace,
+    stop: threading.Event,
+    *,
+    imported: bool = True,
+    interpreter: Interpreter | None = None,
+) -> VirtualEnvironment:
+    """The virtual environment that holds exactly what a lock names, on the tool's own Python unless another is given.
 
     With `imported`, verifiers has been imported there once, so that it has its bytecode.
 
@@ -66,11 +86,13 @@ def venv_for(lock: Path, workspace: Workspace, stop: threading.Event, *, importe
     Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
     """
 
-    def make(unfinished: Path) -> None:
-        _install(lock, unfinished, stop)
-        (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": sys.version}))
+    python = interpreter or own_interpreter()
 
-    folder = made_once(workspace.venvs / venv_key(lock), make, is_sound, stop)
+    def make(unfinished: Path) -> None:
+        _install(lock, unfinished, python, stop)
+        (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": python.build}))
+
+    folder = made_once(workspace.venvs / venv_key(lock, python), make, is_sound, stop)
     mark_used(folder)
     if imported and not _is_the_tools(lock) and not (folder / IMPORTED).exists():
         with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
@@ -96,9 +118,10 @@ def _is_the_tools(lock: Path) -> bool:
     return lock.parent == TOOL_LOCKS
 
 
-def venv_key(lock: Path) -> str:
+def venv_key(lock: Path, interpreter: Interpreter | None = None) -> str:
     """The name of the virtual environment of a lock: equal pins and the same interpreter have one."""
-    identity = json.dumps([_digest_of_pins(lock.read_bytes()), sys.version, sys.base_prefix])
+    python = interpreter or own_interpreter()
+    identity = json.dumps([_digest_of_pins(lock.read_bytes()), *python.identity])
     return hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
@@ -117,17 +140,18 @@ def is_sound(folder: Path) -> bool:
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 
-def _install(lock: Path, folder: Path, stop: threading.Event) -> None:
+def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Event) -> None:
     environment = uv_environment()
     run_program(
-        [uv_program(), "venv", "--quiet", "--relocatable", "--python", base_python(), folder],
+        [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
         environment=environment,
         folder=lock.parent,
         seconds=BUILD_SECONDS,
         stop=stop,
     )
     sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
-    sync += ["--require-hashes", "--strict"]
+    # uv knows no hash of a commit; all that is not at a commit has one, which reading the lock makes sure of
+    sync += ["--verify-hashes" if HELD_BY_COMMIT.search(lock.read_bytes()) else "--require-hashes", "--strict"]
     if _is_the_tools(lock):
         sync.append("--compile-bytecode")
     try:
@@ -146,35 +170,3 @@ def _explained(failure: Failure, lock: Path) -> Failure:
         f"The first installation needs the package index; later runs need no network.\n{failure.message}"
     )
     return Failure("infrastructure", "VirtualEnvironmentFailed", message)
-
-
-def base_python() -> Path:
-    """The interpreter behind whatever virtual environment the tool itself runs in."""
-    return Path(getattr(sys, "_base_executable", sys.executable))
-
-
-def uv_program() -> Path:
-    """The uv that was installed with the tool."""
-    with _finding_uv:  # it asks sysconfig, whose first answer is wrong when two threads ask at once
-        return _found_uv()
-
-
-@cache
-def _found_uv() -> Path:
-    from uv import find_uv_bin
-
-    return Path(find_uv_bin())
-
-
-def uv_environment() -> Mapping[str, str]:
-    """The user's environment without what would point uv at another virtual environment, and without secrets.
-
-    A lock may pin a package that has to be built, and its build gets uv's variables; uv's own settings stay.
-    """
-    unwanted = {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "UV_PROJECT_ENVIRONMENT"}
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in unwanted and (name.startswith("UV_") or not SECRET_NAME.search(name))
-    }
-    return {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **kept}

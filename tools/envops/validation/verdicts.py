@@ -23,7 +23,7 @@ from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
-from envops.rules.engine import Gate, Subject
+from envops.rules.engine import LONGEST_REPLY, Gate, Subject
 from envops.rules.result import EnvironmentResult, environment_result, in_brief
 from envops.rules.verdict import judge
 from envops.statistics.recorded import baseline_for
@@ -31,6 +31,7 @@ from envops.validation.facts_cache import VERDICT, facts_file, facts_files, read
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stages.recordings import knows_recordings
 
+CHARACTERS_PER_TOKEN = 4
 BRIEF_FROM = 50
 """Runs of this many environments and more have brief reports on those that passed."""
 
@@ -105,10 +106,16 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     repository = request.repository
     package = repository.packages[name]
     recorded = [one.baseline for one in facts.recordings if not one.problems]
-    entry = repository.registry.environments[name]
-    runs = runs_on(repository.registry, name)
-    subject = Subject(entry, package, facts, runs=runs, baseline=baseline_for(recorded, facts))
-    judgement = judge(subject, request.gates, brief=request.brief)
+    subject = Subject(
+        repository.registry.environments[name],
+        package,
+        facts,
+        runs=runs_on(repository.registry, name),
+        baseline=baseline_for(recorded, facts),
+        longest_reply=longest_reply(repository.registry, name),
+    )
+    gates: tuple[Gate, ...] = ("schema",) if package.is_harness else request.gates
+    judgement = judge(subject, gates, brief=request.brief)
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
     return in_brief(result) if request.brief else result
@@ -117,6 +124,12 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
 def runs_on(registry: Registry, name: str) -> tuple[RunSpec, ...]:
     """The declared runs that train on an environment of the registry."""
     return tuple(run for run in registry.specs.values() if any(source.id == name for source in run.environments))
+
+
+def longest_reply(registry: Registry, name: str) -> int:
+    """Characters of the longest reply that a declared run of the environment allows."""
+    runs = runs_on(registry, name)
+    return max([LONGEST_REPLY, *(run.sampling.max_tokens * CHARACTERS_PER_TOKEN for run in runs)])
 
 
 def keep(request: ValidationRequest, facts: Facts, result: EnvironmentResult) -> None:
@@ -140,9 +153,10 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
         # where it stands in registry.yaml matters where a rule points there
-        "entry": repr(replace(entry, line=entry.line if entry.ignore else None)),
+        "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),
+        "longest reply": longest_reply(request.repository.registry, name),
         "gates": request.gates,
         "steps": [[run.name, run.batch_size, run.max_concurrent] for run in runs_on(request.repository.registry, name)],
         "brief": request.brief,

@@ -6,6 +6,7 @@ The wheel is observed and not the folder, so that the validated files are the pu
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import threading
@@ -19,7 +20,9 @@ from envops.repository.content import strict_digest
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, uv_program, venv_for
+from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
+from envops.validation.uv import uv_environment, uv_program
+from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
 
 BUILD_LOCK = TOOL_LOCKS / "build.lock"
 TESTS_LOCK = TOOL_LOCKS / "tests.lock"
@@ -48,18 +51,21 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
     author's to fix, and `Interrupted` when `stop` is set.
     """
+    interpreter = interpreter_for(package.requires_python)
 
     def make(unfinished: Path) -> None:
         unfinished.mkdir(parents=True)
-        _make(package, unfinished, venv_for(BUILD_LOCK, workspace, stop), stop)
+        _make(package, unfinished, venv_for(BUILD_LOCK, workspace, stop), interpreter, stop)
 
-    folder = made_once(_folder(package, workspace), make, _is_whole, stop)
+    folder = made_once(_folder(package, interpreter, workspace), make, _is_whole, stop)
     mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
 
 
-def _folder(package: Package, workspace: Workspace) -> Path:
-    key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes()).hexdigest()[:20]
+def _folder(package: Package, interpreter: Interpreter, workspace: Workspace) -> Path:
+    # its bytecode is that of the Python that it is unpacked for
+    unpacked_by = "" if interpreter == own_interpreter() else json.dumps(interpreter.identity)
+    key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes() + unpacked_by.encode()).hexdigest()[:20]
     return workspace.wheels / package.name / key
 
 
@@ -78,7 +84,9 @@ def _is_whole(folder: Path) -> bool:
     return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
-def _make(package: Package, unfinished: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
+def _make(
+    package: Package, unfinished: Path, tools: VirtualEnvironment, interpreter: Interpreter, stop: threading.Event
+) -> None:
     """Make the wheel of the package's files, and unpack it beside it."""
     source = unfinished / "source"
     for name in package.files:
@@ -89,7 +97,7 @@ def _make(package: Package, unfinished: Path, tools: VirtualEnvironment, stop: t
         raise ProgramFailed(CHANGED)
     try:
         wheel = _built(source, unfinished, tools, stop, isolated=not _brought_along(package))
-        _unpack(wheel, unfinished / "site", tools, stop)
+        _unpack(wheel, unfinished / "site", interpreter, stop)
     except ProgramFailed as error:
         said = error.failure
         message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
@@ -118,9 +126,9 @@ def _built(source: Path, target: Path, tools: VirtualEnvironment, stop: threadin
     return wheel
 
 
-def _unpack(wheel: Path, site: Path, tools: VirtualEnvironment, stop: threading.Event) -> None:
+def _unpack(wheel: Path, site: Path, interpreter: Interpreter, stop: threading.Event) -> None:
     environment = {name: value for name, value in uv_environment().items() if name in SEEN_BY_UV}
-    command: list[str | Path] = [uv_program(), *INSTALLS, "--python", tools.python, "--target", site, wheel]
+    command: list[str | Path] = [uv_program(), *INSTALLS, "--python", interpreter.path, "--target", site, wheel]
     try:
         run_program(command, environment=environment, folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
     except ProgramFailed as error:

@@ -32,6 +32,8 @@ class Settings:
     tolerance: float = 0.0
     case_sensitive: bool | None = None
     allow_network: bool = False
+    is_harness: bool = False
+    """Whether the module exports a harness of v1 and nothing that has tasks."""
     prepared: bool = False
     """Whether HOME holds data that was prepared: scoring may read it."""
 
@@ -154,6 +156,9 @@ class Adapter(Protocol):
 
         Every rollout comes back once: one that failed, or took longer than `seconds`, with its failure.
         """
+
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
+        """The tools that the model is offered on a task by the environment itself, which calls none of them."""
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout and the agent that a request belongs to, by the id that it carries; `None` if none is known.

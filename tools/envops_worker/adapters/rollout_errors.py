@@ -43,6 +43,11 @@ TOO_LONG = "conversation_without_end"
 MOST_TURNS = 200
 """A conversation is stopped after so many replies, unless the environment itself limits them."""
 
+MISSING_PROGRAM = re.compile(
+    r"`?(?:uv|docker|git|node|npm)`? executable not found|No such file or directory: '(?:uv|docker|git|node|npm)'"
+    r"|Cannot connect to the Docker daemon|Is the docker daemon running"
+)
+"""A program beside Python that a rollout starts, and that this machine or its confinement lacks."""
 RAN_OUT = re.compile(r"\bagent timeout: |\btimed out\b")
 MODEL_CALL_FAILED = re.compile(r"\bHTTP (?:429|5\d\d): ")
 
@@ -55,14 +60,16 @@ def kind_of_error(name: str, text: str) -> str:
         return "timeout"
     if name in HARNESS:  # an answer that verifiers' own interception stumbles over is a 502 to the harness
         return "provider" if MODEL_CALL_FAILED.search(text) else "harness"
-    if name in INFRASTRUCTURE:
+    if name in INFRASTRUCTURE or MISSING_PROGRAM.search(text):
         return "infrastructure"
     return "timeout" if name in TIMEOUT else "raised"
 
 
-def failure_said(name: str, text: str, trace: str = "") -> dict[str, Any]:
+def failure_said(name: str, text: str, sources: Sources, trace: str = "") -> dict[str, Any]:
     """An error that a rollout reports, as the `Failure` of facts."""
-    return {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": trace[-4000:]}
+    place, own = sources.place_in_text(trace), sources.own_part(trace)
+    failure = {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": own[-4000:]}
+    return failure | {"place": place}
 
 
 def failure_raised(error: BaseException, sources: Sources) -> dict[str, Any]:

@@ -276,11 +276,18 @@ class AdapterV0:
             by_policy[job.policy].append(job)
         for policy, same in by_policy.items():
             ledger = RolloutLedger(
-                [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()]
+                [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()],
+                self._sources,
             )
             async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, options):
                 task, number = ledger.settled(output)
                 yield self._rollout(task, policy, number, output)
+
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
+        """The tools of the state that verifiers and the environment prepare; releases name them differently."""
+        state = await state_of(self._environment, task, [])
+        offered = state.get("tool_defs") or state.get("oai_tools") or []
+        return [tool.model_dump() if hasattr(tool, "model_dump") else dict(tool) for tool in offered]
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout whose number is in the id.
@@ -410,8 +417,8 @@ class AdapterV0:
         if isinstance(error, Mapping):
             kind = str(error.get("error") or error.get("type") or "Error")
             text = str(error.get("error_chain_repr") or error.get("message") or error)
-            return failure_said(kind, text)
-        return failure_said(str(error).partition("(")[0], str(error))
+            return failure_said(kind, text, self._sources)
+        return failure_said(str(error).partition("(")[0], str(error), self._sources)
 
 
 # What an environment is made of: members of a group, rubrics, parsers.
@@ -502,14 +509,17 @@ def dataset_of(environment: Any, split: str) -> Any:
     try:
         training = environment.get_dataset()
     except (ValueError, AssertionError):  # evaluation only
+        if getattr(environment, "dataset_source", None) is not None:
+            raise  # the environment's own function that makes the tasks raised it
         return evaluation if split == "train" else None
     return training if split == "train" else evaluation
 
 
 def _own_eval_dataset(environment: Any) -> Any:
     """The evaluation split; `None` if the library would fall back to the training split."""
-    with contextlib.suppress(Exception):
-        environment.build_eval_dataset()
+    build = getattr(environment, "build_eval_dataset", None)  # not in every release
+    if build is not None:
+        build()
     return getattr(environment, "eval_dataset", None)
 
 
@@ -591,7 +601,8 @@ def _wanted(function: Any) -> tuple[str, ...] | None:
 class RolloutLedger:
     """The task and number of each row that is passed to verifiers."""
 
-    def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]]) -> None:
+    def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]], sources: Sources) -> None:
+        self._sources = sources
         self.rows = [row for row, _, _ in jobs]
         self._jobs = {id(row): (task, number) for row, task, number in jobs}
         self._states: dict[int, Any] = {}
@@ -612,7 +623,7 @@ class RolloutLedger:
         except Exception as error:
             if not given:
                 raise
-            failure = out_of_time(limit) if clock.expired() else failure_raised(error, Sources())
+            failure = out_of_time(limit) if clock.expired() else failure_raised(error, self._sources)
             broken = [_broken(row, failure) for row in given]
             outputs = broken if any(isinstance(one, list) for one in arguments) else broken[0]
         for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):

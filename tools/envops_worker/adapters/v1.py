@@ -308,6 +308,9 @@ class AdapterV1:
             self._playing.clear()
             self._requests.clear()
 
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
+        return []
+
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002
         """The turn of the trace with this id, which verifiers sends with every request."""
         if conversation not in self._requests:
@@ -386,7 +389,9 @@ class AdapterV1:
         if errors or not episode.ok:
             error = errors[0] if errors else None
             said = error.message if error else "the episode is not ok and gives no reason"
-            failure = failure_said(error.type if error else "NotOk", said, (error.traceback or "") if error else "")
+            failure = failure_said(
+                error.type if error else "NotOk", said, self._sources, (error.traceback or "") if error else ""
+            )
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):

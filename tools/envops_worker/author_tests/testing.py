@@ -6,6 +6,7 @@ python -c RUN_PYTEST '{"settings": …, "toolbox": …}' [pytest arguments]
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from io import BytesIO
@@ -55,13 +56,13 @@ def settings_of(folder: Path) -> dict[str, Any]:
 
     import yaml
 
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    sys.path += [str(root) for root in (folder, folder / "src") if root.is_dir() and str(root) not in sys.path]
     module = importlib.import_module(folder.name)
     file = Path(str(module.__file__))
     registry = folder.parents[1] / "registry.yaml"
     declared = yaml.safe_load(registry.read_text("utf-8")) if registry.is_file() else {}
-    entry = ((declared or {}).get("environments") or {}).get(folder.name.replace("_", "-")) or {}
+    entries = (declared or {}).get("environments") or {}
+    entry = next((found for name, found in entries.items() if _canonical(name) == _canonical(folder.name)), None) or {}
     return {
         "module": folder.name,
         "generation": "v0" if hasattr(module, "load_environment") else "v1",
@@ -70,3 +71,8 @@ def settings_of(folder: Path) -> dict[str, Any]:
         "overlay": str(file.parents[1] if file.name == "__init__.py" else file.parent),
         "allow_network": True,
     }
+
+
+def _canonical(name: str) -> str:
+    """A name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -19,7 +19,7 @@ from envops_worker.session import Session
 SHORTEST, LONGEST = 2_000, 128_000
 ENOUGH_SECONDS = 0.25
 """A scoring that takes this long is not made longer."""
-LIMIT_SECONDS = 1.5
+LIMIT_SECONDS = 2.0
 PATIENCE_TIMES = 5.0
 """How much longer it may take by the wall clock, if the machine is busy or the reward waits."""
 SLOW_SECONDS = 0.3

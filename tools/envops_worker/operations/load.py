@@ -55,6 +55,10 @@ def answer(session: Session, request: JobRequest) -> None:
 def _adapter(session: Session, settings: Settings) -> Adapter:
     if settings.generation == "v1":
         _refuse_other_v1()
+        if settings.is_harness:
+            from envops_worker.adapters.v1_harness import HarnessAdapter
+
+            return HarnessAdapter(settings)
         from envops_worker.adapters.v1 import AdapterV1
 
         return AdapterV1(settings, session.sources)

@@ -96,7 +96,10 @@ def completions_of(session: Session, policy: str, task: TaskView, seconds: float
         elif perfect is not None:
             yield [perfect]
         return
-    if policy_named(policy).needs_reference:
+    chosen = policy_named(policy)
+    if chosen.is_right and perfect.get("tool_calls"):
+        return  # there is no text to write differently
+    if chosen.needs_reference:
         asked = "\n".join(text_of(message) for message in task.prompt)
         for text in session.policies.forms(policy, text_of(perfect), task.data, asked):
             yield [says(text)]
@@ -226,8 +229,8 @@ def score_together(
 ) -> None:
     """Score the replies of all policies as one group, on the first tasks twice.
 
-    The reference reply is scored among wrong replies and alone. The higher score counts, because both occur in
-    training.
+    Right replies, such as the reference reply, are scored among wrong replies and alone. The higher score counts,
+    because both occur in training.
     """
     completions = [completion for _, completion in replies]
     twice = session.is_scored_twice(oracle.name)
@@ -241,7 +244,7 @@ def score_together(
         row: dict[str, Any] = {"task": task.index, "policy": policy, "completion": completion, **one}
         others = [group[position]["reward"] for group in again]
         row |= {"again": others, "derived": session.policies.oracle.derived}
-        if policy == oracle.name:
+        if policy_named(policy).is_right:
             alone = session.scored(task, policy, completion, seconds, twice=twice)
             row = max(row, alone, key=lambda scored: float("-inf") if scored["reward"] is None else scored["reward"])
         session.channel.item("score", row)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from envops.authoring.adopting.baseline import known_counts
+from envops.authoring.adopting.data import prepared, proposed_data
 from envops.authoring.adopting.fetching import Candidate, fetch
 from envops.authoring.adopting.owners import default_owners
 from envops.authoring.adopting.recognition import NoEnvironment
@@ -15,7 +18,8 @@ from envops.authoring.adopting.skeleton import skeletons
 from envops.authoring.adopting.source_address import AnySource, SourceUnreadable
 from envops.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
 from envops.facts.observed import Facts
-from envops.repository.registry import load_registry
+from envops.repository.package import Package
+from envops.repository.registry import EnvironmentEntry, load_registry
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
 from envops.rules.result import EnvironmentResult
@@ -54,11 +58,14 @@ class Outcome:
 
 
 Progress = Callable[[str], None]
+RunValidation = Callable[[ValidationRequest, Sequence[str]], dict[str, EnvironmentResult]]
+"""Validates environments, and returns their results by name."""
 
 
 def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
     """A staging folder for a repository. Raises `DeclarationError` where its registry cannot be read."""
-    return Staging(root, folder, load_registry(root), Workspace(root), stop)
+    day = datetime.now(UTC).date().isoformat()
+    return Staging(root, folder, load_registry(root), Workspace(root), stop, day)
 
 
 def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
@@ -138,18 +145,66 @@ def validation_of(staging: Staging) -> ValidationRequest:
     return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
 
 
-def complete(staging: Staging, outcome: Outcome, request: ValidationRequest) -> None:
-    """Write what the first validation showed to be missing: an oracle and cases to complete."""
-    for index, adoption in enumerate(outcome.adopted):
+def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunValidation, tell: Progress) -> None:
+    """Validate what is ready, and write what that shows to be missing.
+
+    That is data to declare, the findings that are known from today on, and an oracle and cases to complete.
+    """
+    request = validation_of(staging)
+    results = validated(request, [one.name for one in staging.ready])
+    if declared := _declare_data(staging, request, tell):
+        request = validation_of(staging)
+        results |= validated(request, declared)
+    listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
+    if listed:
+        request = validation_of(staging)
+        # what was not kept would have to be observed once more, only to be judged with what is known
+        kept = [one.name for one in staging.ready if one.name in listed and _facts_of(one, request) is not None]
+        results |= validated(request, kept) if kept else {}
+    for adoption in list(staging.ready):
         facts = _facts_of(adoption, request)
-        if facts is None:
+        if files := facts and skeletons(facts, frozenset(adoption.files)):
+            staging.add_files(adoption, files)
+    outcome.adopted = list(staging.ready)
+    outcome.results = [results[one.name] for one in staging.ready]
+
+
+def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) -> list[str]:
+    """Declare and download the data that loading wanted; the names of environments that have declared some."""
+    declared = []
+    for adoption in list(staging.ready):
+        facts = _facts_of(adoption, request)
+        entry, package = _entry_and_package(adoption.name, request)
+        proposal = facts and proposed_data(entry, package, staging.workspace, facts, staging.stop, tell)
+        if not proposal:
             continue
-        files = skeletons(facts, frozenset(adoption.files))
-        if files:
-            outcome.adopted[index] = staging.add_files(adoption, files)
+        questions = (*adoption.questions, *([proposal.question] if proposal.question else []))
+        rows = (*adoption.rows, *proposal.rows)
+        staging.replace(replace(adoption, rows=rows, questions=questions, lacks_data=not proposal.rows))
+        if proposal.rows:
+            declared.append(adoption.name)
+    request = validation_of(staging) if declared else request
+    for adoption in [one for one in staging.ready if one.name in declared]:
+        entry, package = _entry_and_package(adoption.name, request)
+        if problem := prepared(entry, package, staging.workspace, staging.stop, tell):
+            tell(f"{adoption.name}: its data is declared and could not be downloaded: {problem}")
+            staging.replace(replace(adoption, lacks_data=True))
+    return declared
+
+
+def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult) -> bool:
+    """List what makes an environment fail as known; whether there is anything."""
+    counts = known_counts(result)
+    if counts:
+        staging.replace(replace(adoption, known=counts))
+    return bool(counts)
 
 
 def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
-    entry = request.repository.registry.environments[adoption.name]
-    package = request.repository.packages[adoption.name]
+    """What the last validation observed of an environment, where it was kept."""
+    entry, package = _entry_and_package(adoption.name, request)
     return remembered(entry, package, request.workspace, request.observation)
+
+
+def _entry_and_package(name: str, request: ValidationRequest) -> tuple[EnvironmentEntry, Package]:
+    return request.repository.registry.environments[name], request.repository.packages[name]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from envops.authoring.adopting.skeleton import ORACLE_FILE
 from envops.authoring.adopting.staging import Adoption
 from envops.reports.summary import LONGEST_COMMAND_NAMES
-from envops.rules.result import DECIDING, EnvironmentResult, finding_kind
+from envops.reports.summary import next_command as next_of_validation
+from envops.rules.result import EnvironmentResult, ValidationResult
 
-SECRET_RULES = ("SCH042",)
-DATA_RULES = ("SCH043",)
+SECRET_RULE = "SCH042"
 
 
 @dataclass(frozen=True)
@@ -25,31 +25,35 @@ class Decision:
 
 def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterator[Decision]:
     """The open questions of one environment, the weightiest first."""
-    rules = {finding.rule: finding for finding in result.findings} if result else {}
-    for rule in DATA_RULES:
-        if rule in rules:
-            yield Decision("which data it is checked on: loading needs the network", f"registry.yaml, {adoption.name}")
-    for rule in SECRET_RULES:
-        if rule in rules:
-            yield Decision(
-                "which variables its code may see: loading needs a secret", f"registry.yaml, {adoption.name}: secrets"
-            )
+    entry = f"registry.yaml, {adoption.name}"
+    for question in adoption.questions:
+        yield Decision(question, entry)
+    if result and any(finding.rule == SECRET_RULE for finding in result.findings):
+        yield Decision("which variables its code may see: loading needs a secret", f"{entry}: secrets")
     if ORACLE_FILE in adoption.added:
         yield Decision("what a perfect model replies", f"{adoption.folder}/{ORACLE_FILE}")
     if not adoption.owners:
-        yield Decision("who reviews it", f"registry.yaml, {adoption.name}: owners")
+        yield Decision("who reviews it", f"{entry}: owners")
+    if adoption.known:
+        rules = ", ".join(adoption.known)
+        yield Decision(f"when to fix what does not block now ({rules})", f"{entry}: known")
 
 
 def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:
     """The one command that helps most."""
-    folders = " ".join(one.folder for one in adoptions) if len(adoptions) <= LONGEST_COMMAND_NAMES else "environments"
-    open_names = [result.name for result in results if result.verdict != "pass"]
-    if results and not open_names:
-        return f"git add {folders} registry.yaml CODEOWNERS && git commit"
-    names = open_names or [adoption.name for adoption in adoptions]
+    names = [one.name for one in adoptions]
+    if not results:
+        return _validate(names)
+    unmet = [result for result in results if result.verdict != "pass"]
+    if not unmet:
+        folders = [one.folder for one in adoptions] if len(adoptions) <= LONGEST_COMMAND_NAMES else ["environments"]
+        return f"git add {' '.join(folders)} registry.yaml CODEOWNERS && git commit"
+    if lacking := [one.name for one in adoptions if one.lacks_data][:LONGEST_COMMAND_NAMES]:
+        return f"nox -s prepare -- {' '.join(lacking)}"
+    if len(unmet) > 1 or any(ORACLE_FILE in one.added for one in adoptions):
+        return _validate([result.name for result in unmet])
+    return next_of_validation(ValidationResult(unmet[0].verdict, unmet))
+
+
+def _validate(names: Sequence[str]) -> str:
     return "nox -s validate" if len(names) > LONGEST_COMMAND_NAMES else f"nox -s validate -- {' '.join(names)}"
-
-
-def causes_of(result: EnvironmentResult) -> list[tuple[str, str]]:
-    """The findings that decide, as rule and message."""
-    return [(finding.rule, finding.message) for finding in result.findings if finding_kind(finding) in DECIDING]

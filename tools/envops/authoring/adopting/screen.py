@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from envops.authoring.adopting.adopt import Outcome
-from envops.authoring.adopting.decisions import causes_of, decisions_of, next_command
+from envops.authoring.adopting.decisions import decisions_of, next_command
 from envops.authoring.adopting.staging import Adoption
+from envops.reports.brief_findings import causes
 from envops.reports.page import Page, TableColumn
-from envops.reports.terminal import VERDICT_STYLES
-from envops.rules.engine import GATES
-from envops.rules.result import EnvironmentResult
+from envops.reports.styles import VERDICT_STYLES
+from envops.rules.result import DECIDING, EnvironmentResult, finding_kind, weightiest_first
 
 MOST_DETAILED = 3
 """Environments that are shown one by one; more of them get a table."""
-MOST_CAUSES = 3
+LONGEST_CAUSE = 120
 MOST_LISTED = 6
 WRITTEN_BESIDE = ("requirements.lock",)
 
@@ -44,6 +44,9 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
     else:
         for adoption in outcome.adopted:
             _detailed(page, adoption, results.get(adoption.name), dry_run=dry_run)
+        for result in outcome.results:
+            if result.verdict != "pass":
+                causes(page, result, alone=len(outcome.results), quiet=True)
     _decisions(page, outcome.adopted, results)
     _closing(page, outcome, dry_run=dry_run)
     return page.text()
@@ -52,7 +55,7 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
 def _detailed(page: Page, adoption: Adoption, result: EnvironmentResult | None, *, dry_run: bool) -> None:
     verb = "would be adopted as" if dry_run else "adopted as"
     page.line((adoption.name, "bold"), f" {verb} {adoption.folder}")
-    page.field("from", adoption.origin, indent=2)
+    page.line(f"  {'from':<10} {adoption.origin}")
     page.field("generation", f"{adoption.recognition.generation}: {adoption.recognition.reason}", indent=2)
     for change in adoption.changes:
         page.field("changed", f"pyproject.toml: {change}", indent=2)
@@ -60,21 +63,14 @@ def _detailed(page: Page, adoption: Adoption, result: EnvironmentResult | None, 
     label = "to write" if dry_run else "written"
     page.field(label, f"{written}; its entry in registry.yaml, CODEOWNERS", indent=2)
     page.field("owners", " ".join(adoption.owners) or "none", indent=2)
-    if result is not None:
-        _verdict(page, result)
+    if adoption.rows:
+        page.field("declared", ", ".join(row.partition(":")[0] for row in adoption.rows if row[0] != " "), indent=2)
+    if adoption.known:
+        listed = ", ".join(f"{rule} × {count}" for rule, count in adoption.known.items())
+        page.field("known", f"{listed}; shown from now on, without blocking", indent=2)
+    if result is not None and result.verdict == "pass":
+        page.line(f"  {'validation':<10} ", (result.verdict, VERDICT_STYLES[result.verdict]))
     page.blank()
-
-
-def _verdict(page: Page, result: EnvironmentResult) -> None:
-    gates = ", ".join(f"{gate} {result.gates[gate]}" for gate in GATES if gate in result.gates)
-    page.line(f"  {'validation':<10} ", (result.verdict, VERDICT_STYLES[result.verdict]), f"  {gates}")
-    causes = causes_of(result)
-    for rule, message in causes[:MOST_CAUSES]:
-        page.paragraph((rule, "bold"), message, indent=13, hanging=20)
-    if len(causes) > MOST_CAUSES:
-        page.line(f"{len(causes) - MOST_CAUSES} more", indent=13)
-    for stage, failure in result.failures.items():
-        page.paragraph(f"{stage}: {failure.type}: {failure.message}", indent=13, hanging=15)
 
 
 def _table(
@@ -87,13 +83,17 @@ def _table(
 
 
 def _row(adoption: Adoption, result: EnvironmentResult | None) -> list[tuple[str, str]]:
-    causes = causes_of(result) if result else []
     return [
         (adoption.name, "bold"),
         (adoption.recognition.generation, "dim"),
         (result.verdict, VERDICT_STYLES[result.verdict]) if result else ("–", "dim"),
-        (" ".join(causes[0]) if causes else "", ""),
+        (_first_cause(result), ""),
     ]
+
+
+def _first_cause(result: EnvironmentResult | None) -> str:
+    findings = weightiest_first(result.findings) if result else []
+    return next((f"{one.rule} {one.message}"[:LONGEST_CAUSE] for one in findings if finding_kind(one) in DECIDING), "")
 
 
 def _decisions(page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult]) -> None:

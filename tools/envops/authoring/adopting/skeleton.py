@@ -10,6 +10,7 @@ from typing import Any
 from envops_worker.policies.baselines import oracle
 
 from envops.facts.observed import Facts, Task
+from envops.rules.oracle_skeleton import oracle_skeleton
 
 ORACLE_FILE = "tests/oracle.py"
 CASES_FILE = "tests/cases.yaml"
@@ -18,21 +19,20 @@ LONGEST_VALUE = 60
 LONGEST_PROMPT_LINE = 96
 
 _ORACLE = '''\
-"""What a perfect model says next, for the gates: complete `reply`.
+"""What a perfect model says next, for the gates: to complete.
 
-`reply` returns text, or an assistant message with tool_calls. `None` is "not known": the gates then judge what they can
-without a reference reply, and stay inconclusive.
+A function returns text, or an assistant message with tool_calls. `None` is "not known": the gates then judge what they
+can without a reference reply, and stay inconclusive.
 
 {about}
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-
-def reply(task: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:
-    return None
+{functions}
 '''
+_REPLY = """\
+def reply(task, messages):
+    return None"""
 _CASES = """\
 # Reward unit tests: a reply and what it must earn. Uncomment, and write what is right for a task.
 # `nox -s rewards -- reply NAME TEXT --task N` shows what a reply earns.
@@ -61,10 +61,15 @@ def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
         return {}
     task = facts.tasks[0]
     rendered = {
-        ORACLE_FILE: _ORACLE.format(about=_about(facts, task)),
+        ORACLE_FILE: _ORACLE.format(about=_about(facts, task), functions=_functions(facts)),
         CASES_FILE: _CASES.format(task=task.index),
     }
     return {file: text for file, text in rendered.items() if file not in files}
+
+
+def _functions(facts: Facts) -> str:
+    """A function for each agent without a reference reply, none of which knows one yet."""
+    return oracle_skeleton(facts).replace('return "…"', "return None") or _REPLY
 
 
 def _about(facts: Facts, task: Task) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from envops.authoring.adopting.baseline import known_rows
 from envops.authoring.adopting.bounding import NotBounded, bounded
 from envops.authoring.adopting.fetching import Candidate, copied
 from envops.authoring.adopting.recognition import Recognition, recognise_environment
@@ -77,6 +78,14 @@ class Adoption:
     """What became different in them."""
     added: tuple[str, ...] = ()
     """Files that were written beside them."""
+    rows: tuple[str, ...] = ()
+    """Further lines of its entry in registry.yaml: the data that it downloads."""
+    questions: tuple[str, ...] = ()
+    """What could not be found out while it was adopted."""
+    lacks_data: bool = False
+    """Whether it downloads data that is not on this machine yet."""
+    known: Mapping[str, int] = field(default_factory=dict)
+    """Rules with findings that its entry lists as known, and how many."""
 
     @property
     def folder_name(self) -> str:
@@ -98,6 +107,8 @@ class Staging:
     registry: Registry
     workspace: Workspace
     stop: threading.Event
+    day: str
+    """Today, for what is listed as known."""
     ready: list[Adoption] = field(default_factory=list)
     before: bytes = b""
     """registry.yaml as it was."""
@@ -125,13 +136,19 @@ class Staging:
         before = self.text
         try:
             adoption = self._written(adoption, candidate, target)
-            self._declare(adoption)
+            self._declare([*self.ready, adoption])
         except BaseException:
             shutil.rmtree(target, ignore_errors=True)
             self._set(before)
             raise
         self.ready.append(adoption)
         return adoption
+
+    def replace(self, adoption: Adoption) -> None:
+        """Put what was found out of an environment in the place of what was known, and declare it."""
+        known = next(index for index, one in enumerate(self.ready) if one.name == adoption.name)
+        self.ready[known] = adoption
+        self._declare(self.ready)
 
     def finish(self, adoption: Adoption) -> frozenset[str]:
         """Resolve the lock and build the wheel; its top-level modules. Several may be finished at once.
@@ -154,9 +171,7 @@ class Staging:
         """Forget an environment that could not be finished."""
         self.ready.remove(adoption)
         shutil.rmtree(self.folder / adoption.folder, ignore_errors=True)
-        self._set(self.before.decode("utf-8"))
-        for one in self.ready:
-            self._declare(one)
+        self._declare(self.ready)
 
     def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
         """Raise `NotAdopted` where an environment before it has one of these modules: one would hide the other."""
@@ -173,7 +188,7 @@ class Staging:
         for name, text in files.items():
             write_whole(self.folder / adoption.folder / name, text)
         complete = replace(adoption, added=(*adoption.added, *files))
-        self.ready[self.ready.index(adoption)] = complete
+        self.replace(complete)
         return complete
 
     def repository(self) -> Repository:
@@ -244,16 +259,20 @@ class Staging:
             write_whole(target / PYPROJECT, edited.text)
         return replace(adoption, files=files, changes=edited.changes)
 
-    def _declare(self, adoption: Adoption) -> None:
-        """Add the entry to the future registry."""
+    def _declare(self, adoptions: Sequence[Adoption]) -> None:
+        """Add the entries to the future registry."""
         try:
-            remark = f"adopted from {adoption.published}" if adoption.published else ""
-            self._set(with_entry(self.text, adoption.name, adoption.owners, remark=remark))
+            text = self.before.decode("utf-8")
+            for one in adoptions:
+                remark = f"adopted from {one.published}" if one.published else ""
+                rows = (*one.rows, *known_rows(one.known, self.day))
+                text = with_entry(text, one.name, one.owners, further=rows, remark=remark)
+            self._set(text)
             known = load_registry(self.folder).environments
         except (NoPlace, DeclarationError) as error:
             raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself ({error}).") from None
-        if adoption.name not in known:
-            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself. Add {adoption.name}: {{}} by hand.")
+        if missing := [one.name for one in adoptions if one.name not in known]:
+            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself. Add {missing[0]}: {{}} by hand.")
 
     def _set(self, text: str) -> None:
         self.text = text

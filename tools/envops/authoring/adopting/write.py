@@ -16,12 +16,12 @@ from envops.repository.repository import ENVIRONMENTS_FOLDER
 def write_adoptions(staging: Staging) -> None:
     """Move the folders, then write the registry and CODEOWNERS; whatever fails, everything is as it was before.
 
-    Raises `RegistryChanged` where somebody edited registry.yaml since the staging folder was made.
+    Raises `RepositoryChanged` where somebody else wrote what would be written, since the staging folder was made.
     """
     root = staging.root
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
     if registry_file.read_bytes() != staging.before:
-        raise RegistryChanged
+        raise RepositoryChanged(REGISTRY_FILE)
     owners_text = codeowners.render(load_registry(staging.folder))
     (root / ENVIRONMENTS_FOLDER).mkdir(exist_ok=True)
     with ExitStack() as undo:
@@ -35,16 +35,18 @@ def write_adoptions(staging: Staging) -> None:
         undo.pop_all()
 
 
-class RegistryChanged(Exception):
-    """registry.yaml was edited while environments were being adopted."""
+class RepositoryChanged(Exception):
+    """Somebody else changed the repository while environments were being adopted."""
 
-    def __init__(self) -> None:
-        super().__init__(f"{REGISTRY_FILE} was changed meanwhile, and nothing was written. Run the command again.")
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} was changed meanwhile, and nothing was written. Run the command again.")
 
 
 def _move(ready: Path, target: Path, undo: ExitStack) -> None:
-    ready.rename(target)
+    if target.exists():
+        raise RepositoryChanged(f"{ENVIRONMENTS_FOLDER}/{target.name}")
     undo.callback(shutil.rmtree, target, ignore_errors=True)
+    shutil.move(ready, target)  # .envops may be on another disk
 
 
 def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) -> None:

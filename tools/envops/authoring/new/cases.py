@@ -141,6 +141,9 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
         yield WrittenCase(name, framed(plan, text), True, True)
     for name, text in unreadable(plan, gold):
         yield WrittenCase(name, framed(plan, text), False, False)
+    if plan.answer == "number" and float(gold):
+        other = gold[1:] if gold.startswith("-") else f"\N{MINUS SIGN}{gold}"
+        yield WrittenCase("a number of the other sign is wrong", framed(plan, other), False, True)
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
@@ -153,6 +156,7 @@ def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             grouped = ",".join(re.findall(r"\d{3}", whole.zfill(18)))
             sign = gold[: -len(digits)]
             yield "eighteen digits in groups are still read", f"{sign}{grouped}{'.' if part else ''}{part}"
+            yield "eighteen digits are still read", f"{sign}{whole.zfill(18)}{'.' if part else ''}{part}"
             yield "nine decimals are still read", f"{sign}{whole}.{part.ljust(9, '0')}"
             yield "a percent sign is accepted", f"{gold}%"
             if not gold.startswith("-"):

@@ -14,7 +14,6 @@ from pathlib import Path
 from envops.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envops.files.atomic_write import write_whole
 from envops.repository import codeowners
-from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
@@ -25,11 +24,19 @@ class NoPlace(ValueError):
 
 
 def with_entry(
-    text: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None = None, *, remark: str = ""
+    text: str,
+    name: str,
+    owners: Sequence[str],
+    ignored: Mapping[str, str] | None = None,
+    *,
+    further: Sequence[str] = (),
+    remark: str = "",
 ) -> str:
     """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
 
-    `remark` is a comment behind the name. Raises `NoPlace` where `environments:` is not a block of lines.
+    `further` are lines of other keys, `remark` is a comment behind the name.
+
+    Raises `NoPlace` where `environments:` is not a block of lines.
     """
     lines = text.splitlines(keepends=True)
     start = next(
@@ -59,6 +66,7 @@ def with_entry(
     rows += (
         ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
     )
+    rows += further
     said = "".join(f"{blank * 2}{row}\n" for row in rows)
     comment = f"  # {remark}" if remark else ""
     entry = f"{blank}{name}:{comment}\n{said}" if rows else f"{blank}{name}: {{}}{comment}\n"
@@ -73,9 +81,9 @@ def refuse_taken(root: Path, registry: Registry, name: str) -> None:
     """Raise `NotWritten` where the name is in use."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
-        known = load_document(root / REGISTRY_FILE, root).line(("environments", name))
+        entry = registry.environments.get(name) or registry.external[name]
         raise NotWritten(
-            f"{REGISTRY_FILE}:{known}: {name} is already declared. Choose another name, or remove it there."
+            f"{REGISTRY_FILE}:{entry.line}: {name} is already declared. Choose another name, or remove it there."
         )
     if folder.exists():
         raise NotWritten(f"{folder.relative_to(root)} already exists. Choose another name, or remove the folder.")

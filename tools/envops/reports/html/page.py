@@ -15,7 +15,7 @@ from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
 from envops.reports.json_report import head_data
 from envops.reports.reading import finding_of, result_of
-from envops.reports.summary import headline, next_commands, score_text
+from envops.reports.summary import headline, next_command, score_text
 from envops.rules.engine import GATES
 from envops.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envops.text.plain_data import plain_data, seconds_text
@@ -74,7 +74,7 @@ def page_parts(
             script=code(script),
             report=plain_data(head_data(result)),
             headline=headline(result),
-            commands=next_commands(result),
+            command=next_command(result),
             counts=result.outline.counts,
             rows=_Rows(environments),
             unreadable=unreadable,

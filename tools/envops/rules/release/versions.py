@@ -198,3 +198,25 @@ def environment_was_renamed(subject: Subject) -> Iterator[Found]:
             Evidence(details={"before": history.renamed_from, "now": subject.package.name}),
             in_pyproject(subject.package, "project.name"),
         )
+
+
+@rule("REL008", gate="release")
+def baseline_grows(subject: Subject) -> Iterator[Found]:
+    """More findings are listed as known than at the base.
+
+    What: No rule under `known` in registry.yaml has a higher count than at the base, and none is added. The list of a
+        new environment may be anything.
+    Why: What is listed does not block. A list that grows hides every new mistake.
+    Fix: Fix the new finding, or ignore the rule with a reason (`ignore`) where the environment is right.
+    """
+    history = subject.history
+    if history is None or history.known_before is None:
+        return
+    for listed, findings in subject.entry.known.items():
+        before = history.known_before.get(listed, 0)
+        if findings.count > before:
+            yield Found(
+                f"{listed}: {findings.count} findings are known, and {before} were at {history.base[:12]}",
+                Evidence(count=findings.count, expected=before, details={"rule": listed}),
+                Place("../../registry.yaml", subject.entry.line),
+            )

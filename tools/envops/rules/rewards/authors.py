@@ -37,6 +37,8 @@ def case_does_not_hold(subject: Subject) -> Iterator[Found]:
     Fix: Fix the reward, or the case if it is wrong.
     """
     for case in subject.facts.cases:
+        if _raised(case):
+            continue
         values = _values(case)
         wrong = {
             name: values[name]
@@ -61,7 +63,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
     Fix: Correct the task, the reply or the function's name in tests/cases.yaml.
     """
     for case in subject.facts.cases:
-        wrong = _unscored(case)
+        wrong = None if _raised(case) else _unscored(case)
         if wrong:
             failure = case.failure or (case.score.failure if case.score else None)
             yield Found(
@@ -70,6 +72,11 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
                 Place(_CASES_FILE, case.line),
                 inconclusive=is_outside_the_environment(failure),
             )
+
+
+def _raised(case: Case) -> bool:
+    """Whether a function failed on the case's reply, which rules of functions report."""
+    return case.score is not None and bool(case.score.failures)
 
 
 def _unscored(case: Case) -> str | None:

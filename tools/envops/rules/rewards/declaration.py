@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.answers import MOST_CHOICES, answer_of, detect_type
+
 from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.repository.problem import nearest
@@ -13,6 +15,8 @@ from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from envops.facts.observed import Task
 
 
 @rule("RWD050", gate="rewards")
@@ -59,6 +63,30 @@ def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
                 Evidence(details={"found": name, "functions": known}),
                 in_pyproject(subject.package, "tool.envops.reward.format"),
             )
+
+
+@rule("RWD044", gate="rewards", severity="warning")
+def numbers_are_declared_as_labels(subject: Subject) -> Iterator[Found]:
+    """Numeric answers are declared as labels.
+
+    What: Where `[tool.envops.answer] type` is "label", the answers are not numbers of more than 12 different values.
+    Why: A wrong label is any other text. Numbers that are off by one, rounded or negative are then not tried.
+    Fix: Set `[tool.envops.answer] type = "number"`, with a `tolerance` if close numbers are right.
+    """
+    if subject.package.answer.type != "label":
+        return
+    answers = [answer for task in subject.facts.tasks if (answer := _answer(task))]
+    numbers = [answer for answer in answers if detect_type(answer) == "number"]
+    if len(set(numbers)) > MOST_CHOICES and len(numbers) == len(answers):
+        yield Found(
+            f"the answers are declared as labels, and all {len(answers)} are numbers, such as {numbers[0]}",
+            Evidence(count=len(numbers), of=len(answers), details={"answers": list(dict.fromkeys(numbers))[:5]}),
+            in_pyproject(subject.package, "tool.envops.answer.type"),
+        )
+
+
+def _answer(task: Task) -> str | None:
+    return answer_of(dict(task.data)) if task.answer is None else str(task.answer)
 
 
 @rule("RWD052", gate="rewards", severity="warning")

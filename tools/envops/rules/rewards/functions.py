@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
 from envops_worker.failures import shortened
+from envops_worker.policies.distorted_answers import long_junk
 
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
-from envops.rules.evidence import Evidence, described, of_conversation
+from envops.rules.evidence import Evidence, described, of_conversation, reply_text
 from envops.rules.failures import is_endless, is_outside_the_environment
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 NOT_A_NUMBER = "NotANumber"
 """Type of the worker's failure for a function that returned something else."""
+_HUGE_NUMBER = re.compile(r"\d{4300}")
+"""`int` raises from this many digits on."""
 NOT_FINITE = "NotFinite"
 """Type of the worker's failure for a function that returned NaN or infinity."""
 
@@ -46,18 +50,28 @@ def _merged_failures(
             of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
             inconclusive=is_outside_the_environment(failure.failure),
+            severity="warning" if is_beyond_runs(subject, score) else None,
         )
         for score, failure in failed
     ]
-    hits.sort(key=lambda hit: hit.inconclusive)
+    hits.sort(key=lambda hit: (hit.inconclusive, hit.severity == "warning"))
     yield from merged(hits, len(subject.conversations))
+
+
+def is_beyond_runs(subject: Subject, score: Score) -> bool:
+    """Whether a reply is longer than the declared runs allow, or holds a number that no task asks for."""
+    if score.policy == long_junk.name:
+        return True  # 200,000 characters, of which facts keep the beginning
+    replies = [reply_text([message]) for message in score.completion if message.get("role") == "assistant"]
+    return any(len(reply) > subject.longest_reply or _HUGE_NUMBER.search(reply) for reply in replies)
 
 
 @rule("RWD020", gate="rewards")
 def function_raises(subject: Subject) -> Iterator[Found]:
     """A reward function or metric raises.
 
-    What: No reward function and no metric raises on any reply: empty, malformed, right or wrong.
+    What: No reward function and no metric raises on any reply: empty, malformed, right or wrong. A warning where only
+        replies do that are longer than the declared runs allow, or that hold a number of 4,300 digits.
     Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout. Either way training gets noise.
     Fix: Handle that reply where it is parsed, and return the reward that it deserves.
     """
@@ -112,7 +126,8 @@ def function_returns_no_number(subject: Subject) -> Iterator[Found]:
 def function_hangs(subject: Subject) -> Iterator[Found]:
     """Scoring a reply exceeds the time limit.
 
-    What: Every reply is scored within the time limit, including long and malformed ones.
+    What: Every reply is scored within the time limit, including long and malformed ones. A warning where only replies
+        are late that are longer than the declared runs allow.
     Why: One such reply delays a whole step, and v1 reports the timeout as a plain zero.
     Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
     """
@@ -132,8 +147,10 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
                 f"{what} timed out on task {score.task} ({score.policy}, {length} characters): {described(failure)}",
                 of_conversation(subject.facts, score, failure=failure),
                 failure.place or (place_of(subject, late.function) if late else None),
+                severity="warning" if is_beyond_runs(subject, score) else None,
             )
         )
+    hits.sort(key=lambda hit: hit.severity == "warning")
     yield from merged(hits, len(scored))
 
 

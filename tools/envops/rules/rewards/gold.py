@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from envops.facts.observed import Failure, Place, Score
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation
-from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, is_of_the_oracle, scores_of, worst_paid
+from envops.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, failed_by_the_oracle, scores_of, worst_paid
 from envops.rules.oracle_skeleton import (
     agents_without_oracle,
     functions_to_write,
@@ -23,8 +24,13 @@ from envops.rules.oracle_skeleton import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_PASSED_ON = re.compile(r"the oracle raised (\w+): (.*?) \(tests/oracle\.py", re.DOTALL)
+_LINE = re.compile(r"\(tests/oracle\.py, line (\d+)\)")
+
 
 LONGEST_MESSAGE = 120
+TO_COMPLETE = "to_complete"
+"""The name of a skeleton of tests/oracle.py in a finding's evidence."""
 
 
 @rule("RWD001", gate="rewards")
@@ -32,7 +38,8 @@ def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
     """The reference reply does not earn the maximum.
 
     What: The reference reply (the oracle's, what a perfect model would answer) earns the declared maximum on every
-        task that was tried.
+        task that was tried. Where there is no oracle and the reply was derived from the task's answer, a lower reward
+        proves nothing: the finding is inconclusive.
     Why: If the right answer does not earn the full reward, training moves away from it.
     Fix: Fix the reward or the task's answer. If the maximum differs, declare it: `[tool.envops.reward] max`.
     """
@@ -49,18 +56,24 @@ def _missing(subject: Subject, score: Score) -> Found:
     answer = next((task.answer for task in subject.facts.tasks if task.index == score.task), None)
     if answer is not None:
         evidence = replace(evidence, answer=answer)
-    fix = None
+    earned = f"earns {number(score.reward)} of {number(subject.range.maximum)} on task {score.task}"
     if score.derived:
-        fix = (
-            "If a perfect model would reply something else, write that: "
-            f"`def reply(task, messages)` in {ORACLE_FILE}. "
-            "Otherwise fix the reward, or declare `[tool.envops.reward] max`."
-        )
+        return guessed(subject, f"the reply that was derived from the task's answer {earned}", evidence)
+    return Found(f"the reference reply {earned}", evidence, worst_paid(subject, score))
+
+
+def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
+    """A finding on a reply that only guesses what is right: it proves nothing, and asks for an oracle."""
+    reply = evidence.reply and replace(evidence.reply, derived=True)
+    fields = ", ".join(sorted(next((task.data for task in subject.facts.tasks), {})))
+    skeleton = f'def reply(task, messages):\n    # The task has: {fields}\n    return "…"'
     return Found(
-        f"the reference reply earns {number(score.reward)} of {number(subject.range.maximum)} on task {score.task}",
-        evidence,
-        worst_paid(subject, score),
-        fix,
+        f"{message}: nobody knows yet what a right reply looks like",
+        replace(evidence, reply=reply, details={**evidence.details, TO_COMPLETE: skeleton}),
+        Place(ORACLE_FILE),
+        f"Write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would reply. If the derived "
+        "reply is right, fix the reward, or declare `[tool.envops.reward] max`.",
+        inconclusive=True,
     )
 
 
@@ -69,6 +82,7 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     """There is no reference reply.
 
     What: Every task that was tried has a reference reply, from tests/oracle.py or derived from the task's answer.
+        Without one the gate is inconclusive.
     Why: Without a reference reply nothing shows that the maximum can be reached.
     Fix: Write tests/oracle.py with `def reply(task, messages)`. It gets the task's data and the conversation so far,
         and returns what a perfect model would reply.
@@ -90,7 +104,7 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     agents = [agent.name for agent in agents_without_oracle(facts) if agent.name]
     details: dict[str, object] = {"tasks": lacking[:20], "fields": sorted(data)}
     if skeleton := oracle_skeleton(facts):
-        details["to_complete"] = skeleton
+        details[TO_COMPLETE] = skeleton
     yield Found(
         f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}"
         + (f" for {', '.join(agents)}" if has_several_agents(facts) else ""),
@@ -117,12 +131,12 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
     kinds: dict[tuple[object, ...], list[Found]] = {}
     for score in asked:
         failure = score.failure
-        if failure is None or failure.type == NO_ORACLE or not _by_the_oracle(score):
+        if failure is None or failure.type == NO_ORACLE or not failed_by_the_oracle(subject, score):
             continue
         found = Found(
-            f"the oracle failed on task {score.task}: {described(failure)}{_replying_to(failure)}",
+            f"the oracle failed on task {score.task}: {_of_the_oracle(failure)}{_replying_to(failure)}",
             of_conversation(subject.facts, score, failure=failure),
-            failure.place or Place(ORACLE_FILE),
+            failure.place or _place_in(failure),
         )
         kinds.setdefault(_kind(failure), []).append(found)
     for hits in kinds.values():
@@ -134,13 +148,17 @@ def _kind(failure: Failure) -> tuple[object, ...]:
     return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
 
 
+def _of_the_oracle(failure: Failure) -> str:
+    """What the oracle raised, without the errors of clients that passed it on."""
+    passed_on = _PASSED_ON.search(failure.message)
+    return f"{passed_on[1]}: {passed_on[2]}" if passed_on else described(failure)
+
+
+def _place_in(failure: Failure) -> Place:
+    line = _LINE.search(failure.message)
+    return Place(ORACLE_FILE, int(line[1]) if line else None)
+
+
 def _replying_to(failure: Failure) -> str:
     """The message that the oracle failed on."""
     return f", replying to {shortened(failure.replying_to, LONGEST_MESSAGE)!r}" if failure.replying_to else ""
-
-
-def _by_the_oracle(score: Score) -> bool:
-    """A failure before any reply is the oracle's, wherever it was raised."""
-    if score.failure is None:
-        return False
-    return is_of_the_oracle(score.failure) or (score.failure.kind == "raised" and not score.completion)

@@ -23,6 +23,7 @@ from envops.rules.evidence import (
     shown_reply,
 )
 from envops.rules.gold import best_paid, worst_paid
+from envops.rules.rewards.gold import guessed
 from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 FLOOR_SECONDS = 0.25
 """Growth below this is not reported."""
+HARMFUL_SECONDS = 2.0
+"""A reply that takes this long delays a step that others wait for."""
 LINEAR = 1.5
 """Growth with a higher power of the length than this is not linear; quadratic is 2."""
 
@@ -56,17 +59,18 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
         if not missed:
             continue
         first = missed[0]
-        said = f"the reference reply earns {number(first.reward)} of {number(declared.maximum)} on task {first.task}"
-        yield Found(
-            f"{said} ({count} of {len(sweep.tasks)} further tasks)",
-            replace(
-                of_conversation(subject.facts, first, expected=declared.maximum),
-                count=count,
-                of=len(sweep.tasks),
-                details={"tasks": [score.task for score in missed]},
-            ),
-            worst_paid(subject, first),
+        evidence = replace(
+            of_conversation(subject.facts, first, expected=declared.maximum),
+            count=count,
+            of=len(sweep.tasks),
+            details={"tasks": [score.task for score in missed]},
         )
+        earned = f"earns {number(first.reward)} of {number(declared.maximum)} on task {first.task}"
+        further = f"({count} of {len(sweep.tasks)} further tasks)"
+        if first.derived:
+            yield guessed(subject, f"the reply that was derived from the task's answer {earned} {further}", evidence)
+        else:
+            yield Found(f"the reference reply {earned} {further}", evidence, worst_paid(subject, first))
 
 
 @rule("RWD054", gate="rewards", severity="advice")
@@ -204,7 +208,8 @@ def scoring_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
     """Scoring time grows faster than the reply.
 
     What: When a reply doubles, scoring takes about twice as long. Measured on replies of many shapes up to 128,000
-        characters, as the least of two, and only counted above a quarter of a second.
+        characters, as the least of two, and only counted above a quarter of a second. A warning where the longest reply
+        that the declared runs allow (16,000 characters, if no run has a higher `max_tokens`) takes less than 2 seconds.
     Why: One long reply of that shape delays a whole step, and rambling models write such replies.
     Fix: Look for a regular expression with two adjacent repetitions (`\\s*.*\\s*$`, `(a+)+`), or for nested loops
         over the reply. Cut the reply to a sensible length first.
@@ -226,6 +231,7 @@ def library_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
 
 def _too_steep(subject: Subject, *, of_libraries: bool) -> Iterator[Found]:
     steep = [growth for growth in subject.facts.growths if _is_too_steep(growth)]
+    steep.sort(key=lambda growth: is_harmless(growth, subject.longest_reply))
     hits = [
         Found(
             f"a reply of {growth.lengths[-1]} characters ({growth.shape}) takes {_how_long(growth)}"
@@ -239,6 +245,7 @@ def _too_steep(subject: Subject, *, of_libraries: bool) -> Iterator[Found]:
                 }
             ),
             growth.place,
+            severity="warning" if is_harmless(growth, subject.longest_reply) else None,
         )
         for growth in steep
         if (growth.library is not None) == of_libraries
@@ -251,12 +258,26 @@ def _is_too_steep(growth: Growth) -> bool:
         return True
     if growth.seconds[-1] < FLOOR_SECONDS:
         return False
+    return len(growth.seconds) == 1 or _power(growth) > LINEAR
+
+
+def is_harmless(growth: Growth, longest: int) -> bool:
+    """Whether the longest reply that is allowed is scored in time, measured or as the growth predicts."""
+    if growth.timed_out:
+        return growth.lengths[-1] > longest
+    measured = list(zip(growth.lengths, growth.seconds, strict=True))
+    if growth.lengths[-1] >= longest:
+        return min(seconds for length, seconds in measured if length >= longest) < HARMFUL_SECONDS
+    power = _power(growth) if len(measured) > 1 else 2.0
+    predicted: float = growth.seconds[-1] * (longest / growth.lengths[-1]) ** power
+    return predicted < HARMFUL_SECONDS
+
+
+def _power(growth: Growth) -> float:
+    """The power of the length with which scoring grows: 1 is linear, 2 quadratic."""
     earlier = -3 if len(growth.seconds) > 2 else 0
-    if len(growth.seconds) == 1:
-        return True
     times = growth.seconds[-1] / max(growth.seconds[earlier], 1e-6)
-    longer = growth.lengths[-1] / growth.lengths[earlier]
-    return math.log(times) > LINEAR * math.log(longer)
+    return math.log(max(times, 1e-6)) / math.log(growth.lengths[-1] / growth.lengths[earlier])
 
 
 def _how_long(growth: Growth) -> str:

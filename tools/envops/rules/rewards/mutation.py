@@ -9,7 +9,7 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence, described, of_failure, of_reply, shown_reply
-from envops.rules.ready_case import ready_case
+from envops.rules.ready_case import READY_CASE, ready_case
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def mutant_survives(subject: Subject) -> Iterator[Found]:
     What: Each mutant of the reward code breaks a case, a policy's bound or the reward itself. A mutant survives if it
         was tried on every conversation. If one took too long, it is undecided.
     Why: The line could contain this mistake today and every check would still pass.
-    Fix: Add the case that is shown, or a similar one. If nothing can detect the mutant, mark it in pyproject.toml:
-        `[tool.envops.mutation] equivalent = [{ mutant = "…", reason = "…" }]`.
+    Fix: Add a case to tests/cases.yaml whose reply the mutant scores differently. If nothing can detect the mutant,
+        mark it in pyproject.toml: `[tool.envops.mutation] equivalent = [{ mutant = "…", reason = "…" }]`.
     """
     mutation = subject.facts.mutation
     for mutant in mutation.survivors if mutation else ():
@@ -70,6 +70,7 @@ def mutant_survives(subject: Subject) -> Iterator[Found]:
             f"{mutant.operator} in {mutant.function} goes unnoticed{found}",
             _evidence(subject.facts, mutant),
             Place(mutant.file, mutant.line),
+            None if mutant.apart is None else "Add the case that is shown to tests/cases.yaml, or a similar one.",
         )
 
 
@@ -174,7 +175,7 @@ def _evidence(facts: Facts, mutant: Mutant) -> Evidence:
         details |= {
             "code itself": dict(apart.original),
             "by mutant": dict(apart.mutant),
-            "ready case": ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original),
+            READY_CASE: ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original),
         }
         return replace(of_reply(facts, shown_reply(apart.task, apart.completion)), details=details)
     return Evidence(details=details)

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from envops_worker.policies import Policy
 
     from envops.facts.observed import Score
+    from envops.statistics.declared_range import DeclaredRange
 
 
-def paid_beyond(subject: Subject, policy: Policy) -> Iterator[Found]:
+def paid_beyond(subject: Subject, policy: Policy, declared: DeclaredRange | None = None) -> Iterator[Found]:
     """One finding on the conversations of a policy that earn more than its bound."""
-    bound = subject.range.most_of(policy.bound)
+    bound = (declared or subject.range).most_of(policy.bound)
     assert bound is not None, f"the bound of {policy.name} is not a number"
     scores = differing_from_gold(subject, policy.name)
     beyond = [score for score in scores if score.reward is not None and score.reward > bound + subject.range.tolerance]
@@ -86,12 +87,26 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
     """The right format around junk earns more than declared.
 
     What: The reference reply's format around junk earns at most the declared share of format, plus 5 % of the range
-        above the floor.
+        above the floor. Where no share is declared, up to 20 % of the maximum are a warning.
     Why: Models learn the format first. If it earns as much as the content, they stop there.
     Fix: Lower the weight of the format, or reward it only together with the content. If more is intended, declare
         `[tool.envops.reward] format_share`.
     """
-    yield from paid_beyond(subject, format_only)
+    for found in paid_beyond(subject, format_only, subject.declared):
+        if subject.range == subject.declared:
+            yield found
+        else:
+            yield replace(found, severity="warning", fix=form_declaration(subject.range))
+
+
+def form_declaration(tolerated: DeclaredRange) -> str:
+    """What to paste where a small reward for form is intended."""
+    functions = ", ".join(f'"{name}"' for name in tolerated.format_functions)
+    share = f"{tolerated.format_share:.3g}"
+    return (
+        f"If it is intended, add to pyproject.toml: `[tool.envops.reward]` with `format = [{functions}]` and "
+        f"`format_share = {share}`. Otherwise reward form only together with the right answer."
+    )
 
 
 @rule("RWD007", gate="rewards")
@@ -166,7 +181,8 @@ def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]
     """Conversations of a policy that earn as much as the reference reply, each with that reply.
 
     A conversation that ends on the reference reply's last turn is left out: it reached the right answer on another
-    way, for example because the environment guided the policy. So is what earns no more than form alone may.
+    way, for example because the environment guided the policy. So is what earns no more than form alone may, and what
+    is compared with a derived reply that misses the maximum: nobody knows whether that is right.
     """
     declared = subject.range
     gold = gold_by_task(subject)
@@ -174,6 +190,8 @@ def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]
     for score in scores_of(subject, policy):
         perfect = gold.get(score.task)
         if perfect is None or perfect.reward is None or score.reward is None:
+            continue
+        if perfect.derived and not declared.reaches(perfect.reward, declared.maximum):
             continue
         reaches = score.reward > more_than_form and declared.reaches(score.reward, perfect.reward)
         if reaches and last_words(score) != last_words(perfect):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envops_worker.policies.baselines import oracle
 from envops_worker.reward_equality import same_reward
 
 from envops.facts.reward_numbers import number
 from envops.facts.stages import needed_by
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import described, of_conversation, of_failure
-from envops.rules.failures import is_outside_the_environment, own_failure
-from envops.rules.gold import best_paid, is_of_the_oracle
+from envops.rules.failures import OFFLINE_FIX, is_offline, is_outside_the_environment, own_failure
+from envops.rules.gold import best_paid, failed_by_the_oracle, is_of_the_oracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,13 +77,14 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
     Fix: Fix the reported line. If there is none, look for a path on which no function returns a value.
     """
     scored = subject.facts.scores
-    unscored = [score for score in scored if _lacks_reward(score)]
+    unscored = [score for score in scored if _lacks_reward(subject, score)]
     hits = [
         Found(
             f"task {score.task} ({score.policy}) got no reward: "
             + (described(score.failure) if score.failure else _silent(score)),
             of_conversation(subject.facts, score, failure=score.failure),
             score.failure.place if score.failure else None,
+            fix=OFFLINE_FIX if is_offline(score.failure) else None,
             inconclusive=is_outside_the_environment(score.failure),
         )
         for score in unscored
@@ -93,14 +93,14 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
     yield from merged(hits, len(scored))
 
 
-def _lacks_reward(score: Score) -> bool:
+def _lacks_reward(subject: Subject, score: Score) -> bool:
     """Whether there is no reward, and no other rule reports the cause."""
     if score.failures:
         return False
     if score.failure is None:
         return score.reward is None
-    before_any_reply = score.policy == oracle.name and score.failure.kind == "raised" and not score.completion
-    return score.failure.kind != "timeout" and not before_any_reply and not is_of_the_oracle(score.failure)
+    of_the_oracle = is_of_the_oracle(score.failure) or failed_by_the_oracle(subject, score)
+    return score.failure.kind != "timeout" and not of_the_oracle
 
 
 def _silent(score: Score) -> str:

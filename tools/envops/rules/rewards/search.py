@@ -12,6 +12,8 @@ from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shown_reply
 from envops.rules.gold import place_of
 from envops.rules.ready_case import ready_case
+from envops.rules.rewards.policies import form_declaration
+from envops.statistics.declared_range import UNDECLARED_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from envops.facts.observed import Place
     from envops.facts.search import Earned, Exploit, ExploitKind, PanelTask
+    from envops.statistics.declared_range import DeclaredRange
 
 CLEAR = 0.5
 """The least share of the way from what form alone may earn to the reference reward that is a clear win."""
@@ -169,7 +172,8 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
     """Functions that are not declared as format reward a reply that ignores the task.
 
     What: On every probe task of the search, a constant reply earns at most what form alone may plus 10 % of the
-        range, unless it is partial credit for being partly right.
+        range, unless it is partial credit for being partly right. Where no share of form is declared, up to 20 % of
+        the maximum are a warning.
     Why: Length, key words and tone are cheap. If they earn a reward beside the answer, a model collects them first,
         and then only them.
     Fix: Reward them only together with a right answer, or remove them. If the function is about format, declare it:
@@ -181,13 +185,26 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
         functions = [name for name in exploit.functions if name not in subject.range.format_functions]
         if functions and exploit.earned and all(beyond_form(subject, each) for each in exploit.earned):
             least = min(exploit.earned, key=lambda each: each.reward)
+            small = _small_form(subject, exploit, functions)
             yield Found(
                 f"{', '.join(functions)} scores {_shown(exploit.reply)} in full on all {len(exploit.earned)} probe "
                 f"tasks, for a reward of {number(least.reward)}: {exploit.explanation}",
                 evidence_of(subject, exploit, least, f"<= {number(subject.range.form_alone)}"),
                 paying_place(subject, exploit),
-                inconclusive=len(exploit.earned) < ENOUGH_TASKS,
+                fix=None if small is None else form_declaration(small),
+                inconclusive=small is None and len(exploit.earned) < ENOUGH_TASKS,
+                severity=None if small is None else "warning",
             )
+
+
+def _small_form(subject: Subject, exploit: Exploit, functions: list[str]) -> DeclaredRange | None:
+    """The range with these functions as form, if that is not declared yet and pays little of the whole."""
+    given, known = subject.package.reward, subject.range
+    most = max(each.reward for each in exploit.earned) - known.floor
+    if given.format is not None or given.format_share is not None or most > UNDECLARED_FORM * known.maximum + 1e-9:
+        return None
+    named = tuple(dict.fromkeys((*known.format_functions, *functions)))
+    return replace(known, format_functions=named, format_share=most / known.maximum)
 
 
 @rule("RWD088", gate="rewards", severity="warning")

@@ -56,11 +56,11 @@ def _tasks(subject: Subject, dataset: Dataset, indexes: tuple[int, ...]) -> list
 def dataset_is_empty(subject: Subject) -> Iterator[Found]:
     """There are no tasks.
 
-    What: The environment has at least one split, and no split is empty.
+    What: The environment has at least one split, and no split is empty. A package that exports only a harness has none.
     Why: A run without tasks ends at once, or divides by zero later.
     Fix: Check the filter and the split's name. Do not offer a split that has no tasks.
     """
-    if subject.facts.description is None or "tasks" in subject.facts.failures:
+    if subject.facts.description is None or "tasks" in subject.facts.failures or subject.package.is_harness:
         return
     datasets = _datasets(subject)
     if not datasets:
@@ -279,7 +279,7 @@ def task_is_to_copy(subject: Subject) -> Iterator[Found]:
         yield _slot_found(subject, found)
 
 
-@rule("SCH057", gate="schema")
+@rule("SCH057", gate="schema", severity="warning", publishing=True)
 def dataset_is_not_pinned(subject: Subject) -> Iterator[Found]:
     """A Hub dataset is loaded without a revision.
 

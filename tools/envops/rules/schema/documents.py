@@ -104,7 +104,7 @@ def _headings(lines: list[str]) -> list[tuple[str, int, int, int]]:
     return found
 
 
-@rule("SCH020", gate="schema")
+@rule("SCH020", gate="schema", severity="warning", publishing=True)
 def readme_is_missing(subject: Subject) -> Iterator[Found]:
     """The README is missing or empty.
 
@@ -117,7 +117,7 @@ def readme_is_missing(subject: Subject) -> Iterator[Found]:
         yield Found("README.md is missing" if readme is None else "README.md is empty", Evidence(), Place("README.md"))
 
 
-@rule("SCH021", gate="schema")
+@rule("SCH021", gate="schema", severity="warning", publishing=True)
 def readme_lacks_sections(subject: Subject) -> Iterator[Found]:
     """The README lacks a section on task, format, reward or usage.
 

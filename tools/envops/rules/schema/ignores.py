@@ -1,4 +1,4 @@
-"""Rules of the registry's `ignore`: it contains only what is needed."""
+"""Rules of the registry's `ignore` and `known`: they contain only what is needed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ def _in_registry(subject: Subject) -> Place:
 def ignored_rule_does_not_exist(subject: Subject) -> Iterator[Found]:
     """The registry ignores a rule that does not exist.
 
-    What: Every id under `ignore` in registry.yaml is the id of a rule.
+    What: Every id under `ignore` and `known` in registry.yaml is the id of a rule.
     Why: A misspelled id ignores nothing.
     Fix: Correct the id or remove the line. docs/rules.md lists all rules.
     """
     known = all_rules()
-    for ignored, reason in subject.entry.ignore.items():
+    listed = {rule: findings.reason for rule, findings in subject.entry.known.items()}
+    for ignored, reason in {**listed, **subject.entry.ignore}.items():
         if ignored not in known:
             meant = nearest(ignored, known)
             hint = f"; did you mean {meant}?" if meant else ""
             yield Found(
-                f"{ignored} is ignored but is not a rule{hint}",
+                f"{ignored} is {'ignored' if ignored in subject.entry.ignore else 'known'} but is not a rule{hint}",
                 Evidence(details={"ignored": ignored, "reason": reason}),
                 _in_registry(subject),
             )
@@ -53,6 +54,26 @@ def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
                 f"{ignored} is ignored but finds nothing ({known.title})",
                 Evidence(details={"ignored": ignored, "reason": reason}),
                 _in_registry(subject),
+            )
+
+
+@rule("SCH092", gate="schema", severity="warning", last=True)
+def baseline_can_shrink(subject: Subject) -> Iterator[Found]:
+    """Fewer findings exist than the registry lists as known.
+
+    What: Every rule under `known` in registry.yaml finds as much as its count. Reported only if its whole gate was
+        observed.
+    Why: A count that is too high lets new findings of the same rule pass.
+    Fix: Lower the count in registry.yaml, or remove the line where nothing is left.
+    """
+    for listed, findings in subject.entry.known.items():
+        rule, count = all_rules().get(listed), subject.fired.get(listed, 0)
+        if rule is not None and count < findings.count and _could_fire(rule, subject):
+            yield Found(
+                f"{listed} has {count} {'finding' if count == 1 else 'findings'}, and {findings.count} are known",
+                Evidence(count=count, expected=findings.count, details={"since": findings.since}),
+                _in_registry(subject),
+                fix=f"Set `known: {listed}: count` to {count}." if count else f"Remove {listed} from `known`.",
             )
 
 

@@ -10,11 +10,12 @@ from envops.repository.preparation import UNKNOWN_COMMIT, Preparation, preparati
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence, described, of_failure
 from envops.rules.failures import own_failure
+from envops.rules.schema.requirements import RECOMMENDED, locked_without_v0, place_of_verifiers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from envops.facts.observed import Failure, WantedData
+    from envops.facts.observed import Failure
     from envops.facts.stages import StageName
 
 
@@ -41,12 +42,19 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     Fix: Fix the reported line. Check that every imported package is a dependency.
     """
     failure = own_failure(subject, "load", "raised")
-    if failure is not None:
-        yield Found(
-            f"loading failed: {described(failure)}",
-            of_failure(failure, args=dict(subject.entry.args)),
-            failure.place,
-        )
+    if failure is None:
+        return
+    evidence = of_failure(failure, args=dict(subject.entry.args))
+    release = locked_without_v0(subject.package)
+    if release is None:
+        yield Found(f"loading failed: {described(failure)}", evidence, failure.place)
+        return
+    yield Found(
+        f"v0 environment, locked to verifiers {release}: {described(failure)}",
+        evidence,
+        place_of_verifiers(subject),
+        fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `nox -s lock -- {subject.package.name}`.',
+    )
 
 
 @rule("SCH042", gate="schema")
@@ -100,32 +108,40 @@ def _missing_data(subject: Subject, stage: StageName, failure: Failure) -> Found
     addresses = list(dict.fromkeys(one.address for one in subject.facts.network if one.stage == stage))
     what = ", ".join(known[:5]) or ", ".join(addresses[:5]) or described(failure)
     place = next((one.place for one in wanted if one.place), None) or failure.place
-    lines = _lines_to_declare(subject, wanted)
+    lines, fix = _declaration_and_fix(subject, known)
     details: dict[str, Any] = {"addresses": addresses[:10]} if addresses else {}
-    name = subject.entry.name
-    if not lines:
-        fix = (
-            f"Write a command of the package that downloads it into its home, declare it for {name} in registry.yaml"
-            f" (prepare: {{command: …}}), and run `nox -s prepare -- {name}`. Or ship the data with the package."
-        )
-    elif UNKNOWN_COMMIT in lines:
-        fix = f"`nox -s prepare -- {name}` prints these lines with the commits, to be pasted into registry.yaml."
-    else:
-        fix = f"Paste these lines below {name} in registry.yaml, and run `nox -s prepare -- {name}`."
     details |= {"registry.yaml": lines} if lines else {}
     shown = of_failure(replace(failure, traceback=""), **details)
     return Found(f"{_DOING[stage]} needs data that is not here: {what}", shown, place, fix, inconclusive=True)
 
 
-def _lines_to_declare(subject: Subject, wanted: Iterable[WantedData]) -> str:
-    """`prepare:` with what is declared already; empty where nothing is known that could be declared."""
-    proposed = proposed_preparation(wanted).preparation
-    if not proposed.needed:
-        return ""
-    declared = subject.entry.prepare
-    datasets = tuple(dict.fromkeys((*declared.datasets, *proposed.datasets)))
-    both = Preparation(datasets, declared.command or proposed.command)
-    return "\n".join(preparation_lines(both, indent="    "))
+def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
+    """`prepare:` with what is declared already, and the next step; no lines where no declaration helps."""
+    name, declared = subject.entry.name, subject.entry.prepare
+    proposed = proposed_preparation(subject.facts.wanted).preparation
+    held = {(one.name, config) for one in declared.datasets for config in (one.config, None)}
+    added = [one for one in proposed.datasets if (one.name, one.config) not in held]
+    commands = list(dict.fromkeys(filter(None, (declared.command, proposed.command))))
+    if added or (commands and not declared.command):
+        whole = Preparation((*declared.datasets, *added), commands[0] if commands else "")
+        lines = "\n".join(preparation_lines(whole, indent="    "))
+        if UNKNOWN_COMMIT in lines:
+            return (
+                lines,
+                f"`nox -s prepare -- {name}` prints these lines with the commits, to be pasted into registry.yaml.",
+            )
+        return lines, f"Paste these lines below {name} in registry.yaml, and run `nox -s prepare -- {name}`."
+    if len(commands) > 1:
+        return "", f"Let the declared command do this, too: {proposed.command}"
+    if known:
+        return "", (
+            "Read it by `load_dataset(name, config)` or by `hf_hub_download`, which find what was prepared while they"
+            " are offline; `data_files`, `data_dir` and paths with hf:// do not. Or ship the data with the package."
+        )
+    return "", (
+        f"Write a command of the package that downloads it into its home, declare it for {name} in registry.yaml"
+        f" (prepare: {{command: …}}), and run `nox -s prepare -- {name}`. Or ship the data with the package."
+    )
 
 
 @rule("SCH046", gate="schema")
@@ -161,13 +177,20 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     """
     attempts = [attempt for attempt in subject.facts.network if attempt.stage in _DOING]
     failed = any(own_failure(subject, stage, "network") for stage in ("load", "tasks"))
-    if attempts and not failed:
+    if attempts and not failed and not _is_prepared(subject):
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
             f"{_DOING[attempts[0].stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
             Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )
+
+
+def _is_prepared(subject: Subject) -> bool:
+    """Whether everything that was tried is declared: then it was found, and only asked for whether it is new."""
+    wanted, declared = subject.facts.wanted, subject.entry.prepare
+    names = {one.name for one in declared.datasets}
+    return bool(wanted) and all(one.name in names or one.name in declared.command for one in wanted)
 
 
 @rule("SCH045", gate="schema")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from envops.facts.observed import Place
+from envops.repository.package import folder_of
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence
 
@@ -31,7 +32,7 @@ def in_pyproject(package: Package, key: str) -> Place:
     return Place(*package.place_of(key))
 
 
-@rule("SCH001", gate="schema")
+@rule("SCH001", gate="schema", severity="warning", publishing=True)
 def name_is_not_accepted_by_the_hub(subject: Subject) -> Iterator[Found]:
     """The Hub does not accept the name.
 
@@ -48,22 +49,20 @@ def name_is_not_accepted_by_the_hub(subject: Subject) -> Iterator[Found]:
         )
 
 
-@rule("SCH002", gate="schema")
-def folder_or_module_do_not_follow_from_the_name(subject: Subject) -> Iterator[Found]:
-    """The folder or module does not match the name.
+@rule("SCH002", gate="schema", severity="warning")
+def module_does_not_follow_from_the_name(subject: Subject) -> Iterator[Found]:
+    """The module does not have the distribution's name.
 
-    What: Folder and module have the name with underscores for dashes: `reverse-text` is in `reverse_text`.
-    Why: verifiers derives the module from the environment's name on the Hub. Under any other name it does not load.
-    Fix: Rename folder and module to the name with underscores for dashes.
+    What: The module has the name with underscores for dashes: `reverse-text` is in `reverse_text`.
+    Why: verifiers derives the module from the environment's name. `vf-eval` and hosted training import that name, so
+        they do not find a module of another one. Runs of this repository name the module instead.
+    Fix: Rename the module to the name with underscores for dashes, or the distribution after the module.
     """
-    expected = subject.package.name.replace("-", "_")
-    found = {"folder": subject.package.folder.name, "module": subject.package.module}
-    wrong = {what: name for what, name in found.items() if name != expected}
-    if wrong:
-        named = " and ".join(f"the {what} is {name!r}" for what, name in wrong.items())
+    expected, module = folder_of(subject.package.name), subject.package.module
+    if module != expected:
         yield Found(
-            f"{named}; the name {subject.package.name!r} requires {expected!r}",
-            Evidence(expected=expected, details={"found": wrong}),
+            f"the module is {module!r}; the name {subject.package.name!r} requires {expected!r}",
+            Evidence(expected=expected, details={"found": module}),
             in_pyproject(subject.package, "project.name"),
         )
 
@@ -91,7 +90,7 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
         )
 
 
-@rule("SCH004", gate="schema")
+@rule("SCH004", gate="schema", severity="warning", publishing=True)
 def description_is_not_informative(subject: Subject) -> Iterator[Found]:
     """The description is missing or not informative.
 
@@ -123,7 +122,7 @@ def _wrong_with_description(name: str, description: str) -> str | None:
     return None
 
 
-@rule("SCH005", gate="schema")
+@rule("SCH005", gate="schema", severity="warning", publishing=True)
 def tags_are_missing(subject: Subject) -> Iterator[Found]:
     """The package has no tags.
 

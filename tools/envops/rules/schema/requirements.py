@@ -5,6 +5,7 @@ Generations and Pythons of each release are as measured: v0 ends with 0.3, one v
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.facts.observed import Place
-    from envops.repository.package import Generation
+    from envops.repository.package import Generation, Package
 
 FIRST_V1 = Version("0.2.1")
 FIRST_WITHOUT_V0 = Version("0.4")
@@ -38,6 +39,7 @@ _WITHOUT_V0 = ("0.4.0", "0.4.1", "0.5.0", "0.9.0", "1.0.0", "2.0.0", "10.0.0")
 _PROBES = tuple(Version(text) for text in (*_BEFORE_V1, *_BOTH, *_WITHOUT_V0))
 """Releases, some still to come, on which a requirement is tried."""
 _BOUNDING = {"<", "<=", "==", "===", "~="}
+_REVISION = re.compile(r"@(?:[0-9a-f]{7,40}|v?\d[\w.]*)(?:#|$)")
 
 
 def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
@@ -53,8 +55,10 @@ def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
 
 
 def is_bounded_above(requirement: Requirement) -> bool:
-    """Whether some later release will not satisfy the requirement."""
-    return requirement.url is None and any(part.operator in _BOUNDING for part in requirement.specifier)
+    """Whether some later release will not satisfy the requirement; a commit or a tag in an address is a bound."""
+    if requirement.url is not None:
+        return _REVISION.search(requirement.url) is not None
+    return any(part.operator in _BOUNDING for part in requirement.specifier)
 
 
 def misfit(requirement: Requirement, generation: Generation) -> str | None:
@@ -115,7 +119,7 @@ def _fix(subject: Subject) -> str:
     return f'Write `"{recommended}"` in project.dependencies, then `nox -s lock -- {subject.package.name}`.'
 
 
-def _place_of_verifiers(subject: Subject) -> Place:
+def place_of_verifiers(subject: Subject) -> Place:
     """The line of the requirement, or of the list that should hold it."""
     package = subject.package
     index = next((i for i, text in enumerate(package.requires) if verifiers_requirement((text,))), None)
@@ -130,6 +134,18 @@ def _release(subject: Subject) -> str | None:
     return subject.package.lock.pins.get("verifiers") if subject.package.lock else None
 
 
+def locked_without_v0(package: Package) -> str | None:
+    """The locked release of verifiers, if the package is written for v0 and that release no longer has it."""
+    release = package.lock.pins.get("verifiers") if package.lock else None
+    is_v0 = package.generation == "v0" or (package.defines_load_environment and not set(package.exports))
+    if release is None or not is_v0:
+        return None
+    try:
+        return release if Version(Version(release).base_version) >= FIRST_WITHOUT_V0 else None
+    except InvalidVersion:
+        return None
+
+
 def _minor(version: Version) -> str:
     return f"{version.major}.{version.minor}"
 
@@ -139,14 +155,14 @@ def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
     """requires-python is missing or excludes every Python that verifiers supports.
 
     What: `project.requires-python` exists, parses, and has a version in common with what the locked verifiers release
-        supports.
+        supports. Without it the finding is a warning.
     Why: The Hub shows it and installers obey it. Without a common version the environment cannot be installed.
     Fix: Write `requires-python = ">=3.11,<3.14"`.
     """
     declared = subject.package.requires_python
     place = in_pyproject(subject.package, "project.requires-python")
     if not declared.strip():
-        yield Found("project.requires-python is missing", Evidence(), place)
+        yield Found("project.requires-python is missing", Evidence(), place, severity="warning")
         return
     admitted = pythons_admitted(declared)
     if admitted is None:
@@ -203,12 +219,12 @@ def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
         yield Found(
             "project.dependencies does not name verifiers",
             Evidence(details={"found": list(subject.package.requires)}),
-            _place_of_verifiers(subject),
+            place_of_verifiers(subject),
             fix=_fix(subject),
         )
 
 
-@rule("SCH009", gate="schema")
+@rule("SCH009", gate="schema", severity="warning", publishing=True)
 def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
     """The requirement on verifiers has no upper bound.
 
@@ -223,7 +239,7 @@ def verifiers_is_unbounded(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"{str(requirement)!r} has no upper bound",
             Evidence(details={"found": str(requirement)}),
-            _place_of_verifiers(subject),
+            place_of_verifiers(subject),
             fix=_fix(subject),
         )
 
@@ -238,14 +254,14 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
     """
     requirement = verifiers_requirement(subject.package.requires)
     generation = subject.package.generation
-    if requirement is None or generation is None or not is_bounded_above(requirement):
+    if requirement is None or requirement.url or generation is None or not is_bounded_above(requirement):
         return
     wrong = misfit(requirement, generation)
     if wrong:
         yield Found(
             f"{str(requirement)!r} {wrong}, which lacks the {generation} interface",
             Evidence(details={"found": str(requirement), "generation": generation}),
-            _place_of_verifiers(subject),
+            place_of_verifiers(subject),
             fix=_fix(subject),
         )
 

@@ -60,7 +60,9 @@ def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
             f"{wheel.filename} does not contain {module}", Evidence(details={"contains": _listed(wheel)}), place
         )
         return
-    needed = [name.removeprefix("src/") for name in subject.package.files if _belongs(name, module)]
+    root = subject.package.module_root
+    inside = [name.removeprefix(root) for name in subject.package.files if name.startswith(root)]
+    needed = [name for name in inside if _belongs(name, module)]
     missing = [name for name in needed if name not in shipped]
     if missing:
         yield Found(
@@ -71,10 +73,10 @@ def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
 
 
 def _belongs(name: str, module: str) -> bool:
-    inside = name.removeprefix("src/")
-    path = PurePosixPath(inside)
+    """Whether a file, as seen from the folder of the module, is part of the module and has to be shipped."""
+    path = PurePosixPath(name)
     hidden = any(part.startswith(".") or part in _CACHES for part in path.parts)
-    ours = inside == f"{module}.py" or inside.startswith(f"{module}/")
+    ours = name == f"{module}.py" or name.startswith(f"{module}/")
     return ours and not hidden and path.suffix not in _NOT_SHIPPED_ANYWAY
 
 

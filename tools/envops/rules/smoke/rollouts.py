@@ -12,7 +12,15 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import is_reward_number, number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, of_failure
-from envops.rules.failures import NO_REFERENCE, OUTSIDE_FAULT, is_endless, is_outside_the_environment, own_failure
+from envops.rules.failures import (
+    NO_REFERENCE,
+    OFFLINE_FIX,
+    OUTSIDE_FAULT,
+    is_endless,
+    is_offline,
+    is_outside_the_environment,
+    own_failure,
+)
 from envops.rules.gold import ORACLE_FILE, gold_by_task
 from envops.rules.rewards.time import left_out
 from envops.statistics.declared_range import speakers
@@ -365,6 +373,7 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
                     f"{described(failure)}{again}",
                     of_conversation(subject.facts, each, failure=failure),
                     failure.place,
+                    fix=OFFLINE_FIX if is_offline(failure) else None,
                     inconclusive=True,
                 )
             )

@@ -307,7 +307,7 @@ def _environment(
     config: NativeConfig, request: CompileRequest, at: tuple[str | int, ...], source: Source, key: str, *, hosted: bool
 ) -> None:
     spec, environment = request.spec, request.environment(source)
-    taskset = environment.hub if hosted or environment.external else environment.name
+    taskset = environment.hub if hosted or environment.external else environment.id
     where = "the Hub's" if taskset == environment.hub else "the package installed beside prime-rl"
     config.put((*at, "env", "taskset", "id"), taskset, origin(spec, f"{key}.id", where))
     for name, value in source.settings.items():

@@ -109,7 +109,7 @@ def _compile(request: CompileRequest) -> Compiled:
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group, limit = spec.group_size(source), spec.sampling.max_tokens
-    config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))
+    config.put("verifiers.env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     config.put("verifiers.dataset", spec.name, "rLLM stores data by name: the run's name avoids collisions")
     if source.settings:
         config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))

@@ -88,7 +88,7 @@ def _compile(request: CompileRequest) -> Compiled:
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     prompt = max(1, spec.seq_len - spec.sampling.max_tokens)
-    config.put("verifiers.env_id", request.environment(source).name, origin(spec, "environments[0].id"))
+    config.put("verifiers.env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     if source.settings:
         config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))
     config.put("verifiers.sampling_args.max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))

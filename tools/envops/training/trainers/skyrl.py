@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from envops.repository.package import folder_of
 from envops.rules.runs.trainer import TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envops.training.trainers.trainer import (
@@ -68,9 +69,9 @@ def _compile(request: CompileRequest) -> Compiled:
         f"verifiers: {LIMITS.released}.",
         *(f"left out: {line}" for line in config.left_out),
     )
-    package = environment.name if environment.external else '"$ROOT"/' + f"environments/{environment.module}"
+    package = environment.name if environment.external else '"$ROOT"/' + f"environments/{folder_of(environment.name)}"
     before = [': "${SKYRL:?the folder of a SkyRL checkout}"', "ROOT=$PWD", 'cd "$SKYRL"', f"uv add --active {package}"]
-    before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.name} --output_dir data/{spec.name}")
+    before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir data/{spec.name}")
     return Compiled(
         files={
             script: script_text(f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value), lines, before)
@@ -91,7 +92,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
         raise CompileError(f"{message}: {', '.join(source.settings)}")
     config.put("data.train_data", [f"data/{spec.name}/train.parquet"], "written by prepare_dataset.py")
     config.put("data.val_data", [f"data/{spec.name}/validation.parquet"], "written by prepare_dataset.py")
-    config.put("environment.env_class", request.environment(source).name, origin(spec, "environments[0].id"))
+    config.put("environment.env_class", request.environment(source).id, origin(spec, "environments[0].id"))
     config.put("trainer.algorithm.advantage_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
     if spec.difficulty_filter:
         said = origin(spec, "difficulty_filter", "groups without variance are drawn again")

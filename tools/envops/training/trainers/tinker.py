@@ -97,7 +97,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     )
     config.put("renderer_name", renderer, said)
     config.put("lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
-    config.put("vf_env_id", request.environment(source).name, origin(spec, "environments[0].id"))
+    config.put("vf_env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     if source.settings:
         text = json.dumps(source.settings, ensure_ascii=False, sort_keys=True)
         config.put("vf_env_args", text, origin(spec, "environments[0].args"))

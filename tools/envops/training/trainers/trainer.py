@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from envops.repository.package import folder_of
 from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Environment:
     pinned: str | None = None
     """The release of verifiers that it was proven with."""
     secrets: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The name that verifiers finds the installed package by: its module's, where that is another one."""
+        return self.name if self.external or self.module == folder_of(self.name) else self.module
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,7 @@ def install_lines(request: CompileRequest, into: str) -> list[str]:
     return [
         f"prime env install {shlex.quote(f'{environment.hub}@{environment.version}')}"
         if environment.external
-        else f"{into} {shlex.quote(f'environments/{environment.module}')}"
+        else f"{into} {shlex.quote(f'environments/{folder_of(environment.name)}')}"
         for environment in used.values()
     ]
 

@@ -73,7 +73,7 @@ def _compile(request: CompileRequest) -> Compiled:
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     config.put("model", spec.model, origin(spec, "model"))
-    config.put("env.id", request.environment(source).name, origin(spec, "environments[0].id"))
+    config.put("env.id", request.environment(source).id, origin(spec, "environments[0].id"))
     if source.settings:
         config.put("env.args", dict(source.settings), origin(spec, "environments[0].args"))
     config.put("inference.gpus", spec.gpus.inference, origin(spec, "gpus.inference"))

@@ -21,7 +21,8 @@ from envops.validation.budget import cost_of, current_deadline, fitting
 from envops.validation.job import Job
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
-from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, uv_environment, venv_for
+from envops.validation.uv import uv_environment
+from envops.validation.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
 
 SEARCH_LOCK = TOOL_LOCKS / "search.lock"
 """The lock of hypothesis, which the search adds to the environment's packages."""

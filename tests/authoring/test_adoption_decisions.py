@@ -1,0 +1,51 @@
+"""What adopting asks of the author, and the command that it ends with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from envops.authoring.adopting.decisions import decisions_of, next_command
+from envops.authoring.adopting.recognition import Recognition
+from envops.authoring.adopting.skeleton import ORACLE_FILE
+from envops.authoring.adopting.staging import Adoption
+from envops.rules.engine import Finding, Verdict
+from envops.rules.result import EnvironmentResult
+
+ADOPTION = Adoption("words", Recognition("v0", "load_environment() in words.py:4"), "theirs", "", ("@acme/envs",))
+
+
+def result(verdict: Verdict, rule: str = "RWD005") -> EnvironmentResult:
+    found = Finding(rule, "rewards", "error", "m", "Compare with the answer.")
+    return EnvironmentResult("words", "environments/words", verdict, findings=(found,))
+
+
+@pytest.mark.parametrize(
+    ("adoption", "verdict", "command"),
+    [
+        (ADOPTION, "pass", "git add environments/words registry.yaml CODEOWNERS && git commit"),
+        (ADOPTION, "fail", "nox -s explain -- RWD005"),
+        (replace(ADOPTION, added=(ORACLE_FILE,)), "inconclusive", "nox -s validate -- words"),
+        (replace(ADOPTION, lacks_data=True), "inconclusive", "nox -s prepare -- words"),
+        (ADOPTION, None, "nox -s validate -- words"),
+    ],
+)
+def test_next_command_is_the_one_that_helps_most(adoption: Adoption, verdict: Verdict | None, command: str):
+    assert next_command([adoption], [result(verdict)] if verdict else []) == command
+
+
+def test_decisions_of_an_adoption_are_what_no_code_answers():
+    adoption = replace(
+        ADOPTION, owners=(), added=(ORACLE_FILE,), known={"RWD020": 1}, questions=("at which commit its data is read",)
+    )
+    assert [decision.question for decision in decisions_of(adoption, result("fail", "SCH042"))] == [
+        "at which commit its data is read",
+        "which variables its code may see: loading needs a secret",
+        "what a perfect model replies",
+        "who reviews it",
+        "when to fix what does not block now (RWD020)",
+    ]
+
+
+def test_decisions_of_an_adoption_without_open_questions_are_none():
+    assert list(decisions_of(ADOPTION, result("pass"))) == []

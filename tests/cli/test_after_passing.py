@@ -1,0 +1,51 @@
+"""What `validate` proposes after a pass: the bump that the plan needs, then git."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops.cli.after_passing import after_passing
+from envops.repository.repository import Repository
+from small_repository import edit, git, small_repository
+
+README = "environments/reverse_text/README.md"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return small_repository(tmp_path / "repository", "reverse_text")
+
+
+def proposed(root: Path, changed: str | None = None) -> str:
+    return after_passing(Repository.load(root), ["reverse-text"], changed)
+
+
+def test_changed_files_are_to_be_added(root: Path) -> None:
+    edit(root / README, "#", "# A")
+    assert proposed(root) == "git add environments/reverse_text"
+
+
+def test_staged_files_are_to_be_committed(root: Path) -> None:
+    edit(root / README, "#", "# A")
+    git(root, "add", "-A")
+    assert proposed(root) == "git commit"
+
+
+def test_commits_are_to_be_pushed_where_there_is_a_remote(root: Path, tmp_path: Path) -> None:
+    assert proposed(root) == ""
+    git(tmp_path, "init", "-q", "--bare", str(tmp_path / "remote.git"))
+    git(root, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    assert proposed(root) == "git push"
+    git(root, "push", "-q", "-u", "origin", "main")
+    assert proposed(root) == ""
+
+
+def test_change_without_new_version_proposes_the_bump(root: Path) -> None:
+    edit(root / README, "#", "# A")
+    assert proposed(root, "HEAD") == "nox -s bump -- reverse-text"
+
+
+def test_folder_without_git_proposes_nothing(root: Path) -> None:
+    (root / ".git").rename(root / "elsewhere")
+    assert proposed(root) == ""

@@ -1,0 +1,197 @@
+"""One finding for a cause, and none for what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from envops.facts.observed import Failure, FunctionScore
+from envops.repository.package import Lock, SourceNote
+from envops.repository.registry import KnownFindings
+from envops.rules.causes import CAUSES
+from envops.rules.engine import Finding, Subject, all_rules
+from envops.rules.verdict import judge
+from subjects import (
+    PACKAGE,
+    REPLIES,
+    SOUND_ROLLOUTS,
+    attempt,
+    broken_function,
+    case,
+    failure,
+    function,
+    functions,
+    one_function,
+    rollout,
+    score,
+    scores,
+    subject,
+    unloaded,
+    v0,
+)
+
+RAISED = failure(type="IndexError", message="list index out of range")
+
+
+def deciding(each: Subject) -> list[Finding]:
+    return [finding for finding in judge(each).findings if finding.counts]
+
+
+def raising() -> Subject:
+    """A reward function that raises on every empty reply, in cases and rollouts too."""
+    failed = broken_function(type="IndexError", message="list index out of range")
+    lost = {"reward": None, "functions": functions(None, 0.0)}
+    return subject(
+        scores=(*scores(nop=None), *(score("nop", task, failures=(failed,), **lost) for task in range(3))),
+        cases=(case({"reward": "0"}, score=score("case", failures=(failed,), **lost)),),
+        rollouts=tuple(
+            rollout(policy, task, 0, reward=None, failure=RAISED) for policy in ("oracle", "blend") for task in range(9)
+        ),
+        rollouts_asked={"oracle": 9, "blend": 9},
+    )
+
+
+def test_raising_function_is_the_only_finding() -> None:
+    (cause,) = deciding(raising())
+    assert cause.rule == "RWD020"
+    assert {"SMK001", "DST006"} <= set(cause.waiting)
+
+
+def test_known_cause_keeps_its_consequences_unjudged_and_blocks_nothing() -> None:
+    known = {"RWD020": KnownFindings(1, "2026-01-31", "came with the package")}
+    judgement = judge(replace(raising(), entry=replace(raising().entry, known=known)))
+    assert [finding.rule for finding in judgement.findings if finding.counts] == []
+    assert {gate.verdict for gate in judgement.gates.values()} <= {"pass", "inconclusive"}
+    assert "waits for RWD020" in {gate.reason for gate in judgement.gates.values()}
+
+
+def test_gates_of_consequences_wait_for_the_cause() -> None:
+    gates = judge(raising()).gates
+    assert gates["rewards"].verdict == "fail"
+    assert (gates["smoke"].verdict, gates["smoke"].reason) == ("inconclusive", "waits for RWD020")
+    assert gates["distribution"].verdict == "inconclusive"
+
+
+def test_other_exception_of_rollouts_is_not_a_consequence() -> None:
+    other = rollout("oracle", 0, 0, reward=None, failure=failure(type="KeyError", message="'x'", place=None))
+    each = replace(raising(), facts=replace(raising().facts, rollouts=(other, *SOUND_ROLLOUTS[1:])))
+    assert {"RWD020", "SMK001"} <= {finding.rule for finding in deciding(each)}
+
+
+def test_ignored_cause_lets_consequences_show() -> None:
+    each = replace(raising(), entry=replace(raising().entry, ignore={"RWD020": "known"}))
+    assert "SMK001" in {finding.rule for finding in deciding(each)}
+
+
+def guessed(**rewards: float) -> Subject:
+    """Replies that were derived where there is no oracle."""
+    given = one_function({policy: rewards.get(policy.replace("-", "_"), 0.0) for policy in REPLIES})
+    return subject(
+        scores=tuple(replace(one, derived=True) for one in given),
+        description={"functions": (function("points"),)},
+        package={"has_oracle": False},
+        cases=(),
+        rollouts=tuple(
+            rollout("blend", index // 3, index % 3, reward=0.0, functions={"points": FunctionScore(0.0, 1.0, "reward")})
+            for index in range(30)
+        ),
+        rollouts_asked={"blend": 30},
+    )
+
+
+def test_guessed_gold_that_earns_nothing_is_inconclusive() -> None:
+    judgement = judge(guessed())
+    (cause,) = [finding for finding in judgement.findings if finding.counts]
+    assert (cause.rule, cause.severity, cause.inconclusive) == ("RWD001", "warning", True)
+    assert cause.evidence.named()["derived"] is True
+    assert {"RWD010", "DST002"} <= set(cause.waiting)
+    assert judgement.verdict == "inconclusive"
+
+
+def test_constant_that_pays_fails_without_gold() -> None:
+    judgement = judge(guessed(**{policy.replace("-", "_"): 0.5 for policy in REPLIES}))
+    rules = {finding.rule: finding for finding in judgement.findings if finding.counts}
+    assert {"RWD001", "RWD010"} <= rules.keys()
+    assert judgement.gates["rewards"].verdict == "fail"
+    assert "RWD004" in rules["RWD010"].waiting
+
+
+def test_no_error_rests_on_a_guess() -> None:
+    each = guessed(oracle=0.5, near_miss=0.5, hedge=0.5, nop=0.3)
+    errors = [finding for finding in judge(each).findings if finding.severity == "error"]
+    assert {finding.rule for finding in errors} == {"RWD004"}
+    assert not any(finding.evidence.named().get("derived") for finding in errors)
+
+
+def test_missing_data_is_one_finding() -> None:
+    note = SourceNote("unpinned-dataset", 'load_dataset("a/b")', "plain_sums/taskset.py", 9)
+    each = unloaded("load", "network", package={"notes": (note,)}, network=(attempt("load"),))
+    judgement = judge(each)
+    assert [finding.rule for finding in judgement.findings] == ["SCH043"]
+    assert judgement.findings[0].waiting == ("SCH057",)
+
+
+def test_v0_package_on_a_release_without_v0_names_the_lock() -> None:
+    lock = Lock("sha256:lock", "sha256:inputs", {"verifiers": "0.4.1"})
+    broken = failure(type="ImportError", message="cannot import name 'SingleTurnEnv' from 'verifiers'")
+    gone = unloaded("load").facts
+    each = v0("verifiers>=0.1.4", package={"lock": lock})
+    each = replace(each, facts=replace(gone, failures={"load": broken}))
+    (cause,) = deciding(each)
+    assert cause.rule == "SCH041"
+    assert cause.message.startswith("v0 environment, locked to verifiers 0.4.1")
+    assert "verifiers>=0.1.9,<0.4" in cause.fix
+    assert "SCH009" in cause.waiting
+
+
+def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:
+    said = "oracle_raised: the oracle raised KeyError: 'total' (tests/oracle.py, line 4)"
+    broken = Failure("raised", "ModelError", said)
+    each = subject(
+        description={"conversational": True},
+        scores=tuple(
+            replace(score("oracle", task, reward=None, functions={}, failure=broken, again=()), completion=())
+            for task in range(3)
+        ),
+        cases=(),
+        rollouts=tuple(rollout("oracle", task, 0, reward=None, failure=broken) for task in range(9)),
+    )
+    (cause, *others) = deciding(each)
+    assert cause.rule == "RWD003"
+    assert cause.message == "the oracle failed on task 0: KeyError: 'total' (3 of 3 tasks)"
+    assert (cause.place.file, cause.place.line) == ("tests/oracle.py", 4)
+    assert "SMK001" in cause.waiting
+    assert not {finding.rule for finding in others} & {"SMK001", "RWD032"}
+
+
+def test_rewards_that_only_rollouts_name_wait_for_a_rollout() -> None:
+    lost = rollout("oracle", 0, 0, reward=None, functions={}, failure=Failure("infrastructure", "EnvError", "no uv"))
+    each = subject(description={"functions": ()}, scores=(), cases=(), rollouts=(lost,), rollouts_asked={"oracle": 1})
+    rules = {finding.rule for finding in judge(each).findings}
+    assert "SMK011" in rules
+    assert "RWD050" not in rules
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.rules[0])
+def test_causes_name_existing_rules(cause) -> None:
+    assert {*cause.rules, *cause.consequences} <= set(all_rules())
+    assert not set(cause.rules) & set(cause.consequences)
+
+
+def test_known_findings_do_not_block_up_to_their_count() -> None:
+    from envops.repository.registry import KnownFindings
+
+    known = {"RWD040": KnownFindings(1, "2026-01-31", "found when it was adopted")}
+    wrong = case({"reward": "0"})
+    one = subject(cases=(wrong,), entry={"known": known})
+    assert judge(one).verdict == "pass"
+    assert [finding.ignored for finding in judge(one).findings] == ["known since 2026-01-31: found when it was adopted"]
+    two = subject(cases=(wrong, replace(wrong, name="another")), entry={"known": known})
+    assert judge(two).verdict == "fail"
+
+
+def test_publishing_is_a_warning_of_validate() -> None:
+    bare = {"tags": (), "readme": None, "description": "", "name": PACKAGE.name}
+    judgement = judge(subject(package=bare))
+    assert judgement.verdict == "pass"
+    assert {"SCH004", "SCH005", "SCH020"} <= {finding.rule for finding in judgement.findings}

@@ -1,0 +1,58 @@
+"""Data that loading did not find is one finding, with the declaration that brings it and the next step."""
+
+from __future__ import annotations
+
+import pytest
+from envops.facts.observed import WantedData
+from envops.repository.preparation import Preparation, PreparedDataset
+from envops.rules.engine import Finding, findings
+from subjects import unloaded
+
+COMMIT = "a" * 40
+DECLARED = Preparation((PreparedDataset("acme/sums", COMMIT),))
+SUMS = WantedData("dataset", "acme/sums")
+PUNKT = WantedData("nltk", "punkt_tab")
+
+
+def missing(*wanted: WantedData, declared: Preparation = Preparation()) -> Finding:  # noqa: B008
+    subject = unloaded("load", "network", wanted=wanted, entry={"prepare": declared})
+    (found,) = [each for each in findings(subject) if each.counts]
+    return found
+
+
+def lines(found: Finding) -> str:
+    return str(found.evidence.details.get("registry.yaml", ""))
+
+
+def test_missing_dataset_with_a_commit_is_ready_to_paste() -> None:
+    found = missing(WantedData("dataset", "acme/sums", "main", COMMIT))
+    assert lines(found).splitlines()[-1] == f"        - {{name: acme/sums, config: main, revision: {COMMIT}}}"
+    assert found.fix.startswith("Paste these lines below plain-sums in registry.yaml")
+    assert found.inconclusive
+
+
+def test_missing_dataset_without_a_commit_names_the_command_that_finds_it() -> None:
+    found = missing(SUMS)
+    assert 'revision: "<commit>"' in lines(found)
+    assert found.fix.startswith("`nox -s prepare -- plain-sums` prints these lines with the commits")
+
+
+def test_missing_data_is_added_to_what_is_declared() -> None:
+    found = missing(SUMS, WantedData("dataset", "acme/pages", "", COMMIT), PUNKT, declared=DECLARED)
+    assert [part in lines(found) for part in ("acme/sums", "acme/pages", "punkt_tab")] == [True] * 3
+    assert lines(found).count("acme/sums") == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "declared", "fix"),
+    [
+        (SUMS, DECLARED, "Read it by `load_dataset(name, config)`"),
+        (WantedData("dataset", "acme/sums", files="data_files='a.json'"), Preparation(), "Read it by `load_dataset("),
+        (PUNKT, Preparation(command="python -m sums.fetch"), "Let the declared command do this, too: python -c"),
+        (WantedData("host", "example.org:443"), Preparation(), "Write a command of the package"),
+    ],
+)
+def test_missing_data_that_no_line_brings_has_its_own_fix(wanted: WantedData, declared: Preparation, fix: str) -> None:
+    found = missing(wanted, declared=declared)
+    assert found.fix.startswith(fix)
+    assert lines(found) == ""

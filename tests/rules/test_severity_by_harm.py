@@ -1,0 +1,94 @@
+"""What would hurt only at the edge is a warning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from envops.facts.observed import Growth
+from envops.repository.package import RewardDeclaration
+from envops.rules.engine import Finding, Subject, findings
+from envops.rules.verdict import judge
+from subjects import broken_function, function, functions, one_function, score, scores, subject
+
+TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
+
+
+def the(rule: str, each: Subject) -> Finding:
+    (found,) = [finding for finding in findings(each) if finding.rule == rule]
+    return found
+
+
+def growing(*seconds: float, timed_out: bool = False, longest: int = 16_000) -> Subject:
+    growth = Growth(0, "opening tags", "<a><a>", TAGS[: len(seconds)], seconds, timed_out)
+    return replace(subject(growths=(growth,)), longest_reply=longest)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [(0.01, 0.04, 0.17, 0.7), (0.02, 0.09, 0.36), (0.005, 0.02, 0.08, 0.33)],
+    ids=["measured", "slow", "quick"],
+)
+def test_quadratic_scoring_within_two_seconds_is_a_warning(seconds: tuple[float, ...]) -> None:
+    assert the("RWD073", growing(*seconds)).severity == "warning"
+
+
+@pytest.mark.parametrize("seconds", [(0.04, 0.16, 0.64), (0.9,), (0.001, 0.01, 0.1, 1.0, 9.0)])
+def test_scoring_beyond_two_seconds_is_an_error(seconds: tuple[float, ...]) -> None:
+    longest = 32_000 if len(seconds) == 5 else 16_000
+    assert the("RWD073", growing(*seconds, longest=longest)).severity == "error"
+
+
+def test_scoring_that_was_stopped_is_judged_by_the_length() -> None:
+    assert the("RWD073", growing(0.001, 2.0, timed_out=True)).severity == "error"
+    assert the("RWD073", growing(0.01, 0.02, 0.05, 0.1, 2.0, timed_out=True)).severity == "warning"
+
+
+def test_longer_replies_of_declared_runs_make_slow_scoring_an_error() -> None:
+    assert the("RWD073", growing(0.01, 0.04, 0.17, 0.7, longest=64_000)).severity == "error"
+
+
+def raising_on(reply: str, policy: str = "echo") -> Subject:
+    lost = {"reward": None, "functions": functions(None, 0.0)}
+    failed = broken_function(message="Exceeds the limit (4300 digits) for integer string conversion")
+    return subject(scores=(*scores(), score(policy, 0, reply, failures=(failed,), **lost)))
+
+
+def test_exception_on_a_huge_number_is_a_warning() -> None:
+    each = raising_on("9" * 5_000)
+    assert the("RWD020", each).severity == "warning"
+    assert judge(each).gates["rewards"].verdict == "pass"
+
+
+def test_exception_on_a_reply_that_no_run_allows_is_a_warning() -> None:
+    assert the("RWD020", raising_on("a" * 20_000)).severity == "warning"
+    assert the("RWD020", replace(raising_on("a" * 20_000), longest_reply=32_000)).severity == "error"
+
+
+def test_exception_on_an_ordinary_reply_is_an_error() -> None:
+    assert the("RWD020", raising_on("nothing")).severity == "error"
+
+
+def shaped(pays: float, declared: RewardDeclaration = RewardDeclaration()) -> Subject:  # noqa: B008 - frozen
+    earned = {"oracle": 1.0, "nop": 0.0, "near-miss": pays, "format-only": pays, "hedge": pays}
+    return subject(
+        declared=declared,
+        scores=one_function(earned, name="tidy"),
+        description={"functions": (function("tidy"),)},
+        cases=(),
+        rollouts=(),
+    )
+
+
+def test_small_form_that_is_not_declared_is_a_warning_with_the_declaration() -> None:
+    found = the("RWD006", shaped(0.2))
+    assert found.severity == "warning"
+    assert '`format = ["tidy"]` and `format_share = 0.2`' in found.fix
+    assert judge(shaped(0.2)).gates["rewards"].verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    "each", [shaped(0.3), shaped(0.2, RewardDeclaration(format=())), shaped(0.2, RewardDeclaration(format_share=0.1))]
+)
+def test_form_that_pays_more_than_declared_is_an_error(each: Subject) -> None:
+    assert the("RWD006", each).severity == "error"

@@ -1,0 +1,76 @@
+"""Failures name the author's line, and tracebacks begin in the author's code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops_worker.adapters.rollout_errors import failure_said, kind_of_error
+from envops_worker.failures import Sources
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Sources:
+    return Sources(tmp_path)
+
+
+def frames(*files: object) -> str:
+    said = "".join(f'  File "{file}", line {number}, in f{number}\n    g()\n' for number, file in enumerate(files, 1))
+    return f"Traceback (most recent call last):\n{said}ValueError: no\n"
+
+
+def test_traceback_begins_in_the_authors_code(sources: Sources, tmp_path: Path) -> None:
+    own, library = tmp_path / "env.py", "/lib/site-packages/verifiers/env.py"
+    text = frames("/x/envops_worker/session.py", library, own, library, "/x/envops_worker/adapters/v1.py")
+    assert sources.own_part(text) == (
+        "Traceback (most recent call last):\n"
+        f'  File "{own}", line 3, in f3\n    g()\n'
+        f'  File "{library}", line 4, in f4\n    g()\n'
+        "ValueError: no\n"
+    )
+
+
+def test_traceback_of_libraries_alone_keeps_its_end(sources: Sources) -> None:
+    text = sources.own_part(frames(*(f"/lib/site-packages/a{number}.py" for number in range(20))))
+    assert text.count("File ") == 3
+    assert "a19.py" in text
+    assert text.endswith("ValueError: no\n")
+
+
+def test_each_cause_of_an_exception_begins_in_the_authors_code(sources: Sources, tmp_path: Path) -> None:
+    own = tmp_path / "env.py"
+    between = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    text = sources.own_part(frames("/lib/a.py", own) + between + frames("/lib/b.py", own))
+    assert text.count("File ") == 2
+    assert between in text
+
+
+def test_exception_keeps_the_line_where_the_author_raised(sources: Sources, tmp_path: Path) -> None:
+    code = tmp_path / "env.py"
+    code.write_text("def run():\n    raise ValueError('no such row')\n")
+    namespace: dict[str, object] = {}
+    exec(compile(code.read_text(), str(code), "exec"), namespace)
+    with pytest.raises(ValueError, match="no such row") as caught:
+        namespace["run"]()  # type: ignore[operator]
+    failure = sources.failure(caught.value)
+    assert failure["place"] == {"file": "env.py", "line": 2}
+    assert failure["traceback"].splitlines()[1].startswith(f'  File "{code}"')
+
+
+def test_error_that_a_rollout_reports_has_the_authors_line(sources: Sources, tmp_path: Path) -> None:
+    trace = frames("/lib/site-packages/verifiers/v1/env.py", tmp_path / "env.py")
+    failure = failure_said("ValueError", "no", sources, trace)
+    assert failure["place"] == {"file": "env.py", "line": 2}
+    assert "verifiers" not in failure["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("OpenEnvEnv.run(): RuntimeError: `uv` executable not found. Install uv", "infrastructure"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'docker'", "infrastructure"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data.json'", "raised"),
+    ],
+)
+def test_missing_program_is_not_the_environments_fault(text: str, kind: str) -> None:
+    assert kind_of_error("EnvError", text) == kind

@@ -1,0 +1,265 @@
+"""Packages that are laid out otherwise, run on another Python, or require what lies in a git repository."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.repository.package import Package
+from envops.repository.problem import DeclarationError
+from envops.repository.read_package import read_package
+from envops.rules.result import path_of_place
+from envops.system.subprocesses import ProgramFailed
+from envops.validation import interpreter
+from envops.validation.interpreter import interpreter_for, own_interpreter
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.resolve import resolve_locks, resolved_lock
+from envops.validation.uv import uv_program
+from envops.validation.venv import environment_venv
+from envops.validation.wheel import built_wheel
+from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, write_package
+
+if TYPE_CHECKING:
+    from envops.repository.workspace import Workspace
+
+pytestmark = pytest.mark.worker
+
+GUESSING = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def guessed(completion, answer, **kwargs):
+    raise ValueError("no guess")
+
+
+def load_environment(**kwargs):
+    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[guessed]))
+"""
+
+HELPER = {
+    "pyproject.toml": """\
+[project]
+name = "helper-of-a-package"
+version = "1.2"
+
+[build-system]
+requires = []
+build-backend = "plain_backend"
+backend-path = ["."]
+""",
+    "plain_backend.py": """\
+import zipfile
+from pathlib import Path
+
+METADATA = "Metadata-Version: 2.1\\nName: helper-of-a-package\\nVersion: 1.2\\n"
+WHEEL = "Wheel-Version: 1.0\\nGenerator: plain\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "helper_of_a_package-1.2-py3-none-any.whl"
+    with zipfile.ZipFile(Path(folder, name), "w") as archive:
+        archive.writestr("helper_of_a_package.py", Path("helper.py").read_text())
+        archive.writestr("helper_of_a_package-1.2.dist-info/METADATA", METADATA)
+        archive.writestr("helper_of_a_package-1.2.dist-info/WHEEL", WHEEL)
+        archive.writestr("helper_of_a_package-1.2.dist-info/RECORD", "")
+    return name
+""",
+    "helper.py": "VALUE = 1\n",
+}
+"""A package that builds without anything from an index."""
+
+
+def test_module_below_src_under_another_name_is_observed(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads((REPOSITORY / "environments" / EXEMPLARS["v0"] / "pyproject.toml").read_text())["project"]
+    fields = {
+        "name": json.dumps("Word_Guesses"),
+        "included": json.dumps(["src/guessing"]).replace("]", ']\nsources = ["src"]\n#'),
+        "requires_python": json.dumps(project["requires-python"]),
+        "dependencies": json.dumps(project["dependencies"]),
+    }
+    files = {"pyproject.toml": PYPROJECT.format(**fields), "src/guessing/__init__.py": GUESSING}
+    package = write_package(environments / "word_guesses", "v0", files)
+    seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("rewards",)))
+    assert seen.facts.wheel is not None
+    assert "guessing/__init__.py" in seen.facts.wheel.files
+    place = next(failure.failure.place for score in seen.facts.scores for failure in score.failures)
+    assert place is not None
+    assert path_of_place("environments/word_guesses", package.module_path, place) == (
+        "environments/word_guesses/src/guessing/__init__.py"
+    )
+    assert place.line == line_of(package, "src/guessing/__init__.py", "raise ValueError")
+
+
+def test_package_without_tests_has_ended_its_tests(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = write_package(environments / "untested", "v0", {"module.py": GUESSING})
+    seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("tests",)))
+    assert "tests" in seen.facts.completed
+
+
+HARNESS = """
+import verifiers.v1 as vf
+
+__all__ = ["PlainHarness"]
+
+
+class PlainConfig(vf.HarnessConfig):
+    greeting: str = "hello"
+
+
+class PlainHarness(vf.Harness[PlainConfig]):
+    NEEDS_CONTAINER = False
+
+    async def launch(self, *args, **kwargs):
+        raise NotImplementedError
+"""
+
+
+def test_package_that_exports_only_a_harness_is_checked_as_one(workspace: Workspace, environments: Path) -> None:
+    package = write_package(environments / "plain_harness", "v1", {"module.py": HARNESS})
+    assert package.is_harness
+    registry = "version: 1\nowner: acme\nenvironments:\n  plain-harness: {args: {greeting: hi}}\n"
+    root = workspace.root / "harnesses"
+    (root / "environments").mkdir(parents=True)
+    (root / "registry.yaml").write_text(registry)
+    shutil.copytree(package.folder, root / "environments" / "plain_harness")
+    main(["validate", "--root", str(root), "--quiet"])
+    [result] = json.loads((root / "reports" / "validate.json").read_text())["environments"]
+    assert set(result["gates"]) == {"schema"}
+    assert set(result["stage_seconds"]) == {"venv", "wheel", "load", "tasks"}
+    assert not {"SCH011", "SCH041", "SCH045", "SCH050"} & {finding["rule"] for finding in result["findings"]}
+
+
+def test_harness_that_cannot_be_configured_fails_to_load(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HARNESS.replace('greeting: str = "hello"', "greeting: str")
+    package = write_package(environments / "rude_harness", "v1", {"module.py": text})
+    failure = look_at(package, workspace, monkeypatch).facts.failures["load"]
+    assert "greeting" in failure.message
+
+
+def other_python() -> str:
+    """The version of an installed Python that is not the one of this process."""
+    command = [uv_program(), "python", "list", "--only-installed", "--output-format", "json"]
+    listed = json.loads(subprocess.run(command, capture_output=True, check=True, cwd="/").stdout)
+    versions = {each["version"] for each in listed if each["implementation"] == "cpython"}
+    found = sorted(versions - {own_interpreter().version})
+    if not found:
+        pytest.skip("uv finds no second Python on this machine")
+    return found[-1]
+
+
+def write_plain(folder: Path, requires_python: str, dependencies: str = "[]", tables: str = "") -> Package:
+    """A package without requirements, whose lock is resolved."""
+    folder.mkdir(parents=True)
+    text = f'[project]\nname = "{folder.name}"\nversion = "1"\nrequires-python = "{requires_python}"\n'
+    build = '[build-system]\nrequires = ["hatchling>=1.27,<2"]\nbuild-backend = "hatchling.build"\n'
+    (folder / "pyproject.toml").write_text(f"{text}dependencies = {dependencies}\n{build}{tables}")
+    (folder / f"{folder.name}.py").write_text("import sys\n\nload_environment = None\n")
+    unlocked = read_package(folder, folder.parents[1], with_lock=False).package
+    assert unlocked is not None
+    list(resolve_locks([unlocked], threading.Event()))
+    reading = read_package(folder, folder.parents[1])
+    assert reading.problems == ()
+    assert reading.package is not None
+    return reading.package
+
+
+def test_package_of_another_python_runs_on_it(tmp_path: Path, fresh: Workspace) -> None:
+    version = other_python()
+    package = write_plain(tmp_path / "environments" / "elsewhere", f"=={version}")
+    venv = environment_venv(package, fresh, threading.Event(), imported=False)
+    told = subprocess.run([venv.python, "-c", "import platform; print(platform.python_version())"], capture_output=True)
+    assert told.stdout.decode().strip() == version
+    assert venv.site_packages.is_dir()
+    assert (built_wheel(package, fresh, threading.Event()).overlay / "elsewhere.py").exists()
+
+
+def test_package_of_this_python_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "uv_program", lambda: Path("/nowhere"))
+    assert interpreter_for(">=3.11") == interpreter_for("") == interpreter_for("nonsense") == own_interpreter()
+
+
+def test_python_that_nobody_has_is_named_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    with pytest.raises(ProgramFailed) as caught:
+        interpreter_for(">=3.99, <4")
+    assert caught.value.failure.type == "NoPython"
+    assert "uv python install '>=3.99,<4'" in caught.value.failure.message
+
+
+@pytest.fixture
+def helper(tmp_path: Path) -> Path:
+    """A git repository with one package."""
+    folder = tmp_path / "helper"
+    folder.mkdir()
+    for name, text in HELPER.items():
+        (folder / name).write_text(text)
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder)
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit(folder: Path) -> str:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "next")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def test_source_in_a_git_repository_is_locked_to_its_commit(tmp_path: Path, helper: Path, fresh: Workspace) -> None:
+    first = git(helper, "rev-parse", "HEAD")
+    source = f'[tool.uv.sources]\nhelper-of-a-package = {{ git = "file://{helper}", branch = "main" }}\n'
+    package = write_plain(tmp_path / "environments" / "helped", ">=3.11", '["Helper.of-a_package>=1"]', source)
+    assert package.lock is not None
+    assert package.lock.entries == (f"helper-of-a-package @ git+file://{helper}@{first}",)
+    (helper / "helper.py").write_text("VALUE = 2\n")
+    commit(helper)
+    venv = environment_venv(package, fresh, threading.Event(), imported=False)
+    assert (venv.site_packages / "helper_of_a_package.py").read_text() == "VALUE = 1\n"
+
+
+def test_lock_goes_on_beside_a_broken_neighbour(
+    tmp_path: Path, helper: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plain(tmp_path / "environments" / "helped", ">=3.11", f'["helper-of-a-package @ git+file://{helper}"]')
+    (tmp_path / "environments" / "helped" / "requirements.lock").unlink()
+    (tmp_path / "environments" / "broken").mkdir()
+    (tmp_path / "environments" / "broken" / "pyproject.toml").write_text("[project\n")
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n  helped: {}\n  broken: {}\n")
+    assert main(["lock", "--root", str(tmp_path), "--environments"]) == exit_codes.FAIL
+    printed = capsys.readouterr()
+    assert printed.out == "helped: renewed\n"
+    assert "environments/broken/pyproject.toml:1: is not TOML" in printed.err
+    assert main(["lock", "--root", str(tmp_path), "helped"]) == exit_codes.PASS
+    with pytest.raises(DeclarationError):
+        main(["lock", "--root", str(tmp_path), "broken"])
+
+
+def test_requirement_at_an_archive_is_refused_with_the_next_step(tmp_path: Path, helper: Path) -> None:
+    wheel = tmp_path / "helper_of_a_package-1.2-py3-none-any.whl"
+    command = ["python", "-c", f"import plain_backend; plain_backend.build_wheel({str(tmp_path)!r})"]
+    subprocess.run(command, cwd=helper, check=True)
+    with pytest.raises(ProgramFailed) as caught:
+        resolved_lock([f"helper-of-a-package @ file://{wheel}"], ">=3.11", threading.Event())
+    assert caught.value.failure.type == "CannotBeLocked"
+    assert "git addresses with a commit" in caught.value.failure.message

@@ -1,0 +1,117 @@
+"""Which data a call wanted is read from frames of the library that was called: of its file, function and arguments."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.repository.workspace import Workspace
+from envops.validation.venv import venv_for
+from envops_worker.failures import Sources, kind_of
+from envops_worker.wanted_data import CALLS, wanted_by_call, wanted_by_failure
+
+COMMIT = "a" * 40
+LOCK = Path(__file__).parents[2] / "environments/date_arithmetic/requirements.lock"
+AUTHORS = """
+def load():
+    return fetch()
+"""
+
+
+def function_at(file: str, name: str, parameters: str, body: str) -> Any:
+    """A function as a library has it in a file."""
+    scope: dict[str, Any] = {"__name__": "library"}
+    exec(compile(f"def {name}({parameters}):\n    {body}\n", f"/venv/site-packages{file}", "exec"), scope)
+    return scope[name]
+
+
+def called_by_author(folder: Path, fetch: Any) -> Any:
+    """The author's function that calls it, of a file in a folder."""
+    scope: dict[str, Any] = {"fetch": fetch}
+    exec(compile(AUTHORS, str(folder / "sums.py"), "exec"), scope)
+    return scope["load"]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "parameters", "expected"),
+    [
+        (
+            "/datasets/load.py",
+            "load_dataset",
+            f"path='acme/sums', name='main', data_files=None, revision='{COMMIT}'",
+            {"kind": "dataset", "name": "acme/sums", "config": "main", "revision": COMMIT, "files": ""},
+        ),
+        (
+            "/datasets/load.py",
+            "load_dataset",
+            "path='acme/sums', name=None, data_files='a.json', revision='main'",
+            {"kind": "dataset", "name": "acme/sums", "config": "", "revision": "", "files": "data_files='a.json'"},
+        ),
+        (
+            "/huggingface_hub/file_download.py",
+            "hf_hub_download",
+            "repo_id='acme/tiny', filename='a.bin', repo_type=None, revision=None",
+            {"kind": "model", "name": "acme/tiny", "config": "", "revision": "", "files": "a.bin"},
+        ),
+        (
+            "/huggingface_hub/hf_file_system.py",
+            "resolve_path",
+            f"path='datasets/acme/sums@{COMMIT}/a.parquet'",
+            {
+                "kind": "dataset",
+                "name": "acme/sums",
+                "config": "",
+                "revision": COMMIT,
+                "files": "hf://datasets/acme/sums/a.parquet",
+            },
+        ),
+        (
+            "/nltk/data.py",
+            "find",
+            "resource_name='tokenizers/punkt_tab/english/'",
+            {"kind": "nltk", "name": "punkt_tab", "config": "", "revision": "", "files": ""},
+        ),
+    ],
+)
+def test_failed_call_shows_what_it_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, name: str, parameters: str, expected: dict[str, str]
+) -> None:
+    monkeypatch.setattr("envops_worker.wanted_data._is_format", lambda path: path == "json")
+    load = called_by_author(tmp_path, function_at(file, name, parameters, "raise ConnectionError('offline mode')"))
+    with pytest.raises(ConnectionError) as raised:
+        load()
+    assert kind_of(raised.value) == "network"
+    assert wanted_by_failure(raised.value, Sources(tmp_path)) == [
+        {**expected, "place": {"file": "sums.py", "line": 3}},
+    ]
+
+
+@pytest.mark.parametrize("path", ["json", "./rows", "/data/rows", "a/b/c"])
+def test_local_data_is_not_wanted_from_the_hub(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr("envops_worker.wanted_data._is_format", lambda path: path == "json")
+    load = function_at("/datasets/load.py", "load_dataset", f"path={path!r}", "raise ConnectionError")
+    with pytest.raises(ConnectionError) as raised:
+        load()
+    assert wanted_by_failure(raised.value, Sources()) == []
+
+
+def test_call_under_way_shows_what_it_wants(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    download = function_at("/nltk/downloader.py", "download", "info_or_id='punkt_tab'", "return look()")
+    download.__globals__["look"] = lambda: seen.append(wanted_by_call(sys._getframe(), Sources(tmp_path)))
+    called_by_author(tmp_path, download)()
+    assert (seen[0]["kind"], seen[0]["name"], seen[0]["place"]) == ("nltk", "punkt_tab", {"file": "sums.py", "line": 3})
+    assert wanted_by_call(sys._getframe(), Sources(tmp_path)) is None
+
+
+def test_calls_that_are_read_exist_in_the_locked_libraries(workspace: Workspace) -> None:
+    libraries = venv_for(LOCK, workspace, threading.Event()).site_packages
+    missing = [
+        (file, function)
+        for file, function in CALLS
+        if not file.startswith("/nltk/") and f"def {function}(" not in (libraries / file.strip("/")).read_text()
+    ]
+    assert missing == []

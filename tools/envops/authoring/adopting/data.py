@@ -1,0 +1,79 @@
+"""The data that an adopted environment downloads: what to declare under `prepare:`, as far as loading showed it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from envops.facts.observed import Facts
+from envops.repository.package import Package
+from envops.repository.preparation import ProposedPreparation, preparation_lines, proposed_preparation
+from envops.repository.registry import EnvironmentEntry
+from envops.repository.workspace import Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.exploration import commit_of, explored
+from envops.validation.preparation import PreparationFailed, prepare
+
+
+@dataclass(frozen=True)
+class DataProposal:
+    """What to declare, or what is to be asked."""
+
+    rows: tuple[str, ...] = ()
+    """Lines of the entry in registry.yaml; none where something is unknown."""
+    question: str = ""
+
+
+def proposed_data(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    facts: Facts,
+    stop: threading.Event,
+    note: Callable[[str], None],
+) -> DataProposal | None:
+    """The declaration that brings the data which loading wanted; `None` where it wanted none.
+
+    Commits that the code does not name are looked up, and where the Hub answers, the environment is loaded once with
+    the network, because loading stops at the first data that is missing.
+    """
+    if entry.prepare.needed or not facts.wanted or not _lacks_data(facts):
+        return None
+    proposal = proposed_preparation(facts.wanted)
+    unpinned = [one.name for one in proposal.preparation.datasets if not one.revision]
+    if unpinned and commit_of(unpinned[0]):
+        try:
+            proposal = proposed_preparation(explored(entry, package, workspace, stop, note).wanted)
+        except ProgramFailed as error:
+            note(f"{entry.name}: loading it with the network failed: {error.failure.message}")
+    if proposal.is_complete and proposal.preparation.needed:
+        return DataProposal(preparation_lines(proposal.preparation))
+    return DataProposal(question=_question(entry.name, proposal))
+
+
+def prepared(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    stop: threading.Event,
+    note: Callable[[str], None],
+) -> str:
+    """Download what an entry declares; why it could not be, or nothing."""
+    try:
+        prepare(entry, package, workspace, stop, note)
+    except PreparationFailed as error:
+        return error.problem.message
+    return ""
+
+
+def _lacks_data(facts: Facts) -> bool:
+    return any(failure.kind == "network" for stage, failure in facts.failures.items() if stage in ("load", "tasks"))
+
+
+def _question(name: str, proposal: ProposedPreparation) -> str:
+    names = [one.name for one in proposal.preparation.datasets]
+    what = ", ".join([*names, *proposal.others][:3]) or "what loading asks for"
+    if proposal.others:
+        return f"how its data comes here, by a command under prepare: {what}"
+    return f"at which commit its data is read: `nox -s prepare -- {name}` looks it up with a network ({what})"

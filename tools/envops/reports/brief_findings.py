@@ -1,0 +1,160 @@
+"""Why one environment did not pass, on one screen: up to three causes, and one line for everything else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from envops.reports.evidence import shown_evidence
+from envops.reports.styles import KIND_STYLES, VERDICT_STYLES
+from envops.repository.registry import REGISTRY_FILE
+from envops.rules.result import (
+    DECIDING,
+    EnvironmentResult,
+    finding_kind,
+    unreached_gates,
+    weightiest_first,
+    where,
+)
+from envops.text.visible_text import on_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envops.facts.observed import Failure
+    from envops.reports.page import Page
+    from envops.rules.engine import Finding
+    from envops.rules.result import FindingKind
+
+MOST_CAUSES = 3
+MOST_NAMED = 8
+"""Rules in one line."""
+INDENT = 4
+MESSAGE_LINES, FIX_LINES = 2, 2
+EVIDENCE_ROWS = 3
+"""With the place, the message, the fix and what waits, a cause has at most eight lines."""
+DECLARATION_LINES = 3
+"""Lines for registry.yaml, which are printed as they can be pasted."""
+NOT_SHOWN = ("error", "kind", "traceback", "task", "policy", "waiting", "more")
+"""Evidence that the message has, or that is too long for a line."""
+_TOLD: dict[FindingKind, str] = {
+    "error": "error",
+    "bug": "bug of envops",
+    "inconclusive": "inconclusive",
+    "warning": "warning",
+    "advice": "advice",
+    "ignored": "ignored or known",
+}
+
+
+def causes(page: Page, environment: EnvironmentResult, *, alone: int, quiet: bool) -> None:
+    """One environment that did not pass; with `alone` such environments in the run, each gets fewer causes."""
+    verdict = environment.verdict
+    page.line((environment.name, "bold"), "  ", (verdict, VERDICT_STYLES[verdict]), "  ", (environment.version, "dim"))
+    first_of_rule: dict[str, Finding] = {}
+    for finding in weightiest_first(environment.findings):
+        if finding_kind(finding) in DECIDING:
+            first_of_rule.setdefault(finding.rule, finding)
+    shown = list(first_of_rule.values())[: _most_causes(alone)]
+    for finding in shown:
+        _cause(page, environment, finding)
+    failures = list(environment.failures.items())[: max(1, _most_causes(alone) - len(shown))]
+    for stage, failure in failures:
+        _failure(page, environment, stage, failure)
+    if not shown and not failures:
+        _reasons(page, environment)
+    rest = [finding for finding in environment.findings if not any(finding is each for each in shown)]
+    if not quiet and (line := _rest(rest, len(environment.failures) - len(failures))):
+        page.paragraph((f"also: {line}; -v shows all", "dim"), indent=2, hanging=4)
+        page.blank()
+
+
+def _most_causes(alone: int) -> int:
+    return MOST_CAUSES if alone <= 2 else 2 if alone <= 4 else 1
+
+
+def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
+    kind = finding_kind(finding)
+    head = f"{finding.rule} {kind}: "
+    message = _fitted(finding.message, page.width - 9, MESSAGE_LINES, len(head))
+    page.paragraph((finding.rule, KIND_STYLES[kind]), (f"{kind}:", KIND_STYLES[kind]), message, indent=2, hanging=9)
+    if place := where(environment, finding.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
+    declaration = finding.evidence.details.get(REGISTRY_FILE)
+    if isinstance(declaration, str):
+        for line in declaration.splitlines()[:DECLARATION_LINES]:
+            page.line(line)
+    else:
+        for label, text in _evidence(finding):
+            page.field(label, _fitted(text, _room(page), 1), indent=INDENT)
+    page.field("fix", _fitted(finding.fix, _room(page), FIX_LINES), indent=INDENT, style="green")
+    if finding.waiting and declaration is None:
+        page.field("waiting", _fitted(_named(finding.waiting), _room(page), 1), indent=INDENT)
+    page.blank()
+
+
+def _room(page: Page) -> int:
+    return page.width - INDENT - 11
+
+
+def _fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
+    """The text, cut to what fits into so many lines; wrapping leaves some of each unused."""
+    text = on_one_line(text)
+    most = max(20, width * lines - taken - (12 * (lines - 1)) - 1)
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _evidence(finding: Finding) -> list[tuple[str, str]]:
+    """The rows that say most: what was replied and what it earned, or the author's line that raised."""
+    shown = {entry.label: entry.text for entry in reversed(shown_evidence(finding)) if entry.label not in NOT_SHOWN}
+    failure = finding.evidence.failure
+    raised = _own_line(failure.traceback) if failure is not None else ""
+    labels = ("reply",) if raised else ("reply", "reward", "answer") if "reply" in shown else tuple(shown)
+    rows = [*((label, shown[label]) for label in labels if shown.get(label)), *([("raised", raised)] if raised else [])]
+    return rows[: EVIDENCE_ROWS - bool(finding.waiting)]
+
+
+def _own_line(traceback: str) -> str:
+    """The line of code that a traceback begins with, which is the author's."""
+    lines = [line.strip() for line in traceback.splitlines()]
+    frame = next((number for number, line in enumerate(lines) if line.startswith("File ")), len(lines))
+    code = lines[frame + 1] if frame + 1 < len(lines) else ""
+    return "" if code.startswith("File ") else code
+
+
+def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
+    """What broke and is not the environment's own doing."""
+    said = f"{failure.type}: {failure.message}" if failure.type else failure.message
+    message = _fitted(said, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
+    page.paragraph((f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)
+    if place := where(environment, failure.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
+    page.blank()
+
+
+def _reasons(page: Page, environment: EnvironmentResult) -> None:
+    """Why gates did not pass, each reason once."""
+    gates: dict[str, list[str]] = {}
+    for gate, reason in unreached_gates(environment):
+        gates.setdefault(reason, []).append(gate)
+    for reason, named in gates.items():
+        page.paragraph((f"{', '.join(named)}:", "yellow"), _fitted(reason, page.width - 9, 3, 30), indent=2, hanging=4)
+    page.blank()
+
+
+def _rest(findings: Sequence[Finding], failures: int) -> str:
+    """Everything else in one line, by kind and rule."""
+    rules: dict[FindingKind, Counter[str]] = {}
+    for finding in weightiest_first(findings):
+        rules.setdefault(finding_kind(finding), Counter())[finding.rule] += 1
+    parts = [f"{count.total()} {_noun(kind, count.total())} ({_named(tuple(count))})" for kind, count in rules.items()]
+    return ", ".join([*parts, *([f"{failures} more that broke"] if failures else [])])
+
+
+def _noun(kind: FindingKind, count: int) -> str:
+    return f"{_TOLD[kind]}s" if count > 1 and kind in ("error", "warning") else _TOLD[kind]
+
+
+def _named(rules: Sequence[str]) -> str:
+    more = f" and {len(rules) - MOST_NAMED} more" if len(rules) > MOST_NAMED else ""
+    return f"{', '.join(rules[:MOST_NAMED])}{more}"

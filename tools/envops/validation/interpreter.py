@@ -1,0 +1,129 @@
+"""The Python that an environment runs on: the tool's own where `requires-python` admits it, or one that uv finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from envops.facts.observed import Failure
+from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.uv import uv_environment, uv_program
+
+FIND_SECONDS = 60.0
+INSTALL_SECONDS = 600.0
+_DESCRIBE = "import json, sys; print(json.dumps([sys.version_info[:3], sys.version, sys.base_prefix]))"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python of this machine."""
+
+    path: Path
+    version: str
+    """`3.12.1`."""
+    build: str
+    """What it says of itself, with the compiler."""
+    prefix: str
+    """The folder that it is installed in."""
+
+    @property
+    def minor(self) -> str:
+        """`3.12`."""
+        return ".".join(self.version.split(".")[:2])
+
+    @property
+    def identity(self) -> list[str]:
+        """Tells it from all others."""
+        return [self.build, self.prefix]
+
+
+def own_interpreter() -> Interpreter:
+    """The interpreter behind whatever virtual environment the tool itself runs in."""
+    path = Path(getattr(sys, "_base_executable", sys.executable))
+    return Interpreter(path, _dotted(sys.version_info[:3]), sys.version, sys.base_prefix)
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def interpreter_for(requires_python: str) -> Interpreter:
+    """The Python for an environment with this `requires-python`.
+
+    Raises `ProgramFailed` where uv finds none and may install none (`UV_PYTHON_DOWNLOADS=never`), or cannot.
+    """
+    if admits(requires_python, own_interpreter().version):
+        return own_interpreter()
+    found = _found("".join(requires_python.split()))
+    if isinstance(found, Failure):
+        raise ProgramFailed(found)
+    return found
+
+
+def interpreter_if_any(requires_python: str) -> Interpreter | None:
+    """The same, or `None` where it cannot be had: making a virtual environment reports why."""
+    try:
+        return interpreter_for(requires_python)
+    except ProgramFailed:
+        return None
+
+
+def admits(requires_python: str, version: str) -> bool:
+    """Whether a version is among those; one that cannot be read admits all, and is reported elsewhere."""
+    try:
+        return SpecifierSet(requires_python).contains(version, prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+@cache
+def _found(requires_python: str) -> Interpreter | Failure:
+    """What uv finds, once in a run: to look takes a process for each Python that is installed."""
+    try:
+        path = _find(requires_python)
+    except ProgramFailed:
+        try:
+            _uv("install", requires_python, seconds=INSTALL_SECONDS, downloads=True)
+            path = _find(requires_python)
+        except ProgramFailed as error:
+            return _missing(requires_python, error.failure)
+    try:
+        said = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
+        version, build, prefix = json.loads(said.strip().splitlines()[-1])
+    except ProgramFailed as error:
+        return error.failure
+    return Interpreter(path, _dotted(version), build, prefix)
+
+
+def _find(requires_python: str) -> Path:
+    said = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
+    # warnings about other Pythons are printed too
+    return next(path for path in map(Path, said.splitlines()) if path.is_absolute() and path.is_file())
+
+
+def _uv(*arguments: str, seconds: float, downloads: bool = False) -> str:
+    return _run([uv_program(), "python", *arguments], seconds, downloads=downloads)
+
+
+def _run(command: list[str | Path], seconds: float, *, downloads: bool = False) -> str:
+    variables = dict(uv_environment())
+    if downloads and "UV_PYTHON_DOWNLOADS" not in os.environ:
+        del variables["UV_PYTHON_DOWNLOADS"]
+    return run_program(command, environment=variables, folder=Path("/"), seconds=seconds, stop=threading.Event())
+
+
+def _missing(requires_python: str, failure: Failure) -> Failure:
+    message = (
+        f"requires-python {requires_python} excludes Python {own_interpreter().version}, on which the tool runs, and "
+        f"uv neither found nor installed another one: run `uv python install '{requires_python}'`\n"
+        f"{failure.message[failure.message.rfind('error:') :]}"
+    )
+    return Failure("infrastructure", "NoPython", message)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.repository.workspace import Workspace
-from envops.validation.stages import invariants, rewards
+from envops.validation.stages import invariants, pace, rewards
 from envops.validation.templates import LockTemplates
 from observed import Observations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def impatience() -> Iterator[None]:
     """A reply that hangs hangs for two seconds only."""
     with pytest.MonkeyPatch.context() as patch:
-        for stage in (rewards, invariants):
+        for stage in (pace, rewards, invariants):
             patch.setattr(stage, "SECONDS_PER_REPLY", 2.0)
         yield
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from envops.facts.observed import Facts
 from envops.facts.stages import StageName
 from envops.repository.package import AnswerDeclaration, Package, RewardDeclaration
-from envops.repository.registry import EnvironmentEntry
+from envops.repository.registry import EnvironmentEntry, Gates
 from envops.repository.source import read_source
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Finding, Gate, Subject, findings
@@ -37,14 +37,15 @@ class Observations:
         """The environment as `envops rewards` sees it, without its mutants."""
         package = written(each, folder)
         searching = any(rule in SEARCHED for rule in each.rules)
-        return package, self.facts(package, (*SCORING, "search") if searching else SCORING)
+        return package, self.facts(package, (*SCORING, "search") if searching else SCORING, each.budget)
 
-    def facts(self, package: Package, stages: tuple[StageName, ...]) -> Facts:
+    def facts(self, package: Package, stages: tuple[StageName, ...], budget: float = 900.0) -> Facts:
         """What some stages observe of a package; no wheel is built, the folder stands for an unpacked one."""
         stop = threading.Event()
         lock = REPOSITORY / "environments" / LOCKS[package.generation or "v1"] / "requirements.lock"
         venv = venv_for(lock, self._workspace, stop)
-        entry, request = EnvironmentEntry(package.name), ObservationRequest(evaluate=False, stages=stages)
+        entry = EnvironmentEntry(package.name, gates=Gates(budget=budget))
+        request = ObservationRequest(evaluate=False, stages=stages)
         return observe_unpacked(entry, package, package.folder, self._workspace, request, stop, self._templates, venv)
 
 

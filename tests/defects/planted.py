@@ -110,6 +110,8 @@ class Planted:
     reward: Mapping[str, Any] = field(default_factory=dict)
     """`[tool.envops.reward]`."""
     oracle: str | None = None
+    budget: float = 900.0
+    """Seconds of wall time; what is found must not depend on what else the machine does."""
 
     @property
     def module(self) -> str:

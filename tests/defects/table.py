@@ -10,12 +10,17 @@ from defects_of_conversations import CONVERSATIONS
 from defects_of_effects import EFFECTS
 from defects_of_numbers import NUMBERS
 from defects_of_shapes import SHAPES as RARER_DEFECTS
+from defects_of_templates import TEMPLATES as LEAKING_TEMPLATES
+from defects_of_time import TIME as DEFECTS_OF_TIME
 from oddities import ODDITIES
 from oddities_of_games import GAMES
 from oddities_of_habits import HABITS
 from oddities_of_libraries import LIBRARIES
 from oddities_of_rewards import REWARDS
 from oddities_of_shapes import SHAPES as RARER_ODDITIES
+from oddities_of_templates import TEMPLATES
+from oddities_of_time import TIME
 
 DEFECTS = [*ANSWERS, *NUMBERS, *CHECKERS, *CIRCUMSTANCES, *EFFECTS, *GROUPS, *JUDGES, *CONVERSATIONS, *RARER_DEFECTS]
-SOUND = [*ODDITIES, *LIBRARIES, *REWARDS, *GAMES, *HABITS, *RARER_ODDITIES]
+DEFECTS += [*LEAKING_TEMPLATES, *DEFECTS_OF_TIME]
+SOUND = [*ODDITIES, *LIBRARIES, *REWARDS, *GAMES, *HABITS, *RARER_ODDITIES, *TEMPLATES, *TIME]

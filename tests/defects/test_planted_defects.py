@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FEWEST_DEFECTS = 135
 FEWEST_ODDITIES = 90
+LEAKS = ("SCH055", "SCH058")
+"""Rules of the schema gate that judge prompts; its others judge files that environments of the suite lack."""
 
 
 def called(environments: list[Planted]) -> list[object]:
@@ -45,6 +47,8 @@ def test_sound_oddity_passes(each: Planted, observations: Observations, tmp_path
     assert not facts.failures, in_short(found, facts)
     assert facts.scores
     assert not [finding for finding in found if finding.counts], in_short(found, facts)
+    leaks = [finding for finding in found_in(package, facts, "schema") if finding.rule in LEAKS and finding.counts]
+    assert not leaks, in_short(leaks, facts)
 
 
 @pytest.mark.worker

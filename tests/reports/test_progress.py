@@ -75,6 +75,24 @@ def test_plain_progress_lists_running_after_silence() -> None:
     ]
 
 
+def test_plain_progress_names_what_is_waited_for_and_how_long_at_most() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress(["gsm8k"], stream, clock=clock)
+    progress.started("gsm8k")
+    progress.stage("gsm8k", "rewards")
+    progress.deadline("gsm8k", "rewards", 60.0)
+    progress.deadline("gsm8k", "smoke", 30.0)
+    clock.now = 21.0
+    progress.break_silence()
+    progress.deadline("gsm8k", "smoke", 0.0)
+    clock.now = 42.0
+    progress.break_silence()
+    assert stream.getvalue().splitlines()[1:] == [
+        "still running: gsm8k (rewards and smoke, 21.0 s, 39.0 s more at most)",
+        "still running: gsm8k (rewards, 42.0 s, 18.0 s more at most)",
+    ]
+
+
 def test_plain_progress_breaks_silence_by_timer() -> None:
     spoke = threading.Event()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, WantedData
+from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, Task, WantedData
 from envops.repository.package import AnswerDeclaration, SourceNote
 from envops.repository.preparation import Preparation, PreparedDataset
 from envops.repository.problem import Problem
 from envops.repository.registry import KnownFindings
+from envops.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
 
@@ -70,6 +72,28 @@ def unprepared():
 
 def ignoring(**reasons: str):
     return subject(entry={"ignore": reasons})
+
+
+def prompted(
+    template: str,
+    *,
+    system: str = "",
+    others: str = "",
+    count: int = 0,
+    tasks: int = 40,
+    answers: Sequence[str] = (),
+    declared: AnswerDeclaration = AnswerDeclaration(),  # noqa: B008 - frozen
+) -> Subject:
+    """An environment whose prompts are made from a template; the first `count` ones from that of `others`."""
+    made = []
+    for index in range(tasks):
+        a, b = 1000 + index * 7919 % 9001, 17 + index * 31 % 67
+        given = {"a": a, "b": b, "answer": answers[index * 5 // 3 % len(answers)] if answers else str(a + b)}
+        asked = (others if index < count else template).format(**given)
+        messages = [{"role": "system", "content": system.format(**given)}] if system else []
+        prompt = (*messages, {"role": "user", "content": asked})
+        made.append(Task(index, prompt, given["answer"], {"answer": given["answer"]}))
+    return subject(package={"answer": declared}, tasks=tuple(made))
 
 
 CASES = {
@@ -402,6 +426,41 @@ CASES = {
                 package={"answer": AnswerDeclaration(type="label")},
                 description={"datasets": (dataset(answer_in_prompt_count=10),)},
             ),
+        },
+    ),
+    "SCH058": RuleCases(
+        fires={
+            "in brackets behind the question": prompted("What is {a} plus {b}? [ref: {answer}]"),
+            "in the system prompt": prompted("What is {a} plus {b}?", system="You are tutor {answer}."),
+            "before a question that varies": prompted("{answer} What is {a} plus {b}?"),
+            "a letter": prompted("{a}, {b}? A) one B) two (key {answer})", answers="AB"),
+            "the first option": prompted("{a}, {b}? A) {answer} B) Oslo", answers=["Rome", "Lima", "Bonn"]),
+            "in nearly all tasks": prompted("{a} plus {b}? #{answer}", others="{a} plus {b}? #7", count=2),
+            "a reply that is to be copied": prompted("Copy your answer into a tag: {a} plus {b}? #{answer}"),
+        },
+        silent={
+            "nowhere": prompted("What is {a} plus {b}?"),
+            "letters of options": prompted("{a}, {b}? A) one B) two", answers="AB"),
+            "the same answer everywhere": prompted("{a}, {b}? Say {answer}.", answers=["yes"]),
+            "now and then": prompted("{a}? #{answer}", others="{a}? #{b}", count=15),
+            "few tasks": prompted("{a}? #{answer}", tasks=3),
+            "declared": prompted("{a}? #{answer}", declared=AnswerDeclaration(in_prompt=True)),
+            "no answer": prompted("{a}? #{answer}", declared=AnswerDeclaration(type="none")),
+            "to be extracted": prompted("Extract the port. host={a} port={answer} id={b}"),
+            "another rule's": replace(
+                prompted("{a}? #{answer}"), facts=data(answers_in_prompt=(0,), answer_in_prompt_count=100).facts
+            ),
+        },
+    ),
+    "SCH059": RuleCases(
+        fires={
+            "a word is repeated": prompted("Repeat the word {answer}.", answers=[*"abcdefgh"]),
+            "a number is extracted": prompted("Extract the port. host={a} port={answer} id={b}"),
+        },
+        silent={
+            "declared": prompted("Repeat {answer}.", declared=AnswerDeclaration(in_prompt=True)),
+            "other words": prompted("Repeat the word {a}."),
+            "a leak": prompted("What is {a} plus {b}? [ref: {answer}]"),
         },
     ),
     "SCH057": RuleCases(

@@ -34,6 +34,7 @@ def all_cases() -> dict[str, RuleCases]:
     import cases_of_search
     import cases_of_smoke
     import cases_of_smoke_accounting
+    import cases_of_time
     import cases_of_versions
 
     modules = (
@@ -50,6 +51,7 @@ def all_cases() -> dict[str, RuleCases]:
         cases_of_recordings,
         cases_of_runs,
         cases_of_diagnoses,
+        cases_of_time,
         cases_of_versions,
     )
     return {rule: cases for module in modules for rule, cases in module.CASES.items()}

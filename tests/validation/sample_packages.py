@@ -19,7 +19,7 @@ from envops.validation.collected_facts import ProgressListener
 from envops.validation.job import Confinement, Job
 from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
-from envops.validation.stages import invariants, rewards, tests
+from envops.validation.stages import invariants, pace, rewards, tests
 from envops.validation.templates import environment_processes
 from envops.validation.venv import venv_for
 
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 EXEMPLARS = {"v0": "date_arithmetic", "v1": "reverse_text"}
 """Whose requirements and lock the samples of a generation share, and so their virtual environment."""
-SMALL = Gates(SmokeGate(tasks=2, rollouts=1, timeout_s=30.0), DistributionGate(min_rollouts=4, group_size=2))
+SMALL = Gates(
+    SmokeGate(tasks=2, rollouts=1, timeout_s=30.0), DistributionGate(min_rollouts=4, group_size=2), budget=900.0
+)
+"""Fewer rollouts, and more time: what is observed must not depend on what else the machine does."""
 PYPROJECT = """\
 [project]
 name = {name}
@@ -111,7 +114,7 @@ def look_at(
     entry = EnvironmentEntry(package.name, gates=SMALL, secrets=secrets)
     with patch.context() as patched:
         for name, value in limits.items():
-            for stage in (rewards, invariants, tests):
+            for stage in (pace, rewards, invariants, tests):
                 if hasattr(stage, name):
                     patched.setattr(stage, name, value)
         facts = observe(entry, package, workspace, request, ProgressListener(), threading.Event())

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envops_worker.direct_scoring import COMPARED, DirectScoring
 from envops_worker.messages import says
-from envops_worker.session import SCORED_TWICE, Session
+from envops_worker.policies.policy import SCORED_TWICE
+from envops_worker.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -43,7 +43,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "max_errors": 0.5,
         "max_drop": 0.5,
     },
-    "gates": {"smoke": None, "distribution": None, "memory_mib": 512},
+    "gates": {"budget": 60.0, "smoke": None, "distribution": None, "memory_mib": 512},
     "request": {
         "allow_network": True,
         "use_cache": False,
@@ -69,7 +69,14 @@ NOT_SEEN = {
     "request": {"use_cache"},
 }
 """Settings that only rules, releases or the cache read."""
-SETTINGS = [(group, name) for group, values in OTHER_VALUES.items() for name in values if values[name] is not None]
+IN_SECONDS = {"budget"}
+"""Settings that reach jobs as seconds that are left, which no two observations have alike."""
+SETTINGS = [
+    (group, name)
+    for group, values in OTHER_VALUES.items()
+    for name in values
+    if values[name] is not None and name not in IN_SECONDS
+]
 
 
 @pytest.fixture
@@ -113,6 +120,11 @@ def test_setting_changes_key_exactly_where_it_changes_requests(
     same_key = facts_key(entry, PACKAGE, request) == facts_key(ENTRY, PACKAGE, REQUEST)
     assert same_requests == (name in NOT_SEEN[group])
     assert same_key == same_requests
+
+
+def test_budget_changes_the_key() -> None:
+    entry, request = changed("gates", "budget")
+    assert facts_key(entry, PACKAGE, request) != facts_key(ENTRY, PACKAGE, REQUEST)
 
 
 def test_threshold_without_more_rollouts_keeps_the_key(observations: RecordedObservations) -> None:

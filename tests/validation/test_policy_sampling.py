@@ -10,8 +10,8 @@ from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED
 from envops_worker.messages import says
 from envops_worker.operations import rewards
 from envops_worker.operations.rewards import score_together
-from envops_worker.policies.policy import MANY
-from envops_worker.session import SCORED_TWICE, Session
+from envops_worker.policies.policy import MANY, SCORED_TWICE
+from envops_worker.session import Session
 
 
 class Policies:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.facts.observed import Facts, Failure
+from envops.facts.observed import Cut, Facts, Failure
 from envops.repository.package import Lock, Package
 from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envops.repository.workspace import Workspace
@@ -184,6 +184,25 @@ def test_infrastructure_failures_are_not_remembered(
 ):
     broken(kind)
     assert (remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None) == remembers
+
+
+@pytest.mark.parametrize(
+    ("cut", "remembers"),
+    [
+        (Cut("rewards", "replies", 80, 500), True),
+        (Cut("rewards", "results", 3, 0, reason="no answer after 40 s"), False),
+    ],
+    ids=["fewer replies", "a job that was ended"],
+)
+def test_facts_are_remembered_with_cuts_but_not_with_an_ended_job(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, cut: Cut, remembers: bool
+) -> None:
+    monkeypatch.setattr(observation, "_prepare", lambda each: each.collected.add(cut.stage, "cut", cut))
+    monkeypatch.setattr(observation, "_load_and_run", lambda _: None)
+    observe(ENTRY, PACKAGE, workspace, REQUEST, ProgressListener(), threading.Event())
+    known = remembered(ENTRY, PACKAGE, workspace, REQUEST)
+    assert (known is not None) == remembers
+    assert known is None or known.cuts == (cut,)
 
 
 def test_remembered_facts_beyond_the_limit_are_deleted(broken: Callable[[str], Facts], workspace: Workspace):

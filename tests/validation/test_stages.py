@@ -140,8 +140,8 @@ def test_start_order_puts_longest_dependency_chain_first() -> None:
 
 def test_observation_of_one_stage_runs_only_it_and_its_needs(observations: RecordedObservations) -> None:
     facts = observations.facts(ENTRY, ObservationRequest(stages=("invariants",)))
-    assert with_needs(["invariants"]) == {"rewards", "validation", "invariants"}
-    assert facts.completed == ("load", "tasks", "rewards", "validation", "invariants")
+    assert with_needs(["invariants"]) == {"pace", "rewards", "validation", "invariants"}
+    assert facts.completed == ("load", "tasks", "pace", "rewards", "validation", "invariants")
 
 
 def test_observation_of_an_unknown_stage_raises(observations: RecordedObservations) -> None:

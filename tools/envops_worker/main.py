@@ -115,6 +115,7 @@ def _answer_all(session: Session) -> None:
 def answer(session: Session, request: JobRequest) -> None:
     """Answer one request. The answer is completed even if the environment's code raises."""
     failure: BaseException | None = None
+    session.stop_after(request.get("stop_after"))
     session.enter(str(request.get("stage") or STAGES.get(request["operation"], request["operation"])))
     try:
         if request["operation"] not in OPERATIONS:

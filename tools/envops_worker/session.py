@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import signal
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envops_worker.adapters.adapter import Adapter, RolloutOptions, RolloutRequest, Settings, TaskView
+from envops_worker.adapters.rollout_errors import MOST_TURNS, TOO_LONG, endless
 from envops_worker.channel import Channel
 from envops_worker.confinement import NetworkGuard
 from envops_worker.effort import set_handler
 from envops_worker.failures import OutOfTime, Sources, said_as_exception
 from envops_worker.messages import Message, text_of
+from envops_worker.policies import POLICIES
 from envops_worker.policies.baselines import oracle
 from envops_worker.policies.distorted_answers import long_junk
 from envops_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
+from envops_worker.policies.policy import SCORED_TWICE
 from envops_worker.policies.scripted import ScriptedPolicies, needs_reference
 
 if TYPE_CHECKING:
@@ -29,13 +33,11 @@ if TYPE_CHECKING:
     from envops_worker.endpoint.server import ScriptedEndpoint
 
 
+REPEATED = frozenset(policy.name for policy in POLICIES if policy.is_repeated)
 LOADING = ("load", "tasks")
 """Stages in which data is downloaded, where it is."""
 HUNG_ENOUGH = 2
 """After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
-SCORED_TWICE = 6
-"""So many first replies of each policy are scored twice. Those of all policies are a hundred, so that a reward that
-changes on one reply of thirty shows with 97 %."""
 TASKS_ASKED_FOR_TOOLS = 5
 """After so many tasks without tools, no other task is taken to have some."""
 IMPATIENT_SECONDS = 1.0
@@ -77,10 +79,13 @@ class Session:
         """How many replies of each policy were not scored in time."""
         self.oracle_hung = 0
         """How many replies of the oracle were not ready in time."""
+        self.scored_twice = self.others_scored_twice = SCORED_TWICE
+        """So many first replies of the policies that are repeated under other circumstances, and of the others."""
         self._scored: Counter[str] = Counter()
         """How many replies of each policy were scored."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time, so that it is not scored again."""
+        self._stop = math.inf
         self.judge: ScriptedJudge | None = None
         self.is_template = False
         """Whether the host made this process one that forks others."""
@@ -105,6 +110,24 @@ class Session:
         """Attribute later observations to this stage."""
         if hasattr(self, "guard"):
             self.guard.stage = stage
+
+    def stop_after(self, seconds: float | None) -> None:
+        """Let the current request send what it has after so many seconds."""
+        self._stop = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of the current request is over."""
+        return time.monotonic() >= self._stop
+
+    @property
+    def seconds_left(self) -> float:
+        """How much of it is left."""
+        return max(0.0, self._stop - time.monotonic())
+
+    def cut(self, stage: str, what: str, done: int, of: int, seconds: float = 0.0) -> None:
+        """Report what a stage leaves out for want of time; `seconds` is what all of it would take."""
+        self.channel.item("cut", {"stage": stage, "what": what, "done": done, "of": of, "seconds": seconds})
 
     def report_network(self) -> None:
         """Send what the network guard has recorded since the last time."""
@@ -207,7 +230,7 @@ class Session:
     def is_scored_twice(self, policy: str) -> bool:
         """Count one more scoring of a policy; whether it is among the first of them."""
         self._scored[policy] += 1
-        return self._scored[policy] <= SCORED_TWICE
+        return self._scored[policy] <= (self.scored_twice if policy in REPEATED else self.others_scored_twice)
 
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException | dict[str, Any]
@@ -230,23 +253,39 @@ class Session:
         relay: str | None = None,
         options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> Iterator[dict[str, Any]]:
-        """Rollouts against the scripted endpoint or the host's relay, one by one as they finish."""
+        """Rollouts against the scripted endpoint or the host's relay, one by one as they finish.
+
+        None come after the time of the request. Raises `OutOfTime` if one takes longer than `seconds`.
+        """
         tasks = {job.task: self.kept[job.task] for job in jobs}
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
             self.endpoint.is_near = not options.connected
+            self.endpoint.requests.clear()
         options = replace(options, scripted=relay is None)
         rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
         try:
-            while (row := self.run(anext(rows, None), seconds)) is not None:
+            while (row := self._next(rows, seconds)) is not None:
                 siblings = row.pop("siblings", None)
                 if relay is None:
                     row |= self._unproven(row)
+                if (failure := row["failure"]) is not None and TOO_LONG in failure["message"]:
+                    row |= {"failure": endless(), "timed_out": True}
                 if siblings and row["failure"] is None:
                     self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
                 yield row
         finally:
             self._settle(rows.aclose())
+
+    def _next(self, rows: AsyncGenerator[dict[str, Any], None], seconds: float) -> dict[str, Any] | None:
+        """The next rollout; `None` if there is none, or the time of the request is over."""
+        try:
+            row: dict[str, Any] | None = self.run(anext(rows, None), min(seconds, self.seconds_left))
+        except OutOfTime:
+            if not self.is_late:
+                raise
+            return None
+        return row
 
     def _unproven(self, row: dict[str, Any]) -> dict[str, Any]:
         """What a rollout becomes in which the oracle failed, or had no reply that its policy is made from."""
@@ -261,7 +300,10 @@ class Session:
     def endpoint(self) -> ScriptedEndpoint:
         from envops_worker.endpoint.server import ScriptedEndpoint
 
-        return ScriptedEndpoint(self.policies, request_by=self.adapter.request_by, sources=self.sources)
+        most = None if self.adapter.limits_turns else MOST_TURNS
+        return ScriptedEndpoint(
+            self.policies, request_by=self.adapter.request_by, sources=self.sources, most_turns=most
+        )
 
     def endpoint_in_use(self) -> ScriptedEndpoint | None:
         """The scripted endpoint, if rollouts have started it."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from envops_worker import policies
+from envops_worker.policies.baselines import nop, oracle
+from envops_worker.policies.distorted_answers import format_only, near_miss
 
 POLICIES = tuple(each.name for each in policies.POLICIES)
 """Every policy that the rewards gate runs."""
 SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}
 """Policy → on how many tasks it replies; the oracle, which is missing here, replies on all of `TASKS_SCORED`."""
+CORE = (oracle.name, nop.name, near_miss.name, format_only.name)
+"""The policies without whose replies nothing is known of a reward."""
 TASKS_SCORED = 100
 """How many tasks a worker keeps: reference replies are tried on all of them, and on later ones while there is time."""
 TASKS_PLAYED = 6

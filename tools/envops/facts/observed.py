@@ -351,6 +351,49 @@ class JudgedScore:
     score: Score
 
 
+@dataclass(frozen=True)
+class Pace:
+    """What the first replies took, before all others."""
+
+    replies: int
+    seconds: float
+    """Wall time of scoring a reply, or of playing a rollout where the environment is multi-turn."""
+    blocked: float
+    """For how much of it nothing else could run in the same event loop."""
+    timed_out: bool = False
+    """It was stopped: the others will take as long at least."""
+
+
+@dataclass(frozen=True)
+class EndlessConversation:
+    """A conversation of a policy that never succeeds, stopped by the tool."""
+
+    task: int
+    policy: str
+    turns: int
+    """Replies after which it still went on."""
+    completion: tuple[Message, ...]
+    """The policy's first replies, and what the environment said to them."""
+    place: Place | None = None
+    """Where the environment is defined."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a stage left out to keep within the environment's budget of time."""
+
+    stage: StageName
+    what: str
+    """What is counted: replies, rollouts, tasks."""
+    done: int
+    of: int
+    """What the stage does where scoring is cheap."""
+    seconds: float = 0.0
+    """What all of it would take, as far as that is known."""
+    reason: str = ""
+    """What the job was doing when it was stopped, where it had to be."""
+
+
 JobOrigin = Literal["environment", "lock", "process"]
 """A fork of the template that loaded the environment; a fork of what imported verifiers; a new process."""
 
@@ -392,6 +435,10 @@ class Facts:
     growths: tuple[Growth, ...] = ()
     acts: tuple[Act, ...] = ()
     judged: tuple[JudgedScore, ...] = ()
+    pace: Pace | None = None
+    endless: tuple[EndlessConversation, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    """What was left out for want of time. Facts with cuts are kept, and say so wherever they are shown."""
     failures: Mapping[StageName, Failure] = field(default_factory=dict)
     completed: tuple[StageName, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)

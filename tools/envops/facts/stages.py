@@ -26,7 +26,9 @@ class Stage:
     gates: tuple[str, ...] = ()
     """Gates that cannot pass without it."""
     cost: float = 0.0
-    """Seconds of the environment's budget that it may spend; 0 where a number of tasks bounds it instead."""
+    """Seconds of a processor that it may spend; 0 where a number of tasks bounds it instead."""
+    share: float = 0.0
+    """Its part of the environment's budget of wall time, beside those of all other stages that are still to run."""
 
 
 _ALL_GATES = ("schema", "rewards", "smoke", "distribution")
@@ -57,11 +59,20 @@ STAGES = (
         gates=_ALL_GATES,
     ),
     Stage(
+        "pace",
+        "the first replies are scored or played: what a reply costs, and whether conversations end that never succeed "
+        "([architecture.md](#the-budget))",
+        job="pace",
+        share=0.3,
+    ),
+    Stage(
         "rewards",
         "reference replies and every other policy on those tasks, the first replies of each scored twice "
         "([rewards.md](rewards.md#on-how-many-tasks)); the author's cases",
         job="rewards",
+        needs=("pace",),
         gates=("rewards",),
+        share=0.8,
     ),
     Stage(
         "validation",
@@ -69,8 +80,9 @@ STAGES = (
         job="rewards",
         needs=("rewards",),
         gates=("rewards",),
+        share=0.1,
     ),
-    Stage("tests", "the author's pytest tests", job="tests", gates=("rewards",)),
+    Stage("tests", "the author's pytest tests", job="tests", needs=("pace",), gates=("rewards",), share=0.25),
     Stage(
         "invariants",
         "reference replies on every task; the same replies in another order and concurrently; growing replies; access "
@@ -80,6 +92,7 @@ STAGES = (
         needs=("rewards", "validation"),
         gates=("rewards",),
         cost=3.0,
+        share=0.2,
     ),
     Stage(
         "mutation",
@@ -87,30 +100,39 @@ STAGES = (
         job="mutation",
         needs=("rewards",),
         cost=12.0,
+        share=0.15,
     ),
     Stage(
         "search",
         "a bounded search for replies that earn a reward without carrying the answer",
         job="search",
+        needs=("pace",),
         gates=("rewards",),
         cost=2.5,
+        share=0.1,
     ),
     Stage(
         "smoke",
         "the oracle through verifiers' own rollouts over HTTP, compared with in-process scoring",
         job="rollouts",
+        needs=("pace",),
         gates=("smoke",),
+        share=0.2,
     ),
     Stage(
         "distribution",
         "the same with the blend: a policy with a seeded skill per task ([distribution.md](distribution.md))",
         job="rollouts",
+        needs=("pace",),
         gates=("distribution",),
+        share=0.4,
     ),
     Stage(
         "recordings",
         "recorded rollouts, scored again, or replayed in multi-turn environments ([models.md](models.md))",
         job="recordings",
+        needs=("pace",),
+        share=0.15,
     ),
 )
 
@@ -140,6 +162,12 @@ def with_needs(names: Collection[StageName]) -> set[StageName]:
 def in_start_order(names: Collection[StageName]) -> list[Stage]:
     """These stages, those first that most seconds depend on: their own and those of what waits for them."""
     return sorted((stage for stage in STAGES if stage.name in names), key=_cost_from, reverse=True)
+
+
+def share_from(stage: Stage, names: Collection[StageName]) -> float:
+    """The share of a stage and of the longest chain of these stages that wait for it."""
+    waiting = (each for each in STAGES if stage.name in each.needs and each.name in names)
+    return stage.share + max((share_from(each, names) for each in waiting), default=0.0)
 
 
 def _cost_from(stage: Stage) -> float:

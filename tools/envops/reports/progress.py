@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from envops.rules.result import DECIDING, EnvironmentResult, finding_kind
@@ -21,7 +21,7 @@ from envops.text.plain_data import seconds_text
 from envops.text.visible_text import fitting, on_one_line, without_workflow_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
     from envops.facts.stages import StageName
@@ -42,6 +42,8 @@ class EnvironmentProgress:
     done: int = 0
     total: int = 0
     detail: str = ""
+    deadlines: Mapping[StageName, float] = field(default_factory=dict)
+    """Stage that is being waited for → when it ends at the latest."""
     since: float = 0.0
     seconds: float = 0.0
     cached: bool = False
@@ -87,6 +89,14 @@ class RunProgress:
     def advance(self, name: str, done: int, total: int) -> None:
         """Report the completed steps of the current stage."""
         self._steps[name] = done, total
+
+    def deadline(self, name: str, stage: StageName, seconds: float) -> None:
+        """A stage has begun, and ends after so many seconds at the latest; none once it is over."""
+        with self._lock:
+            row = self._rows.get(name) or EnvironmentProgress(name)
+            others = {other: end for other, end in row.deadlines.items() if other != stage}
+            own = {stage: self._clock() + seconds} if seconds > 0 else {}
+            self._rows[name] = replace(row, deadlines=others | own)
 
     def detail(self, name: str, text: str) -> None:
         """Describe the progress of the current stage in words."""
@@ -215,6 +225,8 @@ class PlainProgress(RunProgress):
 
 
 def _still_running(row: EnvironmentProgress, now: float) -> str:
-    stage = row.stage or "starting"
+    stages = " and ".join(row.deadlines) or row.stage or "starting"
     count = f" {row.detail or f'{row.done}/{row.total}'}" if row.total else ""
-    return f"{row.name} ({stage}{count}, {seconds_text(now - row.since)})"
+    left = max(row.deadlines.values(), default=now) - now
+    most = f", {seconds_text(left)} more at most" if left > 0 else ""
+    return f"{row.name} ({stages}{count}, {seconds_text(now - row.since)}{most})"

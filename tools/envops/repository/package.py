@@ -30,6 +30,8 @@ class AnswerDeclaration:
     type: AnswerType | None = None
     tolerance: float = 0.0
     case_sensitive: bool | None = None
+    in_prompt: bool = False
+    """Whether prompts contain the answer because the task is to copy or to extract it."""
 
 
 @dataclass(frozen=True)

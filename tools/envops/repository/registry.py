@@ -96,6 +96,9 @@ class Gates:
 
     smoke: SmokeGate = SmokeGate()
     distribution: DistributionGate = DistributionGate()
+    budget: Annotated[
+        Positive, Field(description="Seconds of wall time that observing may take, on two cores, after the import.")
+    ] = 120.0
     memory_mib: Annotated[
         Count,
         Field(

@@ -46,7 +46,7 @@ _ANSWER_TYPE = _Kind(", ".join(get_args(AnswerType)), lambda value: value in get
 
 _TABLES: Mapping[str, Mapping[str, _Kind]] = {
     "reward": {"min": _NUMBER, "max": _NUMBER, "format": _NAMES, "format_share": _SHARE},
-    "answer": {"type": _ANSWER_TYPE, "tolerance": _NOT_NEGATIVE, "case_sensitive": _BOOLEAN},
+    "answer": {"type": _ANSWER_TYPE, "tolerance": _NOT_NEGATIVE, "case_sensitive": _BOOLEAN, "in_prompt": _BOOLEAN},
     "mutation": {"equivalent": _MARKS},
     "worker": {"fresh": _BOOLEAN},
 }

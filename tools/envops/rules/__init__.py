@@ -24,6 +24,7 @@ MODULES = (
     "rewards.search",
     "rewards.against",
     "rewards.mutation",
+    "rewards.time",
     "smoke.rollouts",
     "distribution.learnable",
     "distribution.groups",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from envops.repository.problem import Problem
     from envops.repository.registry import EnvironmentEntry
     from envops.repository.release_history import ReleaseHistory
+    from envops.repository.run import RunSpec
     from envops.statistics.baseline import Baseline
     from envops.statistics.reward_comparison import RewardComparison
 
@@ -72,6 +73,8 @@ class Subject:
     """The gates that are being judged; filled in for rules that come last."""
     fired: Mapping[str, int] = field(default_factory=dict)
     """Rules that found something, and how often; filled in for rules that come last."""
+    runs: tuple[RunSpec, ...] = ()
+    """The declared runs that train on it."""
     comparison: RewardComparison | None = None
     """The same replies scored by another version; only where one was compared with."""
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
 """Failures of a rollout outside the environment."""
+ENDLESS = "EndlessConversation"
+"""Type of the worker's failure where a conversation has more replies than any should."""
 NO_REFERENCE: FailureKind = "no-reference"
 """The failure of a rollout whose policy had no reference reply."""
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
@@ -35,6 +37,11 @@ def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Fail
     """The failure of a stage, if it is the environment's own doing and, where given, of one of the kinds."""
     failure = subject.facts.failures.get(stage)
     return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None
+
+
+def is_endless(failure: Failure | None) -> bool:
+    """Whether a conversation was stopped because nothing else would have ended it, which RWD094 reports."""
+    return failure is not None and failure.type == ENDLESS
 
 
 def is_outside_the_environment(failure: Failure | None) -> bool:

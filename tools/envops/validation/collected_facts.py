@@ -16,14 +16,17 @@ from envops.facts.observed import (
     Act,
     Agent,
     Case,
+    Cut,
     Dataset,
     Description,
+    EndlessConversation,
     Facts,
     Failure,
     GoldSweep,
     Growth,
     JudgedScore,
     NetworkAttempt,
+    Pace,
     Repetition,
     Rollout,
     Score,
@@ -59,6 +62,9 @@ KINDS: dict[str, type] = {
     "judged": JudgedScore,
     "sample": dict,
     "recording": RecordingFacts,
+    "pace": Pace,
+    "endless": EndlessConversation,
+    "cut": Cut,
 }
 """What a worker may send, and the shape that it must have."""
 
@@ -69,6 +75,8 @@ class ProgressListener:
 
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
+    deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
+    """A stage begins that is ended after so many seconds at the latest."""
     detail: Callable[[str], None] = lambda _: None
     """How far an evaluation is, in words."""
     note: Callable[[str], None] = lambda _: None
@@ -136,6 +144,16 @@ class CollectedFacts:
                 failure = Failure("protocol", "ProtocolError", f"the worker sent a part of unknown kind {kind!r}")
                 raise WorkerLost(failure)
 
+    def count_as_cut(self, stage: StageName) -> None:
+        """The time of a stage was over: that its job was ended then is no failure, but something that is missing."""
+        failure = self.failures.get(stage)
+        if failure is not None and failure.kind == "timeout":
+            del self.failures[stage]
+            known = self.parts.setdefault((stage, "cut"), [])
+            done = sum(len(parts) for (name, kind), parts in self.parts.items() if name == stage and kind != "cut")
+            last = known.pop() if known else Cut(stage, "results", done, 0)
+            known.append(replace(last, reason=failure.message))
+
     def facts(self, environment: str, key: str, digest: str) -> Facts:
         """The collected items as facts."""
         return Facts(
@@ -161,6 +179,9 @@ class CollectedFacts:
             growths=self.kept("growth"),
             acts=self.kept("act"),
             judged=self.kept("judged"),
+            pace=next(iter(self.kept("pace")), None),
+            endless=self.kept("endless"),
+            cuts=self.kept("cut"),
             recordings=self.kept("recording"),
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),

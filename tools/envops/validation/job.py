@@ -20,6 +20,7 @@ from envops_worker.forking import Descriptors, ForkedProcess, pipe
 from envops.facts.observed import Failure, adapter
 from envops.repository.registry import Gates
 from envops.system.subprocesses import Interrupted
+from envops.validation.budget import current_deadline
 from envops.validation.memory import MemoryWatch
 from envops.validation.prepared_home import place_prepared
 from envops.validation.venv import VirtualEnvironment
@@ -107,12 +108,16 @@ class Job:
     def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
         """Request an operation, allow it `within` seconds, and yield its parts, kind and value.
 
-        Raises `StageFailed` when the environment's code broke it off, `WorkerLost` when the
-        worker died, hung, exceeded its memory limit or sent invalid messages, and `Interrupted` when the
-        run was cancelled. The process is ended in the latter two cases.
+        A stage's deadline bounds it too, and is sent along. Raises `StageFailed` when the environment's code broke it
+        off, `WorkerLost` when the worker died, hung, exceeded its memory limit or sent invalid messages, and
+        `Interrupted` when the run was cancelled. The process is ended in the latter two cases.
         """
         self._requests += 1
         self._about = ""
+        bound = current_deadline()
+        if bound is not None:
+            within = min(within, bound.seconds_to_end)
+            parameters["stop_after"] = bound.seconds
         deadline = time.monotonic() + within
         line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
         try:
@@ -173,7 +178,7 @@ class Job:
         if self._stop.is_set():
             raise Interrupted
         if time.monotonic() > deadline:
-            raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:g} s"))
+            raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:.4g} s"))
 
     def _read(self, seconds: float) -> bool:
         """Read more; returns whether there was any data."""

@@ -7,9 +7,9 @@ in `facts/stages.py` have jobs, which run side by side.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from envops.repository.source import named_datasets
 from envops.repository.workspace import Workspace
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import ProgramFailed
+from envops.validation.budget import Allowance, Budget, Deadline, deadline
 from envops.validation.collected_facts import CollectedFacts, ProgressListener
 from envops.validation.facts_cache import facts_key, remember
 from envops.validation.job import StageFailed
@@ -34,6 +35,10 @@ from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
 # Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
 # time instead of 53 s, because each job has memory of its own to bring into the caches.
+IMPORT_SECONDS = 60.0
+"""What importing verifiers may take beside the budget, on a slow disk."""
+TASKS_SHARE = 0.25
+"""The part of the budget that reading all tasks may take: checks of the data set are one of many."""
 _turns = threading.BoundedSemaphore(usable_cores())
 
 
@@ -58,7 +63,8 @@ def observe(
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
     ):
-        observation = Observation(entry, package, workspace, requests, journal, own, stop, collected)
+        budget = Budget(requests.budget, min(2, usable_cores()))
+        observation = Observation(entry, package, workspace, requests, journal, own, stop, budget, collected)
         _prepare(observation)
         _load_and_run(observation)
     if any(failure.kind == "network" for failure in collected.failures.values()):
@@ -91,7 +97,8 @@ def observe_unpacked(
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
     requests = requests_for(entry, request.of_package(package), package)
     collected = CollectedFacts(listener or ProgressListener())
-    observation = Observation(entry, package, workspace, requests, journal, templates, stop, collected)
+    budget = Budget(requests.budget, min(2, usable_cores()))
+    observation = Observation(entry, package, workspace, requests, journal, templates, stop, budget, collected)
     observation.venv, observation.overlay = venv, overlay
     with suppress(StageFailed):
         _load_and_run(observation)
@@ -103,6 +110,7 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
     faults = [*(each.failure for each in facts.rollouts), *(each.failure for each in facts.repetitions)]
     return (
         any(fault is not None and fault.kind in PASSING_FAULTS for fault in faults)
+        or any(cut.reason for cut in facts.cuts)  # a job was ended: on a calmer machine it may not be
         or any(fault.type == "ChildProcessError" for fault in facts.failures.values())  # perhaps for want of memory
         or (request.allow_network and bool(facts.failures))  # an outage, or a missing HF_TOKEN
     )
@@ -129,12 +137,36 @@ def _load_and_run(observation: Observation) -> None:
             processes = observation.processes = stack.enter_context(observation.new_processes())
         try:
             for stage, parts in processes.load():
-                with collected.observing(stage):
+                with _timed(stage, observation, _time_before_replies(stage, observation)):
                     collected.take(stage, parts)
+                if stage == "load":
+                    observation.budget.forgive(observation.description.import_seconds)
             with observation.open:
                 _run_stages(observation)
         finally:
             collected.memory, collected.started = processes.peak_memory, processes.started
+
+
+def _time_before_replies(stage: str, observation: Observation) -> Allowance:
+    """The time for loading, with a grace for the import, or for reading tasks."""
+    seconds = observation.budget.left
+    if stage == "load":
+        return Allowance(seconds + IMPORT_SECONDS, seconds + IMPORT_SECONDS)
+    return Allowance(TASKS_SHARE * seconds, seconds)
+
+
+@contextmanager
+def _timed(stage: str, observation: Observation, allowance: Allowance) -> Iterator[None]:
+    """Bound a stage, time it, and keep its failure; that its job was ended for want of time is none."""
+    collected, bound = observation.collected, Deadline.of(allowance)
+    collected.listener.deadline(stage, bound.seconds_to_end)
+    try:
+        with observation.budget.running(), deadline(bound), collected.observing(stage):
+            yield
+    finally:
+        collected.listener.deadline(stage, 0.0)
+        if bound.seconds_to_end <= 0:
+            collected.count_as_cut(stage)
 
 
 def _run_stages(observation: Observation) -> None:
@@ -152,7 +184,7 @@ def _run_stages(observation: Observation) -> None:
             ready = [stage for stage in waiting if unfinished.isdisjoint(stage.needs)] if failure is None else []
             for stage in ready[: at_once - len(running)]:
                 waiting.remove(stage)
-                work: Callable[[], None] = partial(_run_stage, stage, observation)
+                work: Callable[[], None] = partial(_run_stage, stage, observation, unfinished)
                 running[pool.submit(work)] = stage.name
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 del running[done]
@@ -161,9 +193,9 @@ def _run_stages(observation: Observation) -> None:
         raise failure
 
 
-def _run_stage(stage: Stage, observation: Observation) -> None:
+def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[str]) -> None:
     job = job_of(stage)
     with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages go on
         if job.applies(observation):
-            with observation.collected.observing(stage.name):
+            with _timed(stage.name, observation, observation.budget.allowance(stage, unfinished)):
                 job.run(observation, observation.requests.stages[stage.name])

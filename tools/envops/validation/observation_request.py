@@ -72,6 +72,8 @@ class Requests:
     day: str = ""
     """With an open network: what lies beyond loopback changes from day to day."""
     names_of_secrets: tuple[str, ...] = ()
+    budget: float = 120.0
+    """Seconds of wall time after the import."""
     prepared: str = ""
     """Digest of the files that its home begins with, where it declares some."""
 

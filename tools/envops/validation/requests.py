@@ -34,6 +34,7 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
         _of_stages(entry, request),
         day=_today() if request.allow_network else "",
         names_of_secrets=entry.secrets,
+        budget=entry.gates.budget,
         prepared=prepared,
     )
 

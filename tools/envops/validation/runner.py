@@ -200,6 +200,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     listener = ProgressListener(
         stage=lambda stage: shared.progress.stage(name, stage),
         advance=lambda done, total: shared.progress.advance(name, done, total),
+        deadline=lambda stage, seconds: shared.progress.deadline(name, stage, seconds),
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,
     )

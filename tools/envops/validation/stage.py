@@ -10,11 +10,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from envops.facts.observed import Description
+from envops.facts.observed import Description, Pace
 from envops.facts.stages import Stage
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
+from envops.validation.budget import Budget
 from envops.validation.collected_facts import CollectedFacts
 from envops.validation.job import Job
 from envops.validation.journal import Journal
@@ -36,6 +37,7 @@ class Observation:
     journal: Journal
     templates: LockTemplates
     stop: threading.Event
+    budget: Budget
     collected: CollectedFacts
     """What the stages have observed so far, and where they put what they observe."""
     venv: VirtualEnvironment = field(init=False)
@@ -46,6 +48,11 @@ class Observation:
     """The job that scored replies, for stages that go on with the same conversations."""
     open: ExitStack = field(default_factory=ExitStack)
     """Closed when all stages have ended."""
+
+    @property
+    def pace(self) -> Pace | None:
+        """What the first replies took, where that was measured."""
+        return next(iter(self.collected.kept("pace")), None)
 
     @property
     def description(self) -> Description:

@@ -21,6 +21,7 @@ from envops.files.atomic_write import write_whole
 from envops.repository.recordings import recordings_content
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
+from envops.repository.run import RunSpec
 from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
 from envops.rules.engine import LONGEST_REPLY, Gate, Subject
 from envops.rules.result import EnvironmentResult, environment_result, in_brief
@@ -109,6 +110,7 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
         repository.registry.environments[name],
         package,
         facts,
+        runs=runs_on(repository.registry, name),
         baseline=baseline_for(recorded, facts),
         longest_reply=longest_reply(repository.registry, name),
     )
@@ -119,9 +121,14 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     return in_brief(result) if request.brief else result
 
 
+def runs_on(registry: Registry, name: str) -> tuple[RunSpec, ...]:
+    """The declared runs that train on an environment of the registry."""
+    return tuple(run for run in registry.specs.values() if any(source.id == name for source in run.environments))
+
+
 def longest_reply(registry: Registry, name: str) -> int:
     """Characters of the longest reply that a declared run of the environment allows."""
-    runs = (run for run in registry.specs.values() if any(each.id == name for each in run.environments))
+    runs = runs_on(registry, name)
     return max([LONGEST_REPLY, *(run.sampling.max_tokens * CHARACTERS_PER_TOKEN for run in runs)])
 
 
@@ -151,6 +158,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "recordings": recordings_content(package.folder),
         "longest reply": longest_reply(request.repository.registry, name),
         "gates": request.gates,
+        "steps": [[run.name, run.batch_size, run.max_concurrent] for run in runs_on(request.repository.registry, name)],
         "brief": request.brief,
     }
     key = hashlib.sha256(json.dumps(read_by_rules).encode()).hexdigest()

@@ -118,6 +118,12 @@ class Adapter(Protocol):
     compares_siblings: bool
     """Whether rewards are given to the conversations of one episode together, when all have ended."""
 
+    limits_turns: bool
+    """Whether a conversation ends after a declared number of turns, whatever is said."""
+
+    def place_of_turns(self) -> Mapping[str, Any] | None:
+        """Where the environment decides what follows a reply."""
+
     @property
     def infinite(self) -> bool:
         """Whether the training tasks never end."""

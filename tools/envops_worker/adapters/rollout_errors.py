@@ -38,6 +38,11 @@ TIMEOUT = {"TimeoutError", "CancelledError", "OutOfTime"}
 OUR_REFUSALS = re.compile(r"\b(oracle_raised|no_reference_reply|task_not_found|model_not_found|invalid_request)\b")
 """Error codes of the scripted endpoint: the request or the author's oracle is at fault."""
 
+TOO_LONG = "conversation_without_end"
+"""The error code of the scripted endpoint where a conversation has `MOST_TURNS` replies."""
+MOST_TURNS = 200
+"""A conversation is stopped after so many replies, unless the environment itself limits them."""
+
 MISSING_PROGRAM = re.compile(
     r"`?(?:uv|docker|git|node|npm)`? executable not found|No such file or directory: '(?:uv|docker|git|node|npm)'"
     r"|Cannot connect to the Docker daemon|Is the docker daemon running"
@@ -79,6 +84,12 @@ def out_of_time(seconds: float) -> dict[str, Any]:
     """The failure of a rollout that took too long."""
     message = f"the rollout did not end within {seconds:g} s"
     return {"kind": "timeout", "type": "TimeoutError", "message": message, "traceback": ""}
+
+
+def endless() -> dict[str, Any]:
+    """The failure of a rollout that was stopped because nothing else would have ended it."""
+    message = f"the conversation had not ended after {MOST_TURNS} replies, and the environment limits no turns"
+    return {"kind": "timeout", "type": "EndlessConversation", "message": message, "traceback": ""}
 
 
 def lost_rollout(task: int, policy: str, number: int, failure: Mapping[str, Any], **more: Any) -> dict[str, Any]:

@@ -77,6 +77,7 @@ class AdapterV0:
         self.conversational = is_conversational(self._environment)
         self.grouped = any(function["group"] for function in self._table.values())
         self.compares_siblings = False
+        self.limits_turns = limits_turns(self._environment)
         self._tasks: Mapping[int, TaskView] = {}
 
     def describe(self) -> dict[str, Any]:
@@ -98,6 +99,9 @@ class AdapterV0:
     def environment(self) -> Any:
         """The environment itself, for what only this generation has: its parsers."""
         return self._environment
+
+    def place_of_turns(self) -> Mapping[str, Any] | None:
+        return self._sources.place_of_code(getattr(getattr(self._environment, "env_response", None), "__code__", None))
 
     def parser_tags(self) -> list[str]:
         """The XML fields that the environment's parser reads, the answer's last."""
@@ -490,6 +494,13 @@ def is_conversational(environment: Any) -> bool:
     if inner:
         return any(is_conversational(one) for one in inner)
     return not isinstance(environment, vf.SingleTurnEnv)
+
+
+def limits_turns(environment: Any) -> bool:
+    inner = getattr(environment, "envs", None)
+    if inner:
+        return all(limits_turns(one) for one in inner)
+    return getattr(environment, "max_turns", 0) > 0
 
 
 def dataset_of(environment: Any, split: str) -> Any:

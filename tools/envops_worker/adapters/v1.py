@@ -99,6 +99,8 @@ class AdapterV1:
         self._agents = agent_names(vf.env_config_type(settings.module))
         # Several agents can be given rewards together by `run` as well.
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize or len(self._agents) > 1
+        limits = list(self._turns_of_agents().values())
+        self.limits_turns = bool(limits) and None not in limits
         self._playing: list[PlayedSlot] = []
         self._requests: dict[str, RolloutTurn] = {}
         """By the id of their trace."""
@@ -150,6 +152,14 @@ class AdapterV1:
         if other is None:
             return None
         return vf.load_taskset(self._config.model_copy(update={"split": other}))
+
+    def _turns_of_agents(self) -> dict[str, int | None]:
+        """Each agent of the environment, and the declared limit of its turns."""
+        fields = vf.env_config_type(self._settings.module).model_fields
+        return {name: getattr(fields[name].default, "max_turns", None) for name in self._agents}
+
+    def place_of_turns(self) -> Mapping[str, Any] | None:
+        return self._sources.place_of_code(getattr(self._environment_class.run, "__code__", None))
 
     def parser_tags(self) -> list[str]:
         return []
@@ -355,8 +365,12 @@ class AdapterV1:
         }
         if options.scripted:  # policies play also an agent that is pinned to a model of its own
             slot |= {"model": None, "client": None}
+        agents = {
+            name: slot if limit is None else slot | {"max_turns": limit}
+            for name, limit in self._turns_of_agents().items()
+        }
         taskset = {"id": self._settings.module, **self._settings.args}
-        return vf.resolve_env_config({"taskset": taskset} | {name: dict(slot) for name in self._agents})
+        return vf.resolve_env_config({"taskset": taskset} | {name: dict(own) for name, own in agents.items()})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The reward functions that a failed rollout's own traceback goes through."""

@@ -18,6 +18,7 @@ class HarnessAdapter:
     grouped = False
     compares_siblings = False
     infinite = False
+    limits_turns = True
 
     def __init__(self, settings: Settings) -> None:
         config = vf.harness_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
@@ -31,6 +32,9 @@ class HarnessAdapter:
             "functions": [],
             "tools": [],
         }
+
+    def place_of_turns(self) -> Mapping[str, Any] | None:
+        return None
 
     def parser_tags(self) -> list[str]:
         return []

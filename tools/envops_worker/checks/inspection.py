@@ -25,13 +25,24 @@ class DatasetReader:
     split: str
     conversational: bool = False
     seen: dict[bytes, int] = field(default_factory=dict)
+    is_whole: bool = True
+    """Whether all tasks were read, up to the limit."""
     _inspected: int = 0
     _empty: list[int] = field(default_factory=list)
     _duplicates: list[tuple[int, int]] = field(default_factory=list)
     _given_away: list[int] = field(default_factory=list)
 
-    def watch(self, tasks: Iterable[TaskView], each: Callable[[TaskView], None]) -> None:
+    def watch(
+        self,
+        tasks: Iterable[TaskView],
+        each: Callable[[TaskView], None],
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Read tasks until there are no more, or it is late."""
         for task in tasks:
+            if is_late():
+                self.is_whole = False
+                return
             self._inspected += 1
             prompt = "\n".join(text_of(message) for message in task.prompt if message["role"] != "system").strip()
             if not prompt and task.prompt:

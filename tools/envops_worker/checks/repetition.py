@@ -42,8 +42,13 @@ Rewards = list[list[float | None]]
 
 
 def scored_units(session: Session, units: Sequence[Unit], seconds: float) -> Rewards:
-    """Rewards of each unit's conversations, in order."""
-    return [_rewards(session.run(_score(session, unit), seconds)) for unit in units]
+    """Rewards of each unit's conversations, in order. Raises `OutOfTime` where the stage's time is over before."""
+    rewards: Rewards = []
+    for unit in units:
+        if session.is_late:
+            raise OutOfTime("the stage's time was over")
+        rewards.append(_rewards(session.run(_score(session, unit), seconds)))
+    return rewards
 
 
 async def _score(session: Session, unit: Unit) -> list[dict[str, Any]]:
@@ -78,7 +83,7 @@ def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, 
         async def gathered() -> list[Any]:
             return list(await asyncio.gather(*(_score(session, unit) for unit in units)))
 
-        return [_rewards(rows) for rows in session.run(gathered(), patience)]
+        return [_rewards(rows) for rows in session.run(gathered(), min(patience, session.seconds_left))]
 
     for circumstance, score in (("order", in_order), ("parallel", at_once)):
         try:

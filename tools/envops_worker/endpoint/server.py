@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from envops_worker.adapters.adapter import CONVERSATION_HEADER, RolloutTurn, TaskView
+from envops_worker.adapters.rollout_errors import TOO_LONG
 from envops_worker.endpoint.dialects import (
     InvalidRequest,
     ReplyChoice,
@@ -186,6 +187,7 @@ class ScriptedEndpoint:
         port: int = 0,
         request_by: RequestReader = lambda _conversation, _messages: None,
         sources: Sources | None = None,
+        most_turns: int | None = None,
     ) -> None:
         self._policies = policies
         self._request_by = request_by
@@ -195,6 +197,10 @@ class ScriptedEndpoint:
         self.faults = faults or FaultPlan()
         self.is_near = False
         """Whether clients of this process may have their answers from `answer_here`, without a connection."""
+        self.most_turns = most_turns
+        """After so many replies of a conversation it is refused: the environment does not end it."""
+        self.requests: Counter[tuple[str, int, int, str]] = Counter()
+        """Policy, task, rollout and agent → how many requests there were."""
         self._index = TaskIndex([])
         self.loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
@@ -282,8 +288,11 @@ class ScriptedEndpoint:
             messages = dialect.conversation(body)
             count, limit = asked_choices(body), asked_tokens(body)
             turn = self._turn(conversation, messages, body.get("tools"))
+            self._check_turns(str(body.get("model")), turn, messages)
             replies = [self._reply(str(body.get("model")), turn, messages) for _ in range(count)]
             return [spoken(reply, limit) for reply in replies], messages
+        except RequestRefused:
+            raise
         except (InvalidRequest, ValueError, AttributeError) as error:
             raise RequestRefused(400, "invalid_request", str(error)) from error
         except UnknownPrompt as error:
@@ -295,6 +304,16 @@ class ScriptedEndpoint:
         except Exception as error:
             said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
             raise RequestRefused(500, "oracle_raised", said) from error
+
+    def _check_turns(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> None:
+        """Count a request, and refuse it where the conversation has too many. Raises `RequestRefused`."""
+        conversation = (model, turn.task.index, turn.rollout, turn.agent.name)
+        self.requests[conversation] += 1
+        turns = sum(message["role"] == "assistant" for message in messages)
+        if turn.rollout >= 0:  # one that forgets its earlier turns is long as well
+            turns = max(turns, self.requests[conversation] - 1)
+        if self.most_turns is not None and turns >= self.most_turns:
+            raise RequestRefused(400, TOO_LONG, f"{TOO_LONG}: it has {turns} replies")
 
     def _turn(self, conversation: str, messages: Sequence[Message], tools: Any) -> RolloutTurn:
         """The rollout that a request belongs to; only the task is known of one that carries no id."""

@@ -18,9 +18,12 @@ SEARCHED_FOR_CASES = 5_000
 
 def answer(session: Session, request: JobRequest) -> None:
     found = [_with_task(session, case) for case in request["cases"]]
-    results = _played if session.adapter.conversational else _scored
+    results, told = _played if session.adapter.conversational else _scored, 0
     for facts in results(session, request, found):
         session.channel.item("case", facts)
+        told += 1
+    if told < len(found):
+        session.cut("rewards", "cases", told, len(found))
 
 
 def _with_task(session: Session, case: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,6 +50,8 @@ def _task_of_case(session: Session, wanted: Any) -> TaskView:
 
 def _scored(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for case in cases:
+        if session.is_late:
+            return
         if "task" in case:
             try:
                 case["facts"]["score"] = session.scored(case["task"], "case", case["script"], request["seconds"])
@@ -68,4 +73,5 @@ def _played(session: Session, request: JobRequest, cases: list[dict[str, Any]]) 
         for case in playing.values():
             if case["facts"]["score"] is None:
                 case["facts"]["failure"] = failure
-    yield from (case["facts"] for case in cases)
+    late = session.is_late  # what has neither a score nor a failure then was not played
+    yield from (case["facts"] for case in cases if not late or case["facts"]["score"] or "failure" in case["facts"])

@@ -72,6 +72,8 @@ def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) ->
         for row in rows if asked else ():
             missing.pop((row["policy"], row["task"], row["rollout"]), None)
             yield row
+        if session.is_late:
+            return
     except OutOfTime as error:
         failure = session.sources.failure(error)
     nothing = "the evaluation ended without a result of this rollout"

@@ -33,16 +33,31 @@ def answer(session: Session, request: JobRequest) -> None:
         _play_one_by_one(session, request)
         _send_judged(session, request)
         return
-    units = list(_units(session, request["seconds"]))
+    tasks = request.get("tasks", SAMPLED_TASKS)
+    if tasks < SAMPLED_TASKS:
+        session.cut("invariants", "tasks on which rewards are compared", tasks, SAMPLED_TASKS)
+    units = list(_units(session, request["seconds"], tasks))
+    try:
+        _compare(session, units, request)
+    except OutOfTime:
+        if not session.is_late:
+            raise
+        session.cut("invariants", "tasks on which rewards are compared", 0, SAMPLED_TASKS)
+        return
+    sweep = _sweep(session, request)
+    if sweep is not None:
+        session.channel.item("sweep", sweep)
+    if not session.is_late:
+        _send_judged(session, request)
+
+
+def _compare(session: Session, units: list[Unit], request: JobRequest) -> None:
+    """Score the units under watch and under other circumstances, and growing replies."""
     if units:
         _send_acts(session, units, request)
         for kind, value in repetitions(session, units):
             session.channel.item(kind, value)
         _send_growth(session, request)
-    sweep = _sweep(session, request)
-    if sweep is not None:
-        session.channel.item("sweep", sweep)
-    _send_judged(session, request)
 
 
 def _send_judged(session: Session, request: JobRequest) -> None:
@@ -50,9 +65,9 @@ def _send_judged(session: Session, request: JobRequest) -> None:
         session.channel.item("judged", judged)
 
 
-def _units(session: Session, seconds: float) -> Iterator[Unit]:
+def _units(session: Session, seconds: float, tasks: int) -> Iterator[Unit]:
     """The first reply of some policies to some tasks; together if rewards compare them."""
-    for task in list(session.kept.values())[:SAMPLED_TASKS]:
+    for task in list(session.kept.values())[:tasks]:
         said = [
             (policy, completion)
             for policy in REPEATED
@@ -113,7 +128,7 @@ def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
     known, ended_by = 0, "all"
     swept: list[tuple[int, float | None]] = []
     for task in session.adapter.tasks("train", limit + 1):
-        if known == limit or budget.left <= 0:
+        if known == limit or budget.left <= 0 or session.is_late:
             ended_by = "count" if known == limit else "time"
             break
         known += 1

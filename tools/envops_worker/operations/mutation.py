@@ -28,7 +28,7 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def _reach(session: Session, request: JobRequest) -> None:
-    budget = ProcessorBudget(request["seconds"], request["patience"])
+    budget = ProcessorBudget(request["seconds"], min(request["patience"], session.seconds_left))
     reached = Reached(session.sources)
     bench = Bench(session, request["probes"])
     mutator_of(session.settings.overlay).forget()  # what a cache answers would not run
@@ -40,7 +40,7 @@ def _reach(session: Session, request: JobRequest) -> None:
 
 
 def _try_all(session: Session, request: JobRequest) -> None:
-    budget = ProcessorBudget(request["seconds"], request["patience"])
+    budget = ProcessorBudget(request["seconds"], min(request["patience"], session.seconds_left))
     bench = Bench(session, request["probes"])
     mutator = mutator_of(session.settings.overlay)
     survivors = [MutantTrial(mutant, "survived") for mutant in request["survivors"]]

@@ -10,13 +10,15 @@ from envops_worker.adapters.adapter import RolloutRequest, TaskView, conversatio
 from envops_worker.channel import JobRequest
 from envops_worker.failures import OutOfTime
 from envops_worker.messages import Message, says, text_of
-from envops_worker.policies import policy_named
+from envops_worker.policies import POLICIES, policy_named
 from envops_worker.policies.baselines import nop, oracle
 from envops_worker.policies.distorted_answers import near_miss
 from envops_worker.policies.oracle import NoOracle
 from envops_worker.policies.scripted import MIXED
 from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, played_score
 
+USUAL = {each.name: each.tasks for each in POLICIES}
+"""Policy → on how many tasks it replies where replies are cheap."""
 PATIENCE = 6
 """After this many replies hung, others get less time."""
 
@@ -26,10 +28,41 @@ def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         _play_policies(session, request)
         return
+    if "cost" in request:  # replies are dear
+        session.scored_twice, session.others_scored_twice = 1, 0
+    tasks, done, ended = list(session.kept.values())[: request.get("tasks")], 0, True
+    names = len(request["policies"])
+    for task, seconds, replies in _rounds(session, request, tasks):
+        if session.is_late:
+            ended = False
+            break
+        if session.adapter.grouped:
+            score_together(session, task, replies, seconds)
+        else:
+            for policy, completion in replies:
+                session.score(task, policy, completion, seconds)
+        done += names if session.adapter.grouped else 1
+    if not ended or "cost" in request:
+        usual = _usual(session, request)
+        session.cut("rewards", "replies", min(done, usual), usual, usual * request.get("cost", 0.0))
+
+
+def _usual(session: Session, request: JobRequest) -> int:
+    """On how many tasks policies reply, all together, where replies are cheap."""
+    tasks = len(session.kept)
+    return sum(
+        tasks if session.adapter.grouped else min(tasks, USUAL.get(name) or tasks) for name in request["policies"]
+    )
+
+
+def _rounds(
+    session: Session, request: JobRequest, tasks: Sequence[TaskView]
+) -> Iterator[tuple[TaskView, float, list[tuple[str, list[Message]]]]]:
+    """What is scored next: a task, the limit of each reply, and replies of one policy, or of all that are compared."""
     seconds, sampled = request["seconds"], request.get("sampled", {})
     if session.adapter.grouped:  # gold is tried on every task among wrong replies, as in training
         sampled = _rarer(sampled)
-    for position, task in enumerate(list(session.kept.values())):
+    for position, task in enumerate(tasks):
         if session.hung.total() >= PATIENCE:
             seconds = min(seconds, IMPATIENT_SECONDS)
         gold_is_silent = session.asked_oracle(task, seconds) is None
@@ -40,13 +73,12 @@ def answer(session: Session, request: JobRequest) -> None:
             if position < sampled.get(policy, position + 1) or (policy == nop.name and gold_is_silent)
         ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
+        said = ((policy, list(completions_of(session, policy, task, seconds))) for policy in chosen)
+        rounds = [[(policy, each) for each in completions] for policy, completions in said]
         if session.adapter.grouped:
-            replies = [(policy, each) for policy in chosen for each in completions_of(session, policy, task, seconds)]
-            score_together(session, task, replies, seconds)
-            continue
-        for policy in chosen:
-            for completion in completions_of(session, policy, task, seconds):
-                session.score(task, policy, completion, seconds)
+            yield task, seconds, [reply for replies in rounds for reply in replies]
+        else:
+            yield from ((task, seconds, replies) for replies in rounds)
 
 
 def _rarer(sampled: Mapping[str, int]) -> dict[str, int]:
@@ -126,6 +158,10 @@ def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], name
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
         pairs[row["task"], row["policy"]].append(row)
+    made, usual = sum(map(len, pairs.values())), request.get("usual", len(tasks))
+    if session.is_late or len(tasks) < min(usual, len(session.kept)):
+        every = sum(job.rollouts for job in jobs) * usual // max(1, len(tasks))
+        session.cut("rewards", "conversations", made, every)
     if session.adapter.grouped:
         _note_siblings(session, pairs)
     mixed = _in_mixed_company(session)

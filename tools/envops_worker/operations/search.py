@@ -19,7 +19,7 @@ from envops_worker.policies.scripted import SCRIPT_PREFIX
 from envops_worker.search import properties
 from envops_worker.search.coverage import Coverage
 from envops_worker.search.exploit_search import ExploitSearch, SearchInput
-from envops_worker.search.grading import CandidateGrader
+from envops_worker.search.grading import CandidateGrader, Spent
 from envops_worker.search.probe_tasks import PROBE_TASKS, ProbeTask, chance_of, probe_tasks_of
 from envops_worker.session import Session
 
@@ -146,6 +146,8 @@ class _Work:
         kept: list[ProbeTask] = []
         for probe in self._probe_tasks:
             self._probe_tasks = [*kept, probe]
+            if self._session.is_late:
+                break
             place = len(kept)
             gold = grader.graded(self._score(place, probe.gold, False), place, probe.gold)
             nothing = grader.graded(self._score(place, "", True), place, "")
@@ -157,6 +159,8 @@ class _Work:
 
     def _score(self, place: int, reply: str, blind: bool) -> Mapping[str, Any]:
         probe, session = self._probe_tasks[place], self._session
+        if session.is_late:
+            raise Spent("time")
         completion = replaced_conversation(probe, reply, everywhere=blind)
         try:
             return self._scoring.scored(probe.task, completion, self._seconds_per_reply)
@@ -212,6 +216,9 @@ def _holds_when_played(
         jobs.append(RolloutRequest(name, earned["task"]))
     rows = {row["task"]: row for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"])}
     for earned in find["earned"]:
+        if earned["task"] not in rows:  # the stage's time was over
+            session.cut("search", "finds that were played", 0, 1)
+            return False
         reward = rows[earned["task"]]["reward"]
         if reward is None or reward < earned["reward"] - 1e-6:
             return False

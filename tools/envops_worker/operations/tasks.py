@@ -24,8 +24,11 @@ def answer(session: Session, request: JobRequest) -> None:
             session.channel.item("task", task_facts(task))
 
     for split, reader in readers.items():
-        reader.watch(session.adapter.tasks(split, MAXIMUM_TASKS), keep if split == "train" else lambda _: None)
-        facts = reader.facts(None if session.adapter.infinite else len(reader))
+        each = keep if split == "train" else lambda _: None
+        reader.watch(session.adapter.tasks(split, MAXIMUM_TASKS), each, lambda: session.is_late)
+        facts = reader.facts(None if session.adapter.infinite or not reader.is_whole else len(reader))
+        if not reader.is_whole:
+            session.cut("tasks", f"tasks of the {split} split", len(reader), 0)
         if split == "train" or len(reader):
             session.channel.item("dataset", facts)
     pairs = list(overlap(readers["train"], readers["eval"]))

@@ -10,7 +10,11 @@ from envops_worker.session import Session
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    for task in list(session.kept.values())[: request["limit"]]:
+    tasks = list(session.kept.values())[: request["limit"]]
+    for position, task in enumerate(tasks):
+        if session.is_late:
+            session.cut("validation", "tasks", position, len(tasks))
+            return
         answer: dict[str, Any] = {"task": task.index, "valid": None}
         try:
             answer["valid"] = session.run(session.adapter.validate(task), request["seconds"])

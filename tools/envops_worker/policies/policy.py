@@ -26,6 +26,10 @@ SOME = 20
 FEW = 2
 """The same for a policy whose replies take long to score."""
 
+SCORED_TWICE = 6
+"""So many first replies of each policy are scored twice. Those of all policies are a hundred, so that a reward that
+changes on one reply of thirty shows with 97 %."""
+
 Bound = Literal["maximum", "reference", "below reference", "form", "floor"]
 BOUNDS: dict[Bound, str] = {
     "maximum": "exactly the maximum",

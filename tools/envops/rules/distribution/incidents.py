@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envops.rules.distribution.learnable import interval_text, of_sample, undecided
 from envops.rules.engine import Found, Subject, rule
+from envops.rules.rewards.time import left_out
 from envops.statistics.baseline import drift
 
 if TYPE_CHECKING:
@@ -106,6 +107,20 @@ def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
                 f"{sample.policy} earns {found.estimate.value:+.3f} against the baseline, {_where(sample, found)}",
                 of_sample(sample, matched=found.tasks),
             )
+
+
+@rule("DST019", gate="distribution", severity="advice")
+def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for all rollouts of the distribution evaluation.
+
+    What: All rollouts of the distribution evaluation fit into `gates.budget`, 120 s by default. Where they cost much,
+        fewer tasks are played.
+    Why: With fewer rollouts less is proven, and below `min_rollouts` nothing.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding says.
+    """
+    cuts = [cut for cut in subject.facts.cuts if cut.stage == "distribution"]
+    if cuts:
+        yield left_out(subject, cuts)
 
 
 def _drifts(subject: Subject) -> Iterator[tuple[RolloutSample, Drifted]]:

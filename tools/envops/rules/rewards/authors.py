@@ -13,7 +13,7 @@ from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_case, of_failure
-from envops.rules.failures import is_outside_the_environment
+from envops.rules.failures import is_endless, is_outside_the_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +84,8 @@ def _unscored(case: Case) -> str | None:
         return described(case.failure)
     if case.score is None:
         return "was not scored"
+    if is_endless(case.score.failure):
+        return None
     if case.score.failure is not None:
         return described(case.score.failure)
     values = _values(case)

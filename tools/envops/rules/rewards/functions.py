@@ -13,7 +13,7 @@ from envops_worker.policies.distorted_answers import long_junk
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_conversation, reply_text
-from envops.rules.failures import is_outside_the_environment
+from envops.rules.failures import is_endless, is_outside_the_environment
 from envops.rules.gold import place_of
 from envops.statistics.declared_range import is_reward, speakers
 
@@ -138,7 +138,7 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
             continue
         late = next((failed for failed in score.failures if failed.failure.kind == "timeout"), None)
         failure = late.failure if late else score.failure
-        if failure is None or failure.kind != "timeout":
+        if failure is None or failure.kind != "timeout" or is_endless(failure):
             continue
         what = late.function if late else "scoring"
         length = sum(len(str(message.get("content") or "")) for message in score.completion)

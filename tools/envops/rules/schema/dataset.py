@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from envops_worker.failures import shortened
 from envops_worker.messages import text_of
+from envops_worker.policies.answers import answer_of
 
 from envops.facts.observed import Dataset, Place, Task
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import REPLY_LIMIT, Evidence
+from envops.statistics.answer_slots import AnswerSlot, Prompt, answer_slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,8 @@ MOST_OVERLAP = 0.5
 """The largest share of an infinite taskset's eval tasks that may be train tasks by chance."""
 GIVEN_AWAY = 0.3
 """From this share on, answers in prompts are the rule and not coincidence."""
+MOST_ALIGNED = 60
+"""Tasks whose prompts are aligned: a template shows on fewer."""
 _OFFERS_ANSWERS = {"choice", "label", "boolean", "none"}
 
 
@@ -170,7 +175,7 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
 
 def _given_away(subject: Subject) -> Iterator[tuple[Dataset, bool]]:
     """Splits with answers in prompts, and whether that is the rule there."""
-    if subject.package.answer.type in _OFFERS_ANSWERS:
+    if subject.package.answer.type in _OFFERS_ANSWERS or subject.package.answer.in_prompt:
         return
     for dataset in _datasets(subject):
         if dataset.answer_in_prompt_count:
@@ -195,7 +200,7 @@ def prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
     What: Fewer than 30 % of the prompts contain the answer, unless it is offered there as a choice.
     Why: A model learns to copy instead of to solve.
     Fix: Remove the answer from the prompt. Where it belongs there, declare `[tool.envops.answer] type = "choice"` (or
-        "label", "boolean").
+        "label", "boolean"), or `in_prompt = true` where the task is to copy or to extract it.
     """
     for dataset, usual in _given_away(subject):
         if usual:
@@ -213,6 +218,65 @@ def some_prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
     for dataset, usual in _given_away(subject):
         if not usual:
             yield _answers(subject, dataset)
+
+
+def _answer_slot(subject: Subject) -> AnswerSlot | None:
+    """The slot of the prompts' template that holds the answer, where nobody declares it and no other rule names it."""
+    declared = subject.package.answer
+    if declared.in_prompt or declared.type == "none" or any(usual for _, usual in _given_away(subject)):
+        return None
+    return answer_slot([_prompt(task) for task in subject.facts.tasks[:MOST_ALIGNED]])
+
+
+def _prompt(task: Task) -> Prompt:
+    roles: Counter[str] = Counter()
+    messages = {}
+    for message in task.prompt:
+        role = str(message["role"])
+        messages[f"{role} {roles[role]}"] = text_of(message)
+        roles[role] += 1
+    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+    return Prompt(task.index, messages, answer or "")
+
+
+def _slot_found(subject: Subject, found: AnswerSlot) -> Found:
+    split = next(iter(_datasets(subject)), None)
+    shown = _tasks(subject, split, found.tasks) if split else []
+    return Found(
+        f"the answer stands {found.slot} in {len(found.tasks)} of {found.of} prompts, first task {found.tasks[0]}",
+        Evidence(count=len(found.tasks), of=found.of, details={"place": str(found.slot), "shown": shown}),
+    )
+
+
+@rule("SCH058", gate="schema")
+def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
+    """The answer stands in a fixed place of the prompts.
+
+    What: The prompts of the first 60 tasks, system prompts included, are aligned by the words that they share. No place
+        of this template holds the answer of its own task in at least 95 % of the tasks that have the place, where
+        answers of other tasks would hardly do by chance. Numbers and choices count too. SCH059 covers tasks that
+        are to copy.
+    Why: A model learns to read that place instead of to solve the task.
+    Fix: Remove the answer from the template. If options are listed, shuffle them. If the task is to copy or to extract
+        it, declare `[tool.envops.answer] in_prompt = true`.
+    """
+    found = _answer_slot(subject)
+    if found is not None and not found.is_copied:
+        yield _slot_found(subject, found)
+
+
+@rule("SCH059", gate="schema", severity="advice")
+def task_is_to_copy(subject: Subject) -> Iterator[Found]:
+    """The task seems to be copying or extracting.
+
+    What: Same as SCH058, where the prompts differ in nothing but the answer, or a sentence in them begins with
+        "repeat", "copy", "extract" or the like.
+    Why: That is sound if it is meant, and a leak if it is not.
+    Fix: Declare `[tool.envops.answer] in_prompt = true`, and this is not reported again.
+    """
+    found = _answer_slot(subject)
+    if found is not None and found.is_copied:
+        yield _slot_found(subject, found)
 
 
 @rule("SCH057", gate="schema", severity="warning", publishing=True)

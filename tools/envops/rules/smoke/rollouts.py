@@ -16,11 +16,13 @@ from envops.rules.failures import (
     NO_REFERENCE,
     OFFLINE_FIX,
     OUTSIDE_FAULT,
+    is_endless,
     is_offline,
     is_outside_the_environment,
     own_failure,
 )
 from envops.rules.gold import ORACLE_FILE, gold_by_task
+from envops.rules.rewards.time import left_out
 from envops.statistics.declared_range import speakers
 
 if TYPE_CHECKING:
@@ -125,7 +127,7 @@ def rollout_times_out(subject: Subject) -> Iterator[Found]:
             each.failure.place if each.failure else None,
         )
         for each in rollouts
-        if _is_late(each)
+        if _is_late(each) and not is_endless(each.failure)
     ]
     yield from merged(hits, len(rollouts), "rollouts")
 
@@ -283,6 +285,33 @@ def _is_unserved(subject: Subject, failure: Failure) -> bool:
     lock = subject.package.lock
     lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
     return lacks and (lock is None or "aiohttp" not in lock.pins)
+
+
+@rule("SMK014", gate="smoke", severity="advice")
+def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for all rollouts of the smoke evaluation.
+
+    What: All rollouts of the smoke evaluation fit into `gates.budget`, 120 s by default. Where they cost much, fewer
+        tasks are played.
+    Why: Nothing is known of the other tasks.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding says.
+    """
+    cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and cut.done]
+    if cuts:
+        yield left_out(subject, cuts)
+
+
+@rule("SMK015", gate="smoke")
+def budget_left_no_rollout(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for one rollout of the smoke evaluation.
+
+    What: At least one rollout of the smoke evaluation ends within `gates.budget`.
+    Why: Nothing is proven without it, so the gate is inconclusive.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml.
+    """
+    cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and not cut.done]
+    if cuts:
+        yield left_out(subject, cuts, inconclusive=True)
 
 
 WHO = {

@@ -6,16 +6,19 @@ that have scored nothing score a sample of the same conversations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
+from envops_worker.policies import POLICIES
 from envops_worker.reward_equality import same_reward
 
 from envops.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
 from envops.facts.observed import Difference, Repetition
 from envops.facts.stages import stage_named
 from envops.repository.registry import EnvironmentEntry
+from envops.validation.budget import current_deadline, fitting
 from envops.validation.job import Job, StageFailed
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
@@ -23,6 +26,11 @@ from envops.validation.stages.hash_order import OTHER_SEED, follows_hash_order
 
 DIFFERENCES_KEPT = 20
 SECONDS_PER_ROLLOUT = 60.0
+TIMES_SCORED = 6
+"""How often a conversation of the sample is scored: twice at once, in two other circumstances, in two other jobs."""
+SAMPLED_TASKS = 8
+"""Where replies are cheap."""
+REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 _Sample = Sequence[dict[str, Any]]
 """Units: a task with conversations that are scored together, their policies and rewards, and which are `steady`."""
@@ -38,12 +46,21 @@ def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[st
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     assert observation.scoring is not None
     try:
-        parts = observation.scoring.request("invariants", STAGE_SECONDS, **asked)
+        parts = observation.scoring.request("invariants", STAGE_SECONDS, **asked, **_tasks_that_fit(observation))
         observation.collected.take("invariants", parts)
     finally:
         observation.scoring.end()
-        if not observation.stop.is_set():
+        bound = current_deadline()
+        if not observation.stop.is_set() and (bound is None or bound.seconds > 0):
             _repeat_sample(observation)
+
+
+def _tasks_that_fit(observation: Observation) -> Mapping[str, int]:
+    """On how many tasks rewards are compared, where replies cost much."""
+    bound = current_deadline()
+    replies = fitting(observation.pace, bound.seconds if bound else math.inf)
+    tasks = replies / (TIMES_SCORED * len(REPEATED))
+    return {} if tasks >= SAMPLED_TASKS else {"tasks": int(tasks)}
 
 
 def _repeat_sample(observation: Observation) -> None:

@@ -24,6 +24,7 @@ from envops.facts.stages import stage_named
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
 from envops.repository.registry import EnvironmentEntry
 from envops.statistics.declared_range import DeclaredRange, range_of
+from envops.validation.budget import current_deadline
 from envops.validation.job import Job, StageFailed, WorkerLost
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
@@ -192,7 +193,9 @@ def _tried(
             waiting = [mutant for name, mutant in mutants.items() if name not in tried.mutants]
             survivors = [mutants[name] for name, one in tried.mutants.items() if _may_be_told_apart(one)]
             patience = deadline - time.monotonic()
-            if not (waiting or survivors) or patience <= 0 or tried.seconds <= 0:
+            bound = current_deadline()
+            late = bound is not None and bound.seconds <= 0
+            if not (waiting or survivors) or patience <= 0 or tried.seconds <= 0 or late:
                 break
             try:
                 asked = {**request, "mutants": waiting, "survivors": survivors}

@@ -5,12 +5,17 @@ One job does both, and `invariants` goes on with it: it knows the conversations 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from envops_worker.policies.baselines import oracle
+from envops_worker.policies.policy import SCORED_TWICE
+
 from envops.facts.limits import (
     AT_ONCE,
+    CORE,
     POLICIES,
     SAMPLED,
     SECONDS_PER_REPLY,
@@ -19,10 +24,15 @@ from envops.facts.limits import (
     TASKS_VALIDATED,
 )
 from envops.repository.registry import EnvironmentEntry
+from envops.validation.budget import cost_of, current_deadline, fitting
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
 
 SECONDS_PER_VALIDATION = 60.0
+POLICIES_SHARE = 0.8
+"""The part of the stage's time that policies get; the author's cases get the rest."""
+MANY_REPLIES = 10**9
+"""As many as nobody counts."""
 
 
 def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Mapping[str, Any]] | None:
@@ -46,12 +56,48 @@ def _group(entry: EnvironmentEntry, request: ObservationRequest) -> int:
 
 def _score_replies(observation: Observation, asked: Mapping[str, Mapping[str, Any]]) -> None:
     job = observation.open.enter_context(observation.processes.job())
-    collected, policies = observation.collected, asked["rewards"]
+    collected, policies = observation.collected, {**asked["rewards"], **_that_fits(observation, asked["rewards"])}
     total = len(collected.kept("task")) * len(policies["policies"])
     collected.take("rewards", job.request("rewards", STAGE_SECONDS, **policies), total)
     cases = [asdict(case) for case in observation.package.cases]
     collected.take("rewards", job.request("cases", STAGE_SECONDS, cases=cases, **asked["cases"]), len(cases))
     observation.scoring = job
+
+
+def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What of the request changes where replies cost much: fewer tasks, and none is scored twice but the first."""
+    if observation.collected.kept("endless"):  # no other policy would come to an end
+        return {"policies": [oracle.name]}
+    bound = current_deadline()
+    seconds = POLICIES_SHARE * (bound.seconds if bound else math.inf)
+    if observation.description.conversational:
+        rollouts = min(MANY_REPLIES, fitting(observation.pace, seconds, asked["max_concurrent"]))
+        tasks = int(rollouts // (len(asked["policies"]) + 1))
+        if tasks >= asked["conversations"]:
+            return {}
+        fewer = {"conversations": max(1, tasks), "usual": asked["conversations"]}
+        return {**fewer, "policies": _core_first(asked["policies"])}
+    return _fewer_replies(observation, asked, fitting(observation.pace, seconds))
+
+
+def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: float) -> Mapping[str, Any]:
+    tasks, names = len(observation.collected.kept("task")), asked["policies"]
+    in_company = any(function.group for function in observation.description.functions)
+    usual = sum(min(tasks, asked["sampled"].get(name, tasks)) for name in names)
+    if replies >= usual + SCORED_TWICE * len(names):
+        return {}
+    fewer = {"cost": cost_of(observation.pace), "policies": _core_first(names)}
+    if in_company:  # every policy replies on each of the tasks
+        return {**fewer, "tasks": max(1, int(replies // len(names)))}
+    gold = max(1, min(tasks, int(replies // 4)))
+    each = max(1, int((replies - gold - len(CORE)) // len(names)))
+    sampled = {name: min(most, each) for name, most in asked["sampled"].items()}
+    return {**fewer, "tasks": max(gold, min(tasks, each)), "sampled": sampled}
+
+
+def _core_first(names: Sequence[str]) -> list[str]:
+    """The policies, those first without which a reward is not judged at all."""
+    return sorted(names, key=lambda name: name not in CORE)
 
 
 def _validation_request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:

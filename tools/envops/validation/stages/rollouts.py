@@ -17,9 +17,11 @@ from envops_worker.policies.baselines import oracle
 from envops_worker.policies.blend import BLEND
 
 from envops.facts.limits import AT_ONCE
-from envops.facts.observed import Rollout
+from envops.facts.observed import Cut, Rollout
 from envops.facts.stages import StageName
 from envops.repository.registry import EnvironmentEntry
+from envops.statistics.step_time import blocks
+from envops.validation.budget import cost_of, current_deadline
 from envops.validation.harness import seat_harness
 from envops.validation.job import Job, StageFailed, WorkerLost, checked
 from envops.validation.journal import PASSING_FAULTS, Journal
@@ -41,6 +43,8 @@ class ScriptedEvaluation:
     """Of verifiers v1, set up before; `None` is the worker's own."""
     connected: bool = True
     """Whether policies reply over a connection, as a model would."""
+    predict: bool = True
+    """Whether each conversation is scored in process too."""
 
 
 @dataclass
@@ -206,6 +210,7 @@ class Evaluator:
             seconds=asked.seconds,
             harness=asked.harness,
             connected=asked.connected,
+            predict=asked.predict,
             made=[(asked.policy, task, number) for task, number in made],
         )
 
@@ -252,13 +257,39 @@ def _evaluation(
 
 def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
     collected = observation.collected
-    asked = replace(asked, tasks=min(asked.tasks, len(collected.kept("task"))))
+    asked = _that_fits(observation, replace(asked, tasks=min(asked.tasks, len(collected.kept("task")))))
     whole_groups = any(one.group for one in observation.description.functions)
     ready = partial(_ready_to_play, observation, asked.harness)
     evaluator = Evaluator(ready, observation.journal, collected.listener.detail, whole_groups=whole_groups)
     total = asked.tasks * asked.rollouts
     collected.asked[asked.policy] = total
-    collected.take(asked.stage, evaluator.rollouts(asked), total)
+    try:
+        collected.take(asked.stage, evaluator.rollouts(asked), total)
+    finally:
+        made = sum(rollout.policy == asked.policy for rollout in collected.kept("rollout"))
+        bound = current_deadline()
+        if made < total and bound is not None and bound.seconds <= 0:
+            collected.asked[asked.policy] = made
+            collected.add(asked.stage, "cut", Cut(asked.stage, "rollouts", made, total))
+
+
+def _that_fits(observation: Observation, asked: ScriptedEvaluation) -> ScriptedEvaluation:
+    """The evaluation on fewer tasks, where rollouts cost much; a group is never made smaller."""
+    bound, pace = current_deadline(), observation.pace
+    if bound is None or pace is None or not cost_of(pace):
+        return asked
+    # Conversations are scored once more in process, one after the other; the smoke gate compares enough of them.
+    asked = replace(asked, predict=asked.predict and asked.stage == "smoke")
+    times = 1.0 if blocks(pace) else 1 / min(AT_ONCE, asked.max_concurrent)
+    if asked.predict and not observation.description.conversational:
+        times += 1.0
+    rollouts, total = bound.seconds / (times * cost_of(pace)), asked.tasks * asked.rollouts
+    if rollouts >= total:
+        return asked
+    tasks = max(1, int(rollouts // asked.rollouts))
+    cut = Cut(asked.stage, "rollouts", tasks * asked.rollouts, total, total * times * cost_of(pace))
+    observation.collected.add(asked.stage, "cut", cut)
+    return replace(asked, tasks=tasks)
 
 
 @contextmanager
@@ -271,4 +302,12 @@ def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Jo
         yield job
 
 
-JOBS = {"smoke": StageJob(_smoke_request, _play), "distribution": StageJob(_distribution_request, _play)}
+def _comes_to_an_end(observation: Observation) -> bool:
+    """Whether rollouts of a policy that fails at times are worth playing."""
+    return not observation.collected.kept("endless")
+
+
+JOBS = {
+    "smoke": StageJob(_smoke_request, _play),
+    "distribution": StageJob(_distribution_request, _play, _comes_to_an_end),
+}

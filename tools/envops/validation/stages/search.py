@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from envops.facts.limits import TASKS_PLAYED
+from envops.facts.observed import Cut
 from envops.facts.stages import stage_named
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, made_once
 from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.budget import cost_of, current_deadline, fitting
 from envops.validation.job import Job
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.stage import Observation, StageJob
@@ -27,8 +30,10 @@ UNICODE_TABLES = "unicode"
 SEED = 0
 EVALUATIONS = 3_000
 EVALUATIONS_OF_CONVERSATIONS = 1_000
+FEWEST_EVALUATIONS = 200
+"""A search that cannot score as many replies is not begun."""
 SECONDS_PER_REPLY = 2.0
-SECONDS_PER_PLAY = 20.0
+SECONDS_PER_PLAY = 60.0
 REQUEST_SECONDS = 120.0
 UNICODE = """
 import sys
@@ -78,8 +83,14 @@ def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, A
 
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
+    bound = current_deadline()
+    conversational = observation.description.conversational  # whose replies are scored without being played
+    if not conversational and fitting(observation.pace, bound.seconds if bound else math.inf) < FEWEST_EVALUATIONS:
+        left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
+        observation.collected.add("search", "cut", left_out)
+        return
     toolbox = search_toolbox(observation.workspace, observation.stop)
-    evaluations = EVALUATIONS_OF_CONVERSATIONS if observation.description.conversational else EVALUATIONS
+    evaluations = EVALUATIONS_OF_CONVERSATIONS if conversational else EVALUATIONS
     with observation.processes.job() as job:
         observation.collected.take(
             "search", _searched(job, observation.package, toolbox, evaluations=evaluations, **asked)

@@ -1,0 +1,63 @@
+"""Prompts whose template holds the answer, in words that no other rule looks for."""
+
+from __future__ import annotations
+
+from planted import ASKING, SUMS, planted
+
+EXACT = "def grade(reply, answer):\n    return float(final(reply) == answer)"
+MARKED = tuple({**row, "question": f"{row['question']} [ref {row['answer']}]"} for row in SUMS)
+NUMBERED = tuple(
+    {**row, "question": f"Item {number} (id s-{row['answer']}): {row['question']}"} for number, row in enumerate(SUMS)
+)
+COMMENTED = tuple({**row, "question": f"{row['question']}\n<!-- {row['answer']} -->"} for row in SUMS)
+SESSIONS = tuple(
+    {
+        "prompt": [
+            {"role": "system", "content": f"Session {row['answer']}. {ASKING}"},
+            {"role": "user", "content": row["question"]},
+        ],
+        "answer": row["answer"],
+    }
+    for row in SUMS
+)
+CHOSEN = (
+    ("tea", "a drink"),
+    ("oak", "a tree"),
+    ("wren", "a bird"),
+    ("cod", "a fish"),
+    ("ruby", "a stone"),
+    ("rye", "a grain"),
+    ("lute", "an instrument"),
+    ("mars", "a planet"),
+)
+FIRST_OPTION = tuple(
+    {
+        "question": f"What is {named}?\n1) {kind}\n2) {CHOSEN[(place + 3) % 8][1]}\n3) {CHOSEN[(place + 5) % 8][1]}",
+        "answer": kind,
+    }
+    for place, (named, kind) in enumerate(CHOSEN)
+)
+OPTION_ASKED = "Write the right option in <answer>…</answer>."
+
+TEMPLATES = [
+    planted("reference_in_brackets", "SCH058", EXACT, rows=MARKED),
+    planted("reference_in_brackets", "SCH058", EXACT, "v1", rows=MARKED),
+    planted("answer_as_identifier", "SCH058", EXACT, rows=NUMBERED),
+    planted("answer_in_a_comment", "SCH058", EXACT, "v1", rows=COMMENTED),
+    planted("answer_in_the_system_prompt", "SCH058", EXACT, rows=SESSIONS, asking=None),
+    planted(
+        "answer_in_the_system_prompt",
+        "SCH058",
+        EXACT,
+        "v1",
+        taskset="""
+        def load(self):
+            rows = [(first, second) for first, second in ((17, 25), (160, 41), (90, 8), (1200, 34), (55, 23), (30, 6))]
+            return [Task(Data(prompt=f"What is {first} plus {second}?", answer=str(first + second),
+                              system_prompt=f"Tutor no. {first + second}. Give the number in <answer>…</answer>."),
+                         self.config.task) for first, second in rows]
+        """,
+    ),
+    planted("right_option_is_the_first", "SCH058", EXACT, rows=FIRST_OPTION, asking=OPTION_ASKED),
+    planted("right_option_is_the_first", "SCH058", EXACT, "v1", rows=FIRST_OPTION, asking=OPTION_ASKED),
+]

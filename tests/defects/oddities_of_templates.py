@@ -1,0 +1,44 @@
+"""Prompts that contain their answers because the task is to copy, to extract or to choose."""
+
+from __future__ import annotations
+
+from defects_of_templates import CHOSEN, EXACT, OPTION_ASKED
+from planted import sound
+
+WORDS = ("banana", "kestrel", "umbrella", "quartz", "violin", "harbour", "meadow", "lantern")
+REPEATED = tuple({"question": f"Repeat this word: {word}", "answer": word} for word in WORDS)
+LOGS = tuple(
+    {
+        "question": f"2024-03-{place + 10} host=web{place * 7 % 5} port={8000 + place * 37} up {place * 13} days",
+        "answer": str(8000 + place * 37),
+    }
+    for place in range(12)
+)
+FIELDS = tuple({**row, "question": f"Extract the port of this line.\n{row['question']}"} for row in LOGS)
+SHUFFLED = tuple(
+    {
+        "question": "What is {}?\n{}".format(
+            named, "\n".join(f"{number}) {option}" for number, option in enumerate(options, 1))
+        ),
+        "answer": kind,
+    }
+    for place, (named, kind) in enumerate(CHOSEN)
+    for options in [sorted((kind, CHOSEN[(place + 3) % 8][1], CHOSEN[(place + 5) % 8][1]), key=lambda one: one[::-1])]
+)
+LARGEST = tuple(
+    {"question": f"Which is the largest of {', '.join(map(str, numbers))}?", "answer": str(max(numbers))}
+    for numbers in ((17, 25, 9), (160, 41, 77), (90, 8, 91), (12, 34, 56), (55, 23, 5), (30, 60, 40))
+)
+
+TEMPLATES = [
+    sound("repeats_a_word", EXACT, rows=REPEATED, asking="Give it in <answer>…</answer>."),
+    sound("repeats_a_word", EXACT, "v1", rows=REPEATED, asking="Give it in <answer>…</answer>."),
+    sound("extracts_a_field", EXACT, rows=FIELDS),
+    sound("extracts_a_field", EXACT, "v1", rows=FIELDS),
+    sound("declares_extraction", EXACT, rows=LOGS, answer={"in_prompt": True}),
+    sound("declares_extraction", EXACT, "v1", rows=LOGS, answer={"in_prompt": True}),
+    sound("shuffled_options", EXACT, rows=SHUFFLED, asking=OPTION_ASKED),
+    sound("shuffled_options", EXACT, "v1", rows=SHUFFLED, asking=OPTION_ASKED),
+    sound("largest_of_three", EXACT, rows=LARGEST),
+    sound("largest_of_three", EXACT, "v1", rows=LARGEST),
+]

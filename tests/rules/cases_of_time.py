@@ -1,0 +1,104 @@
+"""Cases of the rules of time: slow rewards, conversations without an end, and what the budget left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from envops.facts.observed import Cut, EndlessConversation, Pace
+from envops.repository.registry import Gates
+from envops.repository.run import run_spec
+from envops.rules.engine import Subject
+from rule_cases import RuleCases
+from subjects import STAGES, case, failure, rollouts, score, scores, subject
+
+RUN = run_spec(
+    "sums-1b",
+    {"backend": "trl", "model": "a/b", "environments": [{"id": "plain-sums"}], "max_steps": 10, "batch_size": 64},
+    {},
+    "registry.yaml",
+)
+TURN = ({"role": "assistant", "content": "<answer>7</answer>"}, {"role": "user", "content": "Try again."})
+ENDLESS = EndlessConversation(0, "near-miss", 200, TURN * 3)
+
+
+def paced(seconds: float, blocked: float = 0.0, **changes: Any) -> Subject:
+    return subject(pace=Pace(2, seconds, blocked, **changes))
+
+
+def cut(stage: str, done: int, of: int = 1_000, seconds: float = 900.0, **changes: Any) -> Cut:
+    return Cut(stage, "replies", done, of, seconds, **changes)
+
+
+ONLY_GOLD = tuple(score for score in scores(2) if score.policy == "oracle")
+CASES = {
+    "RWD093": RuleCases(
+        fires={
+            "blocking": paced(1.2, 1.2),
+            "stopped": paced(10.0, 10.0, timed_out=True),
+            "in a declared run": replace(paced(1.2, 1.2), runs=(RUN,)),
+            "waiting, in a run with few rollouts at once": replace(
+                paced(3.0), runs=(RUN, replace(RUN, max_concurrent=4))
+            ),
+            "conversations": subject(pace=Pace(3, 2.0, 1.5), description={"conversational": True}),
+        },
+        silent={
+            "cheap": paced(0.003),
+            "not measured": subject(),
+            "under half a second": paced(0.4, 0.4),
+            "waiting": paced(3.0),
+        },
+    ),
+    "RWD094": RuleCases(
+        fires={
+            "near misses": subject(endless=(ENDLESS,), description={"conversational": True}),
+            "rollouts": subject(rollouts=rollouts([None], failure=failure("timeout", "EndlessConversation"))),
+            "a case": subject(
+                cases=(case({"reward": "0.0"}, score=score("case", failure=failure("timeout", "EndlessConversation"))),)
+            ),
+        },
+        silent={
+            "all end": subject(description={"conversational": True}),
+            "others fail": subject(rollouts=rollouts([None], failure=failure("timeout"))),
+        },
+    ),
+    "RWD095": RuleCases(
+        fires={
+            "replies": subject(cuts=(cut("rewards", 80),)),
+            "the search": subject(cuts=(cut("search", 0),)),
+            "a job that was ended": subject(cuts=(cut("mutation", 4, 0, reason="no answer after 30 s\nwhile …"),)),
+            "under a declared budget": subject(
+                cuts=(cut("rewards", 80),), entry={"gates": replace(Gates(), budget=600.0)}
+            ),
+        },
+        silent={
+            "all was tried": subject(),
+            "rollouts are another gate's": subject(cuts=(cut("smoke", 6),)),
+            "too little to judge": subject(cuts=(cut("rewards", 2),), scores=ONLY_GOLD),
+        },
+    ),
+    "RWD096": RuleCases(
+        fires={
+            "only references": subject(cuts=(cut("rewards", 2),), scores=ONLY_GOLD),
+            "nothing": subject(
+                cuts=(cut("rewards", 0),), scores=(), completed=tuple(set(STAGES) - {"rewards", "invariants"})
+            ),
+        },
+        silent={
+            "every policy that matters": subject(cuts=(cut("rewards", 80),)),
+            "the search alone is missing": subject(cuts=(cut("search", 0),), scores=ONLY_GOLD),
+        },
+    ),
+    "SMK014": RuleCases(
+        fires={"fewer tasks": subject(cuts=(cut("smoke", 6, 30),), rollouts=rollouts([1.0] * 6, "oracle"))},
+        silent={"all of them": subject(), "none": subject(cuts=(cut("smoke", 0, 30),))},
+    ),
+    "SMK015": RuleCases(
+        fires={"none": subject(cuts=(cut("smoke", 0, 30),))},
+        silent={"all of them": subject(), "fewer": subject(cuts=(cut("smoke", 3, 30),))},
+    ),
+    "DST019": RuleCases(
+        fires={"fewer tasks": subject(cuts=(cut("distribution", 24, 128),))},
+        silent={"all of them": subject(), "other rollouts": subject(cuts=(cut("smoke", 6, 30),))},
+    ),
+}

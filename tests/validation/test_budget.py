@@ -1,0 +1,120 @@
+"""The budget of an observation: shares of stages, what fits, and the clock."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from envops.facts.observed import Cut, Failure, Pace
+from envops.facts.stages import STAGES, stage_named
+from envops.validation.budget import Budget, Deadline, cost_of, current_deadline, deadline, fitting
+from envops.validation.collected_facts import CollectedFacts, ProgressListener
+
+ALL = [stage.name for stage in STAGES if stage.share]
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_budget_counts_only_while_a_stage_runs(clock: Clock) -> None:
+    budget = Budget(120, clock=clock)
+    with budget.running(), budget.running():
+        clock.now += 10
+    clock.now += 500  # the turn is another environment's
+    assert budget.left == 110
+    with budget.running():
+        clock.now += 5
+        assert budget.left == 105
+
+
+def test_budget_forgives_the_import(clock: Clock) -> None:
+    budget = Budget(120, clock=clock)
+    with budget.running():
+        clock.now += 20
+    budget.forgive(15)
+    assert budget.left == 115
+
+
+def test_budget_overspent_has_nothing_left(clock: Clock) -> None:
+    budget = Budget(120, clock=clock)
+    with budget.running():
+        clock.now += 500
+    assert budget.left == 0
+
+
+def test_allowances_of_stages_that_wait_for_each_other_fit_into_the_budget(clock: Clock) -> None:
+    budget, unfinished = Budget(120, clock=clock), set(ALL)
+    for name in ("pace", "rewards", "validation", "invariants"):
+        with budget.running():
+            clock.now += budget.allowance(stage_named(name), unfinished).at_most
+        unfinished.remove(name)
+    assert budget.left >= 0
+
+
+def test_allowance_grows_when_other_stages_are_over(clock: Clock) -> None:
+    budget = Budget(120, clock=clock)
+    beside_all = budget.allowance(stage_named("mutation"), ALL)
+    alone = budget.allowance(stage_named("mutation"), ["mutation"])
+    assert beside_all.at_most < alone.at_most == 120
+
+
+def test_allowance_leaves_time_to_stop(clock: Clock) -> None:
+    allowance = Budget(120, clock=clock).allowance(stage_named("rewards"), ["rewards"])
+    assert allowance.seconds == 120 - 12
+    assert allowance.at_most == 120
+
+
+def test_allowance_on_one_core_is_smaller(clock: Clock) -> None:
+    two = Budget(120, 2, clock).allowance(stage_named("smoke"), ALL)
+    one = Budget(120, 1, clock).allowance(stage_named("smoke"), ALL)
+    assert one.at_most < two.at_most
+
+
+def test_cost_is_the_same_for_paces_that_hardly_differ() -> None:
+    assert cost_of(Pace(2, 1.0, 1.0)) == cost_of(Pace(2, 1.1, 1.1))
+    assert 1.0 <= cost_of(Pace(2, 1.0, 1.0)) < 1.5
+
+
+@pytest.mark.parametrize("pace", [None, Pace(2, 0.001, 0.001)])
+def test_cheap_replies_all_fit(pace: Pace | None) -> None:
+    assert cost_of(pace) == 0.0
+    assert fitting(pace, 1.0) == math.inf
+
+
+def test_waiting_replies_fit_side_by_side_and_blocking_ones_do_not() -> None:
+    assert fitting(Pace(2, 1.28, 0.0), 12.8, at_once=8) == 80
+    assert fitting(Pace(2, 1.28, 1.28), 12.8, at_once=8) == 10
+
+
+def test_job_that_is_ended_at_the_deadline_is_a_cut_and_no_failure() -> None:
+    collected = CollectedFacts(ProgressListener())
+    collected.failures["rewards"] = Failure("timeout", "Timeout", "no answer after 40 s")
+    collected.add("rewards", "score", object())
+    collected.count_as_cut("rewards")
+    assert collected.failures == {}
+    assert collected.kept("cut") == (Cut("rewards", "results", 1, 0, reason="no answer after 40 s"),)
+
+
+def test_job_that_raised_at_the_deadline_is_a_failure() -> None:
+    collected = CollectedFacts(ProgressListener())
+    collected.failures["rewards"] = Failure("raised", "ValueError", "no")
+    collected.count_as_cut("rewards")
+    assert collected.failures
+    assert collected.kept("cut") == ()
+
+
+def test_deadline_holds_for_the_block() -> None:
+    bound = Deadline(stop=0.0, end=0.0)
+    with deadline(bound):
+        assert current_deadline() is bound
+        assert bound.seconds == bound.seconds_to_end == 0.0
+    assert current_deadline() is None

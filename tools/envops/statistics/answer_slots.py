@@ -1,0 +1,174 @@
+"""Where the answer stands in the template that prompts are made from.
+
+Prompts of many tasks are aligned by words: a slot is what follows or precedes some words, the first, second or last
+time that they occur in a message. It is one of the answer if it holds the answer of its own task in nearly all tasks
+that have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+LONGEST_MESSAGE = 6_000
+"""Characters of a message that are aligned: half of them from its beginning, half from its end."""
+LEAST_SHARE = 0.3
+"""The least share of the tasks in which the slot holds the answer."""
+ALWAYS = 0.95
+"""Of the tasks that have the slot, the share in which it holds their own answer: labels have mistakes."""
+BY_CHANCE = 1e-4
+"""The slot counts if answers of other tasks would stand there as often with less than this probability."""
+START, END = "the beginning", "the end"
+_TOKEN = re.compile(r"\n|[^\W\d_]+|\d+|_|[^\w\s]")
+_ASKS_FOR_PART = re.compile(
+    r"(?:^|[.!?:;\n]\s*|\bplease\s+)(?:repeat|copy|extract|echo|quote|transcribe|retrieve|recall|restate)\b([^.!?\n]*)",
+    re.IGNORECASE,
+)
+_OF_REPLY = re.compile(r"\b(?:answer|solution|result)s?\b", re.IGNORECASE)
+
+
+class Prompt(NamedTuple):
+    """What a task shows to the model, message by message, and its answer."""
+
+    task: int
+    messages: Mapping[str, str]
+    """By role and number: `user 0`."""
+    answer: str
+
+
+class Slot(NamedTuple):
+    """A place in one message of many prompts."""
+
+    message: str
+    is_after: bool
+    """Whether its words stand before it."""
+    words: tuple[str, ...]
+    number: int
+    """Which occurrence of the words: counted from the first, or if negative from the last."""
+
+    def __str__(self) -> str:
+        quoted = [word if word in (START, END) else repr(word) for word in self.words]
+        role = self.message.partition(" ")[0]
+        return f"{'after' if self.is_after else 'before'} {' '.join(quoted)} of the {role} message"
+
+
+@dataclass(frozen=True)
+class AnswerSlot:
+    """A slot that holds the answer."""
+
+    slot: Slot
+    tasks: tuple[int, ...]
+    """Those in which it does."""
+    of: int
+    """Tasks with an answer."""
+    is_copied: bool
+    """Whether the task is to copy: prompts differ in nothing else, or ask for a part of themselves."""
+
+
+def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
+    """The slot that holds the answer of most tasks; `None` if there is none."""
+    known = [prompt for prompt in prompts if prompt.answer.strip()]
+    least = max(2.0, LEAST_SHARE * len(known))
+    if sum(map(_states_answer, known)) < least:
+        return None
+    holding = Counter(slot for prompt in known for slot in _slots_holding(prompt))
+    candidates = {slot for slot, count in holding.items() if count >= least}
+    having: dict[Slot, list[str]] = defaultdict(list)
+    for prompt in known:
+        for slot in candidates & _offsets(prompt.messages).keys():
+            having[slot].append(_plain(prompt.answer))
+    for slot in sorted(candidates, key=lambda slot: (-holding[slot], _obscurity(slot))):
+        if holding[slot] >= ALWAYS * len(having[slot]) and _chance(having[slot]) ** holding[slot] < BY_CHANCE:
+            filled = [prompt for prompt in known if slot in _slots_holding(prompt)]
+            tasks = tuple(prompt.task for prompt in filled)
+            return AnswerSlot(slot, tasks, len(known), _is_copied(filled, slot))
+    return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _states_answer(prompt: Prompt) -> bool:
+    answer = prompt.answer.strip().casefold()
+    return any(answer in text.casefold() for text in prompt.messages.values())
+
+
+def _obscurity(slot: Slot) -> tuple[bool, int, bool, Slot]:
+    """Of slots that hold the answer equally often, the one that a reader finds soonest is the least."""
+    return not any(word.isalnum() for word in slot.words), -len(slot.words), not slot.is_after, slot
+
+
+def _chance(answers: Sequence[str]) -> float:
+    """The probability that two tasks have the same answer."""
+    return sum(count * count for count in Counter(answers).values()) / len(answers) ** 2
+
+
+def _aligned_part(text: str) -> str:
+    half = LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]}\n{text[-half:]}"
+
+
+def _offsets(messages: Mapping[str, str]) -> dict[Slot, int]:
+    """Every slot of a prompt, and the offset in its message at which it begins, or ends if it precedes its words."""
+    return {slot: offset for name, text in messages.items() for slot, offset in _offsets_in(name, text).items()}
+
+
+def _offsets_in(message: str, text: str) -> dict[Slot, int]:
+    text = _aligned_part(text)
+    tokens = list(_TOKEN.finditer(text))
+    words = [START, *(token[0] for token in tokens), END]
+    starts = [0, *(token.start() for token in tokens)]
+    ends = [*(token.end() for token in tokens), len(text)]
+    places: dict[tuple[bool, tuple[str, ...]], list[int]] = defaultdict(list)
+    for position, offset in enumerate(starts[1:], 1):
+        places[True, (words[position - 1],)].append(offset)
+        if position > 1:
+            places[True, (words[position - 2], words[position - 1])].append(offset)
+    for position, offset in enumerate(ends[:-1], 1):
+        places[False, (words[position + 1],)].append(offset)
+        if position + 2 < len(words):
+            places[False, (words[position + 1], words[position + 2])].append(offset)
+    return {
+        Slot(message, is_after, following, number): offset
+        for (is_after, following), offsets in places.items()
+        for position, offset in enumerate(offsets)
+        for number in (position, position - len(offsets))
+    }
+
+
+def _slots_holding(prompt: Prompt) -> set[Slot]:
+    """The slots of a prompt that hold its answer."""
+    found: set[Slot] = set()
+    answer = prompt.answer.strip()
+    before = r"[^\W\d_]" if answer[:1].isalpha() else r"\d"
+    whole = re.compile(rf"(?<!{before}){re.escape(answer)}(?![^\W_]|[.,]\d)", re.IGNORECASE)
+    for name, text in prompt.messages.items():
+        occurrences = list(whole.finditer(_aligned_part(text)))
+        if occurrences:
+            starts = {occurrence.start() for occurrence in occurrences}
+            ends = {occurrence.end() for occurrence in occurrences}
+            offsets = _offsets_in(name, text)
+            found |= {slot for slot, offset in offsets.items() if offset in (starts if slot.is_after else ends)}
+    return found
+
+
+def _is_copied(prompts: Sequence[Prompt], slot: Slot) -> bool:
+    """Whether nothing but the slot differs, or the prompt says that a part of it is to be given back."""
+    rests = [_rest(prompt, slot) for prompt in prompts]
+    if len(set(rests)) == 1:
+        return True
+    asked = _ASKS_FOR_PART.search(rests[0])
+    return asked is not None and not _OF_REPLY.search(asked[1])
+
+
+def _rest(prompt: Prompt, slot: Slot) -> str:
+    """All messages of a prompt without what stands in the slot."""
+    text = _aligned_part(prompt.messages[slot.message])
+    offset, length = _offsets_in(slot.message, prompt.messages[slot.message])[slot], len(prompt.answer.strip())
+    start = offset if slot.is_after else offset - length
+    emptied = {**prompt.messages, slot.message: text[:start] + text[start + length :]}
+    return "\n".join(emptied.values())

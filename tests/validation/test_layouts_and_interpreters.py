@@ -276,7 +276,8 @@ def test_interpreter_beside_the_own_is_found_where_uv_finds_none(tmp_path: Path,
     for version in ("3.9.1", "3.99.2", "3.98.1"):
         program = tmp_path / version / "bin/python3"
         program.parent.mkdir(parents=True)
-        program.write_text(f'#!/bin/sh\necho \'["{version}", "made up", "{tmp_path / version}"]\'\n')
+        said = json.dumps([[*map(int, version.split("."))], "made up", str(tmp_path / version)])
+        program.write_text(f"#!/bin/sh\necho '{said}'\n")
         program.chmod(0o755)
     interpreter._found.cache_clear()
     own = replace(own_interpreter(), prefix=str(tmp_path / "3.11.7"))

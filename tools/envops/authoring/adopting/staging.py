@@ -336,7 +336,9 @@ def _unlocked(error: ProgramFailed) -> NotAdopted:
     """Why there is no lock: a requirement that cannot be reached now, or one that cannot be satisfied."""
     said = error.failure.message
     if _UNREACHABLE.search(said):
-        what = "its requirements cannot be resolved, because an address cannot be reached. Adopt again once it can be."
+        address = re.search(r"https?://[^\s'\"`]+", said)
+        where = address[0] if address else "an address"
+        what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
     else:
         what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
     return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(said) is not None)

@@ -120,7 +120,13 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     words = _with_whole_name(current)
     if words and words[0] not in COMMANDS and (known := _below(words[0])):
         parser(()).error(f"ambiguous; use one of: {', '.join(f'envops {name}' for name in known)}")
-    return parser(words[:1]).parse_args(words)
+    command_line = parser(words[:1])
+    options, rest = command_line.parse_known_args(words)
+    if rest and "rest" in options and not any(word.startswith("-") and word != "-" for word in rest):
+        setattr(options, options.rest, [*getattr(options, options.rest), *rest])
+    elif rest:
+        command_line.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
 
 
 def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:

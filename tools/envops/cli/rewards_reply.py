@@ -41,6 +41,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="the reply, or - to read it; several are the turns of a conversation, and"
         ' {"tool_calls": [{"name": …, "arguments": {…}}]} is a turn that calls tools (default: the oracle\'s reply)',
     )
+    # Before 3.13, argparse gives an optional list nothing that follows an option: `reply NAME --task 3 TEXT`.
+    command.set_defaults(rest="replies")
     command.add_argument("--task", type=int, default=0, metavar="INDEX", help="index of the task (default: 0)")
     arguments.root(command)
     arguments.printed(command)

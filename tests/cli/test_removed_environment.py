@@ -1,0 +1,44 @@
+"""What removing an environment needs: its folder, its entry, and the generated files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.repository.problem import DeclarationError
+from envops.repository.repository import Repository
+from small_repository import edit, git, small_repository
+
+RUN = """runs:
+  guesses:
+    backend: prime
+    environments: [{name: number-guess}]
+    model: Qwen/Qwen3-4B-Instruct-2507
+"""
+
+
+def test_removed_environment_needs_folder_entry_and_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    root = small_repository(tmp_path / "repository", "number_guess", "word_problems")
+    owner = '{owners: ["@acme/games"]}'
+    edit(root / "registry.yaml", "number-guess: {}", f"number-guess: {owner}")
+    assert main(["docs", "--root", str(root)]) == exit_codes.PASS
+    assert "number_guess" in (root / "CODEOWNERS").read_text()
+    git(root, "rm", "-rq", "environments/number_guess")
+    edit(root / "registry.yaml", f"  number-guess: {owner}\n", "")
+    assert main(["docs", "--check", "--root", str(root)]) == exit_codes.FAIL
+    assert "CODEOWNERS is out of date" in capsys.readouterr().err
+    assert main(["docs", "--root", str(root)]) == exit_codes.PASS
+    assert "number_guess" not in (root / "CODEOWNERS").read_text()
+    assert set(Repository.load(root).packages) == {"word-problems"}
+
+
+def test_removed_environment_that_a_run_uses_is_named(tmp_path: Path):
+    root = small_repository(tmp_path / "repository", "number_guess", "word_problems")
+    with (root / "registry.yaml").open("a") as registry:
+        registry.write(RUN)
+    git(root, "rm", "-rq", "environments/number_guess")
+    edit(root / "registry.yaml", "  number-guess: {}\n", "")
+    with pytest.raises(DeclarationError, match="number-guess"):
+        Repository.load(root)

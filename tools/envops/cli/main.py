@@ -122,8 +122,10 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         parser(()).error(f"ambiguous; use one of: {', '.join(f'envops {name}' for name in known)}")
     command_line = parser(words[:1])
     options, rest = command_line.parse_known_args(words)
-    if rest and "rest" in options and not any(word.startswith("-") and word != "-" for word in rest):
-        setattr(options, options.rest, [*getattr(options, options.rest), *rest])
+    plain = rest.index("--") if "--" in rest else len(rest)
+    unknown = [word for word in rest[:plain] if word.startswith("-") and word != "-"]
+    if rest and "rest" in options and not unknown:
+        setattr(options, options.rest, [*getattr(options, options.rest), *rest[:plain], *rest[plain + 1 :]])
     elif rest:
         command_line.error(f"unrecognized arguments: {' '.join(rest)}")
     return options

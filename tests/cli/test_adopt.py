@@ -331,6 +331,6 @@ def test_adopt_validates_and_shows_one_screen(repository: Path, theirs: Path, ca
     assert adopt(repository, source, validate=True) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 40
-    assert any(line.startswith("reverse-text  ") for line in lines)
+    assert any(line.startswith(("  validation ", "reverse-text  ")) for line in lines)
     assert lines[-1].startswith("next ")
     assert (repository / "reports/validate.html").is_file()

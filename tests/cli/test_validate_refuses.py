@@ -41,7 +41,7 @@ def refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..
 
 @pytest.fixture
 def failed(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Validate, assert that an environment failed by its declaration, and give what was printed, on one line."""
+    """Validate, assert that an environment failed by its declaration, and give output and findings on one line."""
 
     def validate(name: str, *arguments: str) -> str:
         assert main(["validate", "--root", str(repository), *arguments]) == exit_codes.FAIL
@@ -50,7 +50,8 @@ def failed(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...
         [result] = [one for one in report["environments"] if one["name"] == name]
         assert (result["verdict"], result["gates"]) == ("fail", {"schema": "fail"})
         assert {finding["rule"] for finding in result["findings"]} == {"SCH012"}
-        return " ".join(capsys.readouterr().out.split())
+        messages = [f"{one['message']} {one['fix']} {one['file']}:{one['line']}" for one in result["findings"]]
+        return " ".join([*capsys.readouterr().out.split(), *messages])
 
     return validate
 

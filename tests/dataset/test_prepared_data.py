@@ -147,7 +147,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-DECLARED = ("    prepare:", "      datasets:", f'        - {{name: acme/sums, revision: "{COMMIT}"}}')
+DECLARED = ("    prepare:", "      datasets:", f'        - {{name: acme/sums, config: main, revision: "{COMMIT}"}}')
 
 
 def test_undeclared_dataset_is_one_finding_with_its_lines(sums: SmallRepository):

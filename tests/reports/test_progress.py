@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from envops.reports.live_progress import LiveProgress, open_progress
+from envops.reports.live_progress import LiveProgress
+from envops.reports.open_progress import open_progress
 from envops.reports.progress import PlainProgress, RunProgress
 from envops.rules.result import EnvironmentResult
 from rich.console import Console

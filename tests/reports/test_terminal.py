@@ -8,7 +8,18 @@ from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
 from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
 from envops.rules.result import ValidationResult
-from sample_results import ALL_PASS, FAILING, MISSED_GOLD, TIMEOUT, hostile, interrupted, mistaken, mixed, passing
+from sample_results import (
+    ADVICE,
+    ALL_PASS,
+    FAILING,
+    MISSED_GOLD,
+    TIMEOUT,
+    hostile,
+    interrupted,
+    mistaken,
+    mixed,
+    passing,
+)
 
 MIXED = """\
    environment       schema  rewards  smoke  distribution    time
@@ -154,6 +165,12 @@ def test_next_command_fixes_the_first_finding_or_explains_it() -> None:
     assert render_text(mixed()).endswith("next       nox -s explain -- RWD001\n")
 
 
+def test_next_command_explains_the_known_finding_that_gates_wait_for() -> None:
+    known = replace(MISSED_GOLD, ignored="known since 2026-01-31: came with it", waiting=("DST002",))
+    waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, known))
+    assert render_text(ValidationResult("inconclusive", (waiting,))).endswith("next       nox -s explain -- RWD001\n")
+
+
 def test_single_gate_run_repeats_that_gate_in_next_command() -> None:
     text = render_text(replace(interrupted(), gates=("rewards",)))
     assert text.endswith("nox -s rewards -- word-sort\n")
@@ -236,6 +253,15 @@ def test_ready_case_can_be_pasted_as_printed() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(details={"ready case": case}))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)), verbose=True)
     assert f"\n{case}\n" in text
+
+
+def test_declaration_can_be_pasted_as_printed() -> None:
+    rows = [f'        - {{name: acme/{name}, revision: "{"a" * 40}"}}' for name in ("sums", "pages", "words")]
+    command = "      command: python -c \"import nltk; nltk.download('punkt_tab', raise_on_error=True)\""
+    declared = "\n".join(["    prepare:", "      datasets:", *rows, command])
+    finding = replace(MISSED_GOLD, evidence=Evidence(details={"registry.yaml": declared}))
+    result = replace(mixed(), environments=[replace(FAILING, findings=(finding,))])
+    assert declared in render_text(result, width=72)
 
 
 def test_terminal_rule_bug_is_not_an_environment_failure() -> None:

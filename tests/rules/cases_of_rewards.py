@@ -31,7 +31,6 @@ GUIDED_TO_GOLD = (
     {"role": "user", "content": "Lower."},
     {"role": "assistant", "content": "<answer>40</answer>"},
 )
-PASSED_ON = "HTTP 500: oracle_raised: the oracle raised KeyError: 'total' (tests/oracle.py, line 4)"
 UNSAID = FunctionScore(None, 0.5, "reward")
 BY_WEIGHTS = RewardDeclaration()
 
@@ -153,7 +152,6 @@ CASES = {
             "in its file": oracle_failure(place=Place("tests/oracle.py", 3)),
             "of the wrong type": oracle_failure(type="OracleError"),
             "before anything was said": wordless_oracle(),
-            "in a rollout": oracle_failure(type="ModelError", message=PASSED_ON),
             "in a function of the package that it calls": oracle_failure(
                 place=Place("plain_sums/taskset.py", 3), traceback='  File "/x/tests/oracle.py", line 3, in reply'
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.facts.observed import Failure, FunctionScore
+from envops.facts.observed import Failure, FunctionScore, Place
 from envops.repository.package import Lock, SourceNote
 from envops.repository.registry import KnownFindings
 from envops.rules.causes import CAUSES
@@ -145,8 +145,7 @@ def test_v0_package_on_a_release_without_v0_names_the_lock() -> None:
 
 
 def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:
-    said = "oracle_raised: the oracle raised KeyError: 'total' (tests/oracle.py, line 4)"
-    broken = Failure("raised", "ModelError", said)
+    broken = Failure("raised", "KeyError", "'total'", Place("tests/oracle.py", 4))
     each = subject(
         description={"conversational": True},
         scores=tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.facts.observed import Growth
+from envops.facts.observed import Growth, Place
 from envops.repository.package import RewardDeclaration
 from envops.rules.engine import Finding, Subject, findings
 from envops.rules.verdict import judge
@@ -92,3 +92,16 @@ def test_small_form_that_is_not_declared_is_a_warning_with_the_declaration() -> 
 )
 def test_form_that_pays_more_than_declared_is_an_error(each: Subject) -> None:
     assert the("RWD006", each).severity == "error"
+
+
+@pytest.mark.parametrize(("place", "severity"), [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")])
+def test_denial_that_a_library_pays_is_a_warning(place: Place | None, severity: str) -> None:
+    earned = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="correct")
+    denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
+    each = subject(
+        scores=(*earned, denied),
+        description={"functions": (function("correct", place=place),)},
+        cases=(),
+        rollouts=(),
+    )
+    assert the("RWD066", each).severity == severity

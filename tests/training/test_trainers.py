@@ -14,6 +14,7 @@ from typing import get_args
 import pytest
 from envops.repository.run import Backend
 from envops.training.trainers import TRAINERS
+from envops.training.trainers.trainer import Environment
 
 REPOSITORY = Path(__file__).parents[2]
 TOOLS = REPOSITORY / "tools"
@@ -149,3 +150,11 @@ def _names_a_trainer(node: ast.AST) -> bool:
 
 def _name(node: ast.AST) -> str:
     return getattr(node, "attr", None) or getattr(node, "id", None) or ""
+
+
+@pytest.mark.parametrize(("module", "expected"), [("word_sums", "word-sums"), ("wordle", "wordle")])
+def test_environment_is_named_by_its_module_where_that_differs(module: str, expected: str) -> None:
+    """verifiers imports an installed package by the name that it is given."""
+    environment = Environment("word-sums", module, "acme/word-sums", "0.1.0", "v1")
+    assert environment.id == expected
+    assert Environment("word-sums", module, "acme/word-sums", "0.1.0", "v1", external=True).id == "word-sums"

@@ -230,6 +230,11 @@ def test_task_without_a_check_of_its_own_is_not_checked(plain: Seen):
     assert plain.facts.validations == ()
 
 
+def test_stage_of_tests_completes_without_tests(plain: Seen):
+    assert "tests" in plain.facts.completed
+    assert plain.facts.tests == ()
+
+
 def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, Probe, SmokeGate
+from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, KnownFindings, Probe, SmokeGate
 from envops.validation.facts_cache import facts_key
 from envops.validation.observation_request import ObservationRequest
 from recorded_requests import ENTRY, PACKAGE, REQUEST, RecordedObservations
@@ -25,6 +25,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "publish_evals": True,
         "gates": None,
         "ignore": {"RWD001": "a reason"},
+        "known": {"RWD005": KnownFindings(1, "2026-01-01", "a reason")},
         "line": 7,
     },
     "smoke": {"tasks": 3, "rollouts": 4, "max_concurrent": 1, "timeout_s": 1.0},
@@ -59,7 +60,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
 }
 """Another value for every setting there is; `None` where the setting is no single value."""
 NOT_SEEN = {
-    "entry": {"visibility", "owner", "owners", "probe", "publish_evals", "ignore", "line"},
+    "entry": {"visibility", "owner", "owners", "probe", "publish_evals", "ignore", "known", "line"},
     "smoke": set(),
     "distribution": {
         *("min_mean", "max_mean", "min_std", "min_format", "min_live_groups", "confidence"),

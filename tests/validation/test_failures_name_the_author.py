@@ -30,11 +30,18 @@ def test_traceback_begins_in_the_authors_code(sources: Sources, tmp_path: Path) 
     )
 
 
-def test_traceback_of_libraries_alone_keeps_its_end(sources: Sources) -> None:
-    text = sources.own_part(frames(*(f"/lib/site-packages/a{number}.py" for number in range(20))))
-    assert text.count("File ") == 3
+def test_traceback_without_the_authors_code_begins_in_the_library_that_failed(sources: Sources) -> None:
+    library = [f"/lib/site-packages/a{number}.py" for number in range(20)]
+    text = sources.own_part(frames(*library, "/python/json/decoder.py"))
+    assert text.count("File ") == 2
     assert "a19.py" in text
     assert text.endswith("ValueError: no\n")
+
+
+def test_traceback_of_python_alone_keeps_its_end(sources: Sources) -> None:
+    text = sources.own_part(frames(*(f"/python/a{number}.py" for number in range(20))))
+    assert text.count("File ") == 3
+    assert "a19.py" in text
 
 
 def test_each_cause_of_an_exception_begins_in_the_authors_code(sources: Sources, tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import threading
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.facts.observed import Failure
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
 from envops.repository.read_package import read_package
@@ -263,3 +265,22 @@ def test_requirement_at_an_archive_is_refused_with_the_next_step(tmp_path: Path,
         resolved_lock([f"helper-of-a-package @ file://{wheel}"], ">=3.11", threading.Event())
     assert caught.value.failure.type == "CannotBeLocked"
     assert "git addresses with a commit" in caught.value.failure.message
+
+
+def test_interpreter_beside_the_own_is_found_where_uv_finds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """pyenv has its Pythons in one folder, and its programs on PATH fail for those that are not chosen."""
+
+    def not_found(_requires_python: str) -> Path:
+        raise ProgramFailed(Failure("infrastructure", "ProgramFailed", "uv ended with exit code 2"))
+
+    for version in ("3.9.1", "3.99.2", "3.98.1"):
+        program = tmp_path / version / "bin/python3"
+        program.parent.mkdir(parents=True)
+        said = json.dumps([[*map(int, version.split("."))], "made up", str(tmp_path / version)])
+        program.write_text(f"#!/bin/sh\necho '{said}'\n")
+        program.chmod(0o755)
+    interpreter._found.cache_clear()
+    own = replace(own_interpreter(), prefix=str(tmp_path / "3.11.7"))
+    monkeypatch.setattr(interpreter, "own_interpreter", lambda: own)
+    monkeypatch.setattr(interpreter, "_find", not_found)
+    assert interpreter_for(">=3.98").version == "3.98.1"

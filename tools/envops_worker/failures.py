@@ -15,7 +15,7 @@ from typing import Any
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
 FRAMES_OF_OTHERS = 3
-"""How much of a traceback is kept that passes through no code of the environment."""
+"""How much of a traceback is kept that passes through no code of the environment and of no library."""
 _FRAME = re.compile(r'  File "(.+?)", line (\d+)')
 
 _NETWORK_TYPES = {
@@ -118,7 +118,8 @@ class Sources:
     def _own_frames(self, frames: list[list[str]]) -> list[str]:
         files = [_FRAME.match(frame[0])[1] for frame in frames]  # type: ignore[index]
         own = [number for number, file in enumerate(files) if self.relative(file) is not None]
-        first = own[0] if own else max(0, len(frames) - FRAMES_OF_OTHERS)
+        libraries = [number for number, file in enumerate(files) if "site-packages/" in file]
+        first = own[0] if own else libraries[-1] if libraries else max(0, len(frames) - FRAMES_OF_OTHERS)
         kept = [frame for frame, file in zip(frames[first:], files[first:], strict=True) if not _is_ours(file)]
         return [line for frame in kept for line in frame]
 

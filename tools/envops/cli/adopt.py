@@ -16,7 +16,7 @@ from envops.authoring.adopting.source_address import SourceUnreadable, source_of
 from envops.authoring.adopting.staging import Staging
 from envops.authoring.adopting.write import RepositoryChanged, write_adoptions
 from envops.cli import arguments
-from envops.reports.live_progress import open_progress
+from envops.reports.open_progress import open_progress
 from envops.reports.printing import for_terminal, print_text
 from envops.reports.written import write_reports
 from envops.repository.registry_values import OWNER

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envops.facts.observed import Facts
-from envops.reports.live_progress import open_progress
+from envops.reports.open_progress import open_progress
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository

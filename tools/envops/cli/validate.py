@@ -16,7 +16,7 @@ from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.after_passing import after_passing
 from envops.cli.selection import HarnessUnsupported, check_harness, chosen_environments
-from envops.reports.live_progress import open_progress
+from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository

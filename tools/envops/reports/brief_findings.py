@@ -33,8 +33,8 @@ INDENT = 4
 MESSAGE_LINES, FIX_LINES = 2, 2
 EVIDENCE_ROWS = 3
 """With the place, the message, the fix and what waits, a cause has at most eight lines."""
-DECLARATION_LINES = 3
-"""Lines for registry.yaml, which are printed as they can be pasted."""
+DECLARATION_LINES = 8
+"""Lines for registry.yaml. They are printed as they can be pasted, so more of them than other evidence has."""
 NOT_SHOWN = ("error", "kind", "traceback", "task", "policy", "waiting", "more")
 """Evidence that the message has, or that is too long for a line."""
 _TOLD: dict[FindingKind, str] = {
@@ -82,8 +82,11 @@ def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None
         page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
     declaration = finding.evidence.details.get(REGISTRY_FILE)
     if isinstance(declaration, str):
-        for line in declaration.splitlines()[:DECLARATION_LINES]:
+        lines = declaration.splitlines()
+        for line in lines[:DECLARATION_LINES]:
             page.line(line)
+        if len(lines) > DECLARATION_LINES:
+            page.line((f"… {len(lines) - DECLARATION_LINES} more lines; -v shows all", "dim"), indent=INDENT)
     else:
         for label, text in _evidence(finding):
             page.field(label, _fitted(text, _room(page), 1), indent=INDENT)

@@ -1,9 +1,7 @@
-"""Progress as it suits a stream: on a terminal a live table, a row per environment or only the running ones."""
+"""Progress on a terminal: a live table, a row per environment or only the running ones."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, TextIO
@@ -15,13 +13,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from envops.reports.progress import EnvironmentProgress, PlainProgress, RunProgress
+from envops.reports.progress import EnvironmentProgress, RunProgress
 from envops.reports.styles import VERDICT_STYLES
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 REDRAWS_PER_SECOND = 8
 LINES_KEPT_FREE = 4
@@ -29,22 +27,6 @@ LINES_KEPT_FREE = 4
 BAR_WIDTH = 14
 WIDTH_BESIDE_NAME = 52
 """All columns but the name, and the gaps between them."""
-
-
-def open_progress(
-    names: Iterable[str],
-    *,
-    quiet: bool = False,
-    stream: TextIO | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> RunProgress:
-    """The kind of progress that suits the stream: nothing, plain lines, or a live table."""
-    stream = stream or sys.stderr
-    if quiet:
-        return RunProgress(names)
-    if not stream.isatty() or environ.get("TERM") in ("dumb", "unknown"):
-        return PlainProgress(names, stream)
-    return LiveProgress(names, stream, colour=not environ.get("NO_COLOR"))
 
 
 class _Console(Console):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from envops.rules.gold import ORACLE_FILE
 from envops.rules.known import is_known
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def _kind(error: str) -> str:
 
 def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
     failure = consequence.evidence.failure
-    return failure is not None and "oracle_raised" in failure.error
+    in_oracle = consequence.place is not None and consequence.place.file == ORACLE_FILE
+    return in_oracle or (failure is not None and ORACLE_FILE in failure.traceback)
 
 
 def _knows_no_function(_: Finding, consequence: Finding) -> bool:

@@ -15,8 +15,6 @@ NO_ORACLE = "NoOracle"
 ORACLE_ERROR = "OracleError"
 """Type of the worker's failure where tests/oracle.py returns an invalid reply."""
 ORACLE_FILE = "tests/oracle.py"
-ENDPOINTS_WORD = "oracle_raised"
-"""The error code of the scripted endpoint where the oracle raised; verifiers passes it on in its own errors."""
 
 
 def scores_of(subject: Subject, policy: str) -> list[Score]:
@@ -32,8 +30,7 @@ def gold_by_task(subject: Subject) -> dict[int, Score]:
 def is_of_the_oracle(failure: Failure) -> bool:
     """Whether a failure comes from the oracle and not from the environment's own code."""
     in_oracle = failure.place is not None and failure.place.file.endswith(ORACLE_FILE)
-    through_oracle = ORACLE_FILE in failure.traceback or ENDPOINTS_WORD in failure.message
-    return in_oracle or through_oracle or failure.type in (NO_ORACLE, ORACLE_ERROR)
+    return in_oracle or ORACLE_FILE in failure.traceback or failure.type in (NO_ORACLE, ORACLE_ERROR)
 
 
 def failed_by_the_oracle(subject: Subject, score: Score) -> bool:

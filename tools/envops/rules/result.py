@@ -158,7 +158,10 @@ class ValidationResult:
 
 
 def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
-    return next((one for one in weightiest_first(environment.findings) if finding_kind(one) in DECIDING), None)
+    """What decided; of gates that wait for a known finding, that one."""
+    findings = weightiest_first(environment.findings)
+    deciding = (one for one in findings if finding_kind(one) in DECIDING)
+    return next(deciding, None) or next((one for one in findings if one.waiting), None)
 
 
 def environment_result(

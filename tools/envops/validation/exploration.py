@@ -8,7 +8,7 @@ import re
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ from envops.validation.wheel import built_wheel
 ANSWER_SECONDS = 20.0
 KINDS: dict[str, WantedKind] = {"datasets": "dataset files", "models": "model", "spaces": "space"}
 """By the beginning of folders in the Hub's cache."""
-_ADDRESS = re.compile(r"^hf://datasets/([^/]+/[^/@]+|[^/@]+)@([0-9a-f]{40})/")
+_OF_CHOSEN_FILES = re.compile(r"-[0-9a-f]{16}$")
+"""How the folder of a configuration ends where files were chosen by `data_files` or `data_dir`."""
 
 
 @dataclass(frozen=True)
@@ -111,21 +112,16 @@ def _watched(watch: DownloadWatch) -> Iterator[None]:
 def downloaded(home: Path) -> Iterator[WantedData]:
     """What libraries have left in a home: datasets, repositories of the Hub, resources of NLTK."""
     cache = home / ".cache/huggingface"
-    loaded = set()
-    for path in sorted((cache / "datasets").glob("*/*/*/*/dataset_info.json")):
-        with suppress(OSError, ValueError, LookupError):
-            said = json.loads(path.read_bytes())
-            found = next(filter(None, map(_ADDRESS.match, said.get("download_checksums") or {})), None)
-            name = found[1] if found else ""
-            config = str(said["config_name"])
-            if name:
-                loaded.add(name)
-                yield WantedData("dataset", name, "" if config == "default" else config, found[2] if found else "")
     for path in sorted((cache / "hub").glob("*--*/snapshots/*")):
         kind, *parts = path.parents[1].name.split("--")
-        name = "/".join(parts)
-        if kind in KINDS and name not in loaded:
-            yield WantedData(KINDS[kind], name, revision=path.name)
+        name, commit = "/".join(parts), path.name
+        # `load_dataset` keeps what it made of a commit in a folder of that name, below one for the configuration.
+        configs = [made.parents[2].name for made in sorted((cache / "datasets").glob(f"*/*/*/{commit}/*.json"))]
+        if kind in KINDS and not configs:
+            yield WantedData(KINDS[kind], name, revision=commit)
+        for config in configs:
+            if not _OF_CHOSEN_FILES.search(config):
+                yield WantedData("dataset", name, "" if config == "default" else config, commit)
     for name in sorted({path.name.removesuffix(".zip") for path in (home / "nltk_data").glob("*/*")}):
         yield WantedData("nltk", name)
 

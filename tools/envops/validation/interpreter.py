@@ -7,11 +7,13 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
 from envops.facts.observed import Failure
 from envops.system.subprocesses import ProgramFailed, run_program
@@ -90,17 +92,36 @@ def _found(requires_python: str) -> Interpreter | Failure:
     try:
         path = _find(requires_python)
     except ProgramFailed:
+        if (beside := _beside_own(requires_python)) is not None:
+            return beside
         try:
             _uv("install", requires_python, seconds=INSTALL_SECONDS, downloads=True)
             path = _find(requires_python)
         except ProgramFailed as error:
             return _missing(requires_python, error.failure)
     try:
-        said = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
-        version, build, prefix = json.loads(said.strip().splitlines()[-1])
+        return _described(path)
     except ProgramFailed as error:
         return error.failure
+
+
+def _described(path: Path) -> Interpreter:
+    said = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
+    version, build, prefix = json.loads(said.strip().splitlines()[-1])
     return Interpreter(path, _dotted(version), build, prefix)
+
+
+def _beside_own(requires_python: str) -> Interpreter | None:
+    """An interpreter that is installed beside the tool's own, the oldest one that is admitted.
+
+    pyenv has all in one folder, and its programs on PATH, which uv tries, fail for every version but the chosen one.
+    """
+    found = []
+    for path in sorted(Path(own_interpreter().prefix).parent.glob("[0-9]*/bin/python3")):
+        with suppress(ProgramFailed, ValueError):
+            found.append(_described(path))
+    admitted = [one for one in found if admits(requires_python, one.version)]
+    return min(admitted, key=lambda one: Version(one.version), default=None)
 
 
 def _find(requires_python: str) -> Path:

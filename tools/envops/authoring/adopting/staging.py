@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,9 +26,10 @@ from envops.authoring.new.write import NoPlace, equal_lock, with_entry
 from envops.files.atomic_write import write_whole
 from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
-from envops.repository.package import Package
+from envops.repository.package import Package, folder_of
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
+from envops.repository.read_package import read_package
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.registry_values import ENVIRONMENT_NAME
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
@@ -89,7 +90,7 @@ class Adoption:
 
     @property
     def folder_name(self) -> str:
-        return self.name.replace("-", "_")
+        return folder_of(self.name)
 
     @property
     def folder(self) -> str:
@@ -114,6 +115,8 @@ class Staging:
     """registry.yaml as it was."""
     text: str = ""
     """The future registry.yaml."""
+    modules: dict[str, str] = field(default_factory=dict)
+    """Modules that are taken, and by which environment."""
     resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
     """Held while a lock is resolved, by what it is resolved from: equal ones are resolved once."""
 
@@ -175,13 +178,14 @@ class Staging:
 
     def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
         """Raise `NotAdopted` where an environment before it has one of these modules: one would hide the other."""
-        others = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
-        others |= {one.folder_name: one.name for one in self.ready[: self.ready.index(adoption)]}
-        for module in sorted(modules & others.keys()):
+        if not self.modules:
+            self.modules.update(_modules_of(self.root, self.registry))
+        for module in sorted(modules & self.modules.keys()):
             raise NotAdopted(
-                f"its module {module} is also that of {others[module]}. Installed together, one would hide the other."
-                " Rename the module in the source, and adopt again."
+                f"its module {module} is also that of {self.modules[module]}. Installed together, one would hide the"
+                " other. Rename the module in the source, and adopt again."
             )
+        self.modules.update(dict.fromkeys(modules, adoption.name))
 
     def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
         """Write further files into a package that is ready."""
@@ -217,7 +221,7 @@ class Staging:
 
         Raises `AlreadyAdopted` or `NotAdopted` where its name or its folder is taken.
         """
-        folder_name = name.replace("-", "_")
+        folder_name = folder_of(name)
         target = self.root / ENVIRONMENTS_FOLDER / folder_name
         inside = candidate.folder.parent == (self.root / ENVIRONMENTS_FOLDER).resolve()
         owner_of_folder = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
@@ -280,9 +284,9 @@ class Staging:
 
     def _lock(self, package: Package) -> None:
         """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
-        with self.resolving[inputs_digest(package.requires, package.requires_python)]:
+        with self.resolving[inputs_digest(package.requires_to_lock, package.requires_python)]:
             for root in (self.root, self.folder):
-                equal = equal_lock(root, package.requires, package.requires_python)
+                equal = equal_lock(root, package.requires_to_lock, package.requires_python)
                 if equal is not None:
                     shutil.copyfile(equal, package.folder / LOCK_FILE)
                     return
@@ -290,6 +294,15 @@ class Staging:
 
     def _read(self, adoption: Adoption, *, with_locks: bool) -> Package:
         return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]
+
+
+def _modules_of(root: Path, registry: Registry) -> Iterator[tuple[str, str]]:
+    """The module of each environment of the repository, and the environment's name."""
+    for entry in registry.environments.values():
+        folder = root / ENVIRONMENTS_FOLDER / entry.folder_name
+        if folder.is_dir():
+            package = read_package(folder, root, with_lock=False).package
+            yield package.module if package else entry.folder_name, entry.name
 
 
 def _modules(files: Sequence[str]) -> frozenset[str]:
@@ -323,7 +336,9 @@ def _unlocked(error: ProgramFailed) -> NotAdopted:
     """Why there is no lock: a requirement that cannot be reached now, or one that cannot be satisfied."""
     said = error.failure.message
     if _UNREACHABLE.search(said):
-        what = "its requirements cannot be resolved, because an address cannot be reached. Adopt again once it can be."
+        address = re.search(r"https?://[^\s'\"`]+", said)
+        where = address[0] if address else "an address"
+        what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
     else:
         what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
     return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(said) is not None)

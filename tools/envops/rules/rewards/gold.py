@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,10 +22,6 @@ from envops.rules.oracle_skeleton import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_PASSED_ON = re.compile(r"the oracle raised (\w+): (.*?) \(tests/oracle\.py", re.DOTALL)
-_LINE = re.compile(r"\(tests/oracle\.py, line (\d+)\)")
-
 
 LONGEST_MESSAGE = 120
 TO_COMPLETE = "to_complete"
@@ -134,9 +129,9 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
         if failure is None or failure.type == NO_ORACLE or not failed_by_the_oracle(subject, score):
             continue
         found = Found(
-            f"the oracle failed on task {score.task}: {_of_the_oracle(failure)}{_replying_to(failure)}",
+            f"the oracle failed on task {score.task}: {described(failure)}{_replying_to(failure)}",
             of_conversation(subject.facts, score, failure=failure),
-            failure.place or _place_in(failure),
+            failure.place or Place(ORACLE_FILE),
         )
         kinds.setdefault(_kind(failure), []).append(found)
     for hits in kinds.values():
@@ -146,17 +141,6 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
 def _kind(failure: Failure) -> tuple[object, ...]:
     """The key of an oracle's mistake: type and line, because a message may contain the task."""
     return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
-
-
-def _of_the_oracle(failure: Failure) -> str:
-    """What the oracle raised, without the errors of clients that passed it on."""
-    passed_on = _PASSED_ON.search(failure.message)
-    return f"{passed_on[1]}: {passed_on[2]}" if passed_on else described(failure)
-
-
-def _place_in(failure: Failure) -> Place:
-    line = _LINE.search(failure.message)
-    return Place(ORACLE_FILE, int(line[1]) if line else None)
 
 
 def _replying_to(failure: Failure) -> str:

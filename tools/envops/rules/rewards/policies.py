@@ -11,12 +11,13 @@ from envops_worker.policies.distorted_answers import format_only, hedge, near_mi
 from envops_worker.policies.grader_attacks import override
 
 from envops.facts.reward_numbers import is_reward_number, number
-from envops.rules.engine import Found, Subject, merged, rule
+from envops.rules.engine import Found, Severity, Subject, merged, rule
 from envops.rules.evidence import of_conversation, reply_text
 from envops.rules.gold import best_paid, gold_by_task, scores_of
+from envops.statistics.declared_range import is_reward
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from envops_worker.policies import Policy
 
@@ -41,14 +42,18 @@ def paid_beyond(subject: Subject, policy: Policy, declared: DeclaredRange | None
     yield from merged(hits, len(scores), "replies")
 
 
-def paid_like_gold(subject: Subject, policy: Policy) -> Iterator[Found]:
-    """One finding on the conversations of a policy that earn as much as the reference reply."""
+def paid_like_gold(subject: Subject, policy: Policy, *, by_libraries: Severity | None = None) -> Iterator[Found]:
+    """One finding on the conversations of a policy that earn as much as the reference reply.
+
+    `by_libraries` is its severity where only functions of libraries pay.
+    """
     hits = [
         Found(
             f"{policy.reply} earns {number(score.reward)} on task {score.task}, "
             f"the reference reply earns {number(gold.reward)}",
             of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
             best_paid(subject, score),
+            severity=by_libraries if is_paid_by_libraries(subject, score.functions) else None,
         )
         for score, gold in reaching_gold(subject, policy.name)
     ]
@@ -97,6 +102,14 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
             yield found
         else:
             yield replace(found, severity="warning", fix=form_declaration(subject.range))
+
+
+def is_paid_by_libraries(subject: Subject, paying: Iterable[str]) -> bool:
+    """Whether all functions that pay are a library's, which the author can only wrap."""
+    description = subject.facts.description
+    known = description.functions if description else ()
+    rewards = [function for function in known if is_reward(function) and function.name in set(paying)]
+    return bool(rewards) and all(function.place is None for function in rewards)
 
 
 def form_declaration(tolerated: DeclaredRange) -> str:

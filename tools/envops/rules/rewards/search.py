@@ -12,7 +12,7 @@ from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shown_reply
 from envops.rules.gold import place_of
 from envops.rules.ready_case import ready_case
-from envops.rules.rewards.policies import form_declaration
+from envops.rules.rewards.policies import form_declaration, is_paid_by_libraries
 from envops.statistics.declared_range import UNDECLARED_FORM
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def wrong_by_construction_is_paid_like_gold(subject: Subject) -> Iterator[Found]
 
     What: The reference reply is turned into replies that are wrong by construction: the answer inside a longer number
         or word, beside another one, in one of several tags in any order, negated, in front of a wrong final answer,
-        under another key, only a piece of it, or among foreign elements. None earns as much as the reference reply.
+        under another key, only a piece of it, or among foreign elements. None earns as much as the reference reply. A
+        warning where a library's own function pays.
     Why: A reward that searches for the answer rewards every reply that mentions it.
     Fix: Parse one final answer and compare all of it, as the type that `[tool.envops.answer]` declares. If such a
         reply is right here, declare it: `type`, `tolerance`, or `type = "none"`.
@@ -164,6 +165,7 @@ def wrong_by_construction_is_paid_like_gold(subject: Subject) -> Iterator[Found]
         f"on {len(wins)} tasks: {exploit.explanation}",
         evidence,
         paying_place(subject, exploit),
+        severity="warning" if is_paid_by_libraries(subject, exploit.functions) else None,
     )
 
 

@@ -49,12 +49,12 @@ def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """An answer that only looks right earns as much as the right one.
 
     What: The answer with similar letters of another script, letters in place of digits, or a superscript for its last
-        digit earns less than the reference reply.
+        digit earns less than the reference reply. A warning where a library's own function pays.
     Why: The answer is unusable, yet the model is rewarded for it.
     Fix: Compare the text itself. Do not normalise similar or compatibility characters (NFKC turns 4² into 42).
     """
     if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, look_alike)
+        yield from paid_like_gold(subject, look_alike, by_libraries="warning")
 
 
 def _drafts_are_refused_by_right(subject: Subject) -> bool:
@@ -155,12 +155,12 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Denying the right answer earns as much as giving it.
 
     What: "not" in front of the answer in its place, and "The answer is not …" in plain words, earn less than the
-        reference reply.
+        reference reply. A warning where a library's own function pays, such as `vf.MathRubric`.
     Why: The reward searches for the answer instead of reading it.
     Fix: Compare all of the parsed answer. Use no `in` and no search for a number in a sentence.
     """
     if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, negated)
+        yield from paid_like_gold(subject, negated, by_libraries="warning")
 
 
 @rule("RWD067", gate="rewards")

@@ -1,0 +1,61 @@
+"""What an environment downloaded is read from the caches that libraries keep in its home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from envops.facts.observed import WantedData
+from envops.validation.exploration import downloaded
+
+COMMIT = "a" * 40
+HUB = ".cache/huggingface/hub"
+DATASETS = ".cache/huggingface/datasets"
+
+
+def written(home: Path, name: str, content: str = "") -> None:
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+def loaded(home: Path, *configs: str) -> None:
+    """A dataset as `load_dataset` leaves it: its folders do not have the name's capitals."""
+    for config in configs:
+        written(home, f"{DATASETS}/acme___great_sums/{config}/0.0.0/{COMMIT}/dataset_info.json", "{}")
+    written(home, f"{HUB}/datasets--acme--GreatSums/snapshots/{COMMIT}/a.parquet")
+
+
+def test_loaded_dataset_is_found_with_each_configuration(tmp_path: Path) -> None:
+    loaded(tmp_path, "easy", "hard")
+    assert [(one.name, one.config) for one in downloaded(tmp_path)] == [
+        ("acme/GreatSums", "easy"),
+        ("acme/GreatSums", "hard"),
+    ]
+
+
+def test_loaded_part_of_a_dataset_is_no_configuration(tmp_path: Path) -> None:
+    loaded(tmp_path, "default-0123456789abcdef")
+    assert list(downloaded(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("config", "named"), [("default", ""), ("hard", "hard")])
+def test_loaded_dataset_is_found_with_config_and_commit(tmp_path: Path, config: str, named: str) -> None:
+    loaded(tmp_path, config)
+    assert list(downloaded(tmp_path)) == [WantedData("dataset", "acme/GreatSums", named, COMMIT)]
+
+
+def test_other_downloads_are_found_by_their_folders(tmp_path: Path) -> None:
+    written(tmp_path, f"{HUB}/models--acme--tiny/snapshots/{COMMIT}/model.bin")
+    written(tmp_path, f"{HUB}/datasets--acme--rows/snapshots/{COMMIT}/rows.jsonl")
+    written(tmp_path, "nltk_data/tokenizers/punkt_tab.zip")
+    written(tmp_path, "nltk_data/tokenizers/punkt_tab/english/words.txt")
+    assert set(downloaded(tmp_path)) == {
+        WantedData("model", "acme/tiny", revision=COMMIT),
+        WantedData("dataset files", "acme/rows", revision=COMMIT),
+        WantedData("nltk", "punkt_tab"),
+    }
+
+
+def test_empty_home_has_no_downloads(tmp_path: Path) -> None:
+    assert list(downloaded(tmp_path)) == []

@@ -102,6 +102,7 @@ CAUSES = (
     Cause(("RWD032",), ("RWD041", "SMK001", "SMK008", "SMK011"), _breaks_alike),
     Cause(("RWD032",), (*MUTANTS, "REC005"), _touches_all),
     Cause(("RWD010",), (*COMPARISONS_WITH_GOLD, "RWD004", "RWD006", "RWD061", "RWD079", *MUTANTS, *DISTRIBUTION)),
+    Cause(("RWD094",), (*MUTANTS, *DISTRIBUTION, "RWD010", "REC005")),
     Cause(ROLLOUTS_FAIL, LOST_ROLLOUTS),
     Cause(("RWD032", "RWD033", *ROLLOUTS_FAIL), ("RWD050",), _knows_no_function),
     Cause(ROLLOUTS_FAIL, DISTRIBUTION, _touches_many),

@@ -72,10 +72,15 @@ def test_oracle_cannot_change_task(file: Path):
     assert (task, len(messages)) == ({"answer": "4"}, 1)
 
 
-@pytest.mark.parametrize("said", ["None", "42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
+@pytest.mark.parametrize("said", ["42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
 def test_oracle_other_return_value_raises(file: Path, said: str):
     with pytest.raises(OracleError, match="not a string or an assistant message"):
         asked(file, f"def reply(task, messages): return {said}")
+
+
+def test_oracle_that_returns_none_has_no_reply(file: Path):
+    with pytest.raises(NoOracle):
+        asked(file, "def reply(task, messages): return None")
 
 
 @pytest.mark.parametrize("source", ["", "reply = 'yes'", "def answer(task): ..."])

@@ -1,4 +1,4 @@
-"""Runs an untrusted program: `python3 -I -S -c JAIL`, in a folder with job.json, which describes the program.
+"""Runs a program that nobody trusts: `python3 -I -S -c JAIL`, in a folder with job.json, which says what to run.
 
 Limits on time, memory, files and their size hold everywhere. On Linux the kernel also refuses processes, network,
 signals and every file but this folder and Python's own library (Landlock, seccomp, no capabilities); where it cannot,
@@ -81,11 +81,11 @@ def watch(event: str, arguments: tuple[object, ...]) -> None:
         raise PermissionError(f"{event} is not allowed here")
     elsewhere = event == "open" and not os.path.abspath(str(arguments[0])).startswith((HERE + os.sep, *LIBRARY))
     if elsewhere and isinstance(arguments[0], str):
-        raise PermissionError(f"{arguments[0]} cannot be read here")
+        raise PermissionError(f"{arguments[0]} is not to be read here")
 
 
 def run(program: str, calls: list[str]) -> list[str | None]:
-    """The result of each call after the program has run, as Python literals; None for a call that raises."""
+    """What each call gives once the program has run, as Python writes it; None for one that raises."""
     names: dict[str, object] = {"__name__": "__main__"}
     with suppress(SystemExit):
         exec(compile(program, "program.py", "exec"), names)

@@ -166,7 +166,7 @@ def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
     fake.usage = {"prompt_tokens": 9_000, "completion_tokens": 100}  # more than any tokenizer makes of that prompt
     code, said = run("smoke", "word-problems", "--endpoint", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
     assert code == exit_codes.INCONCLUSIVE, said
-    assert "ceiling of $0.01" in said
+    assert "limit of $0.01" in said
     assert [one["reward"] for one in rows(root, "word-problems")].count(None) >= 2
 
 

@@ -94,7 +94,7 @@ def test_recording_of_game_with_changed_reply_is_not_compared(root: Path, change
     changed(GUESS / "number_guess" / "game.py", word, f"{word}, much")
     each = subject(root, "number-guess")
     assert "REC005" in fired(each)
-    assert "something else" in each.facts.recordings[0].not_compared[0].reason
+    assert "answered differently" in each.facts.recordings[0].not_compared[0].reason
 
 
 @pytest.fixture

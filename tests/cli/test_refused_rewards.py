@@ -23,7 +23,7 @@ def rewards(*arguments: str) -> int:
         ("diff", "gsm8k"),
         ("diff", "gsm8k", "--against", "main", "--task", "3"),
         ("explain",),
-        ("reply", "gsm8k"),
+        ("reply",),
     ],
 )
 def test_arguments_of_another_command_are_refused(arguments: tuple[str, ...]) -> None:

@@ -206,7 +206,8 @@ def test_processes_of_parallel_runs_are_independent(
     first.wait()
     assert still_alive(families[0]) == []
     waiting.go.touch()
-    assert second.wait(PATIENCE) in (0, 1), (tmp_path / "output 1").read_text()
+    # inconclusive where its jobs waited for longer than the budget allows
+    assert second.wait(PATIENCE) in (0, 1, 3), (tmp_path / "output 1").read_text()
     assert (tmp_path / "reports/validate.json").is_file()
     assert still_alive([*families[1], *waiting.processes()]) == []
     assert processes_with(str(tmp_path)) == []
@@ -238,9 +239,9 @@ def test_killed_process_fails_only_its_environment(role: str, environments: Path
             process_in(role, jobs[0]).kill()
             if "lock" not in role:
                 lost = result_of(facts[0])
-                assert lost.failures["rewards"].kind == "crash"
+                assert lost.failures["pace"].kind == "crash"
                 assert still_alive(left.processes()) == []
-                assert jobs[1].is_running()
+                assert still_alive(right.processes())
         finally:
             for one in (left, right):
                 one.go.touch()
@@ -264,7 +265,7 @@ def test_killed_fresh_process_fails_its_environment(role: str, environments: Pat
             family = [job, *job.parents()]
             assert psutil.Process() == family[2]
             family[role == "supervisor"].kill()
-            assert result_of(facts).failures["rewards"].kind == "crash"
+            assert result_of(facts).failures["pace"].kind == "crash"
         finally:
             one.go.touch()
     assert still_alive(one.processes()) == []

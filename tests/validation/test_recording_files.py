@@ -110,7 +110,7 @@ def test_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
         (b"{nonsense", "not JSON"),
         (b'{"version": 7}', "version"),
         (row_line(row(reward=1.0)).replace(b'"reward":1.0', b'"reward":NaN'), "reward"),
-        (row_line(ROWS[0]), "again"),
+        (row_line(ROWS[0]), "is a duplicate"),
         (row_line(row(1, 9, "sk-abcdefghijklmnopqrstuvwx")), "key"),
         (b"[" * 100_000, "JSON"),
     ],
@@ -127,7 +127,7 @@ def test_bad_line_is_named(tmp_path: Path, line: bytes, said: str) -> None:
 def test_recording_with_invalid_archive_is_a_problem(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     path.write_bytes(b"plain")
-    assert "damaged after 0 whole lines" in problems(tmp_path)[0][2]
+    assert "damaged after 0 complete lines" in problems(tmp_path)[0][2]
     path.write_bytes(b"x" * (MAX_BYTES + 1))
     assert "at most 2,000,000" in problems(tmp_path)[0][2]
     path.unlink()

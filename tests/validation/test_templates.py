@@ -349,8 +349,10 @@ def test_network_is_closed_and_attempts_have_their_place(
     with origins.worker(origin, overlay) as worker, pytest.raises(StageFailed) as caught:
         attempts.extend(worker.request("load", 60, settings=settings))
     assert caught.value.failure.kind == "network"
+    place = {"file": "hostile.py", "line": 2}
     assert attempts == [
-        ("network", {"address": "192.0.2.1:80", "stage": "load", "place": {"file": "hostile.py", "line": 2}})
+        ("network", {"address": "192.0.2.1:80", "stage": "load", "place": place}),
+        ("wanted", {"kind": "host", "name": "192.0.2.1:80", "place": place}),
     ]
 
 

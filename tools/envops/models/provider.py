@@ -134,7 +134,7 @@ class Provider:
             if not await self._set_aside(bound):
                 self.ceiling_reached = True
                 self._limit.count(refused=1)
-                message = f"not sent: this call could exceed the limit of ${self._limit.ceiling:g}"
+                message = f"limit of ${self._limit.ceiling:g}: this call could exceed it, and was not sent"
                 return error_answer(402, "cost_ceiling_reached", message)
             if attempt:
                 self._limit.count(retries=1)

@@ -131,7 +131,7 @@ def test_recording_with_invalid_archive_is_a_problem(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (MAX_BYTES + 1))
     assert "at most 2,000,000" in problems(tmp_path)[0][2]
     path.unlink()
-    assert "without its rollouts" in problems(tmp_path)[0][2]
+    assert "the baseline has no rollouts" in problems(tmp_path)[0][2]
     path.symlink_to("/etc/hostname")
     assert "symbolic link" in problems(tmp_path)[0][2]
 

@@ -19,7 +19,7 @@ arguments=(
   max_steps=100                                          # runs.wordle-tinker.max_steps
   save_every=50                                          # runs.wordle-tinker.checkpoints.interval
   log_path=outputs/wordle-tinker                         # metrics.jsonl lies there, for `envops watch`
-  behavior_if_log_dir_exists=resume                      # started again, it goes on
+  behavior_if_log_dir_exists=resume                      # resumes when started again
 )
 
 exec python -m tinker_cookbook.recipes.verifiers_rl.train "${arguments[@]}" "$@"

@@ -100,7 +100,7 @@ def test_first_matching_fault_happens(hub: EmulatedHub, speaker: Speaker) -> Non
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("GET /user/whoami", "is no fault"),
+        ("GET /user/whoami", "is not a valid fault"),
         ("GET /user/whoami explode", "there is no fault explode"),
         ("GET /user/whoami status after=3", "has no setting after=3"),
         ("GET /user/whoami status code=many", "many is not a number"),

@@ -145,7 +145,7 @@ def test_reward_that_hangs_and_raises_is_reported_with_replies(
 @pytest.mark.parametrize(
     ("rows", "answer", "why"),
     [
-        ([("Say a.", "a")] * 3, {}, "no two of 3 tasks have answers that exclude each other"),
+        ([("Say a.", "a")] * 3, {}, "no two of 3 tasks have mutually exclusive answers"),
         (
             [("Say a.", "a"), ("Say b.", "b")],
             {"type": "none"},

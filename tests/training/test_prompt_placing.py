@@ -69,7 +69,7 @@ def test_prompt_placement_replaces_whole_text_file(tmp_path: Path) -> None:
     ],
 )
 def test_prompt_placement_of_ambiguous_prompt_is_refused(tmp_path: Path, source: str, why: str) -> None:
-    with pytest.raises(NotPlaceable, match="the prompt is") as raised:
+    with pytest.raises(NotPlaceable, match="^the prompt ") as raised:
         placement(package(tmp_path, source), OLD, NEW)
     assert why in str(raised.value)
 

@@ -86,7 +86,7 @@ def _why_not(session: Session, candidates: Sequence[ProbeTask], probe_tasks: Seq
     if not candidates:
         return "there is no reference reply"
     if len(probe_tasks) < 2:
-        return f"none of {len(candidates)} tasks have mutually exclusive answers"
+        return f"no two of {len(candidates)} tasks have mutually exclusive answers"
     return ""
 
 

@@ -65,11 +65,11 @@ def test_prompt_placement_replaces_whole_text_file(tmp_path: Path) -> None:
             'PROMPT = """Answer the question.\\nWrite the answer in {form}."""\n\n\nFORM = "tags"\n',
             "assembled at run time, most likely from sums/__init__.py:1",
         ),
-        (f"ONE = {OLD!r}\nOTHER = {OLD!r}\n", "several times: sums/__init__.py:1, sums/__init__.py:2"),
+        (f"ONE = {OLD!r}\nOTHER = {OLD!r}\n", "several times in the source: sums/__init__.py:1, sums/__init__.py:2"),
     ],
 )
 def test_prompt_placement_of_ambiguous_prompt_is_refused(tmp_path: Path, source: str, why: str) -> None:
-    with pytest.raises(NotPlaceable, match="^the prompt ") as raised:
+    with pytest.raises(NotPlaceable, match=r"^the prompt ") as raised:
         placement(package(tmp_path, source), OLD, NEW)
     assert why in str(raised.value)
 

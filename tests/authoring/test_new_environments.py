@@ -76,6 +76,7 @@ def test_new_some_kinds_and_formats_pass(tmp_path: Path, capsys: pytest.CaptureF
     assert len(verdicts) == len(EVERY_DAY)
 
 
+@pytest.mark.slow
 def test_new_every_kind_and_format_passes_on_few_tasks(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -84,7 +85,7 @@ def test_new_every_kind_and_format_passes_on_few_tasks(
 ):
     """All 99 in one repository and one run, without mutants and with a short search.
 
-    The slice above has them, on all tasks; the slow test below has everything.
+    The slice above has them, on all tasks; the test below has everything.
     """
     root = repository(tmp_path / "repository")
     with (root / "registry.yaml").open("a") as registry:

@@ -222,7 +222,7 @@ def test_adopt_unregistered_folder_in_place(repository: Path, theirs: Path):
     ("source", "reason"),
     [
         ("file:///nowhere/at/all.git", "cannot be reached"),
-        ("{theirs}/environments", "is no environment: it has no pyproject.toml"),
+        ("{theirs}/environments", "is not an environment: neither it nor a folder in it has a pyproject.toml"),
     ],
 )
 def test_adopt_source_without_environments_is_refused(

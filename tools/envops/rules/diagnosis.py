@@ -51,7 +51,7 @@ class RunLog:
     """What the platform calls its state; empty where there is none."""
     missing_steps: tuple[int, ...] = ()
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Metric → steps at which it was no finite number."""
+    """Metric → steps at which it was not a finite number."""
     log: str = ""
     lowest: float = 0.0
     highest: float | None = None

@@ -206,7 +206,7 @@ class Bench:
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
-        except BaseException as error:  # SystemExit and the like are no survivors either
+        except BaseException as error:  # a mutant that raises SystemExit and the like has not survived either
             trial.outcome, trial.by = "killed", f"{probe['name']}: {type(error).__name__}: {error}"
             return
         broken = broken_expectation(probe, known.values, values)

@@ -221,7 +221,7 @@ def some_prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
 
 
 def _answer_slot(subject: Subject) -> AnswerSlot | None:
-    """The slot of the prompts' template that holds the answer, where nobody declares it and no other rule names it."""
+    """The slot of the prompts' template that holds the answer, if it is not declared and no other rule names it."""
     declared = subject.package.answer
     if declared.in_prompt or declared.type == "none" or any(usual for _, usual in _given_away(subject)):
         return None

@@ -65,7 +65,7 @@ class EnvironmentResult:
     """Why each gate has its verdict."""
     findings: tuple[Finding, ...] = ()
     failures: Mapping[StageName, Failure] = field(default_factory=dict)
-    """What broke and is not the environment's own doing."""
+    """Failures outside the environment."""
     tasks_count: int = 0
     scores_count: int = 0
     rollouts_count: int = 0

@@ -23,7 +23,7 @@ from envops.validation.mutants.operators import (
 )
 
 MOST_OF_ONE_CONSTANT = 24
-"""Longest text that is mutated: a table of words is not reward code, a regular expression is."""
+"""Most mutants of one constant: a table of words is not reward code, a regular expression is."""
 Lines = tuple[int, int]
 
 

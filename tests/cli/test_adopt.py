@@ -49,7 +49,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """A repository of somebody else, as they are in the field: no bounds, no locks, no oracles."""
+    """A repository of another author, as is common: no bounds, no locks, no oracles."""
     root = tmp_path / "theirs"
     (root / "environments").mkdir(parents=True)
     for name in ("date_arithmetic", "reverse_text"):

@@ -256,7 +256,7 @@ def path_in_repository(environment: EnvironmentResult, place: Place | None) -> s
 def path_of_place(folder: str, module_path: str, place: Place) -> str:
     """The same for a package in a folder, whose module lies at `module_path` there.
 
-    A place in the module is seen in the wheel, which has no folder above the module.
+    A place in the module is a path of the wheel, which has no folder above the module.
     """
     if posixpath.isabs(place.file):
         return place.file

@@ -41,7 +41,7 @@ MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
 Way = Literal["code", "mutant"]
-"""What scores a conversation: the code itself, whose first scores are held against scoring in full, or a mutant."""
+"""What scores a conversation: the code itself, whose first scores are compared with scoring in full, or a mutant."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
 MutationProbe = dict[str, Any]

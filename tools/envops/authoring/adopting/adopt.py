@@ -30,7 +30,7 @@ from envops.validation.verdicts import ValidationRequest
 AT_ONCE = 4
 """Locks that are resolved at once: most of that is waiting for the package index."""
 BRIEF_REPORTS = False
-"""Adopted environments are shown with all details: somebody is about to look into each of them."""
+"""Adopted environments are shown with all details, since each of them is about to be reviewed."""
 
 
 @dataclass(frozen=True)

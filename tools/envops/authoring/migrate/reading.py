@@ -81,9 +81,9 @@ class Original:
 
 
 def read(folder: Path, module: str) -> Original:
-    """Take the package apart.
+    """Read what has to be moved from the package.
 
-    Raises `NotMovable` where `load_environment` is not found, or makes no environment that can be moved.
+    Raises `NotMovable` if `load_environment` is not found, or its environment cannot be moved.
     """
     modules = {_name(path, folder / module): _parsed(path) for path in sorted((folder / module).rglob("*.py"))}
     if (folder / f"{module}.py").is_file() and not modules:

@@ -1,4 +1,4 @@
-"""Rules of the exploit search: what it found, held against the declared range."""
+"""Rules of the exploit search: its findings, compared with the declared range."""
 
 from __future__ import annotations
 

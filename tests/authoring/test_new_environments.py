@@ -55,7 +55,7 @@ def repository(root: Path) -> Path:
 
 
 def validated(root: Path, made: Sequence[Made], capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """Verdict of each environment, all made and then proven in one run; where it is no pass, with what was found."""
+    """Verdict of each environment, all made and then validated in one run; with the findings if it does not pass."""
     names = {f"{kind}-{answer}-{generation}": (generation, kind, answer) for generation, kind, answer in made}
     for name, (generation, kind, answer) in names.items():
         options = ["--kind", kind, "--answer", answer, *(["--v0"] if generation == "v0" else [])]

@@ -49,7 +49,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """A repository of somebody else, as they are in the field: no bounds, no locks, no oracles."""
+    """A repository of another author, as is common: no bounds, no locks, no oracles."""
     root = tmp_path / "theirs"
     (root / "environments").mkdir(parents=True)
     for name in ("date_arithmetic", "reverse_text"):
@@ -222,7 +222,7 @@ def test_adopt_unregistered_folder_in_place(repository: Path, theirs: Path):
     ("source", "reason"),
     [
         ("file:///nowhere/at/all.git", "cannot be reached"),
-        ("{theirs}/environments", "is no environment: it has no pyproject.toml"),
+        ("{theirs}/environments", "is not an environment: neither it nor a folder in it has a pyproject.toml"),
     ],
 )
 def test_adopt_source_without_environments_is_refused(

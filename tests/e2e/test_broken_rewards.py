@@ -131,7 +131,7 @@ def fired(reward: Reward, replacement: str, root: Path, templates: LockTemplates
     source.write_text(text.replace(reward.expression, broken, 1))
     repository = Repository.load(root)
     entry, package = repository.registry.environments[reward.environment], repository.packages[reward.environment]
-    # What policies and cases say is enough here; the rest of the gate costs more than it tells.
+    # Policies and cases are enough here; the rest of the gate costs time and adds nothing.
     request = ObservationRequest(evaluate=False, only_replies=True)
     silent = ProgressListener()
     facts = observe(entry, package, Workspace(ROOT), request, silent, threading.Event(), templates)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.worker,
-    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells that the host is gone"),
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports that the host is gone"),
 ]
 PATIENCE = 120.0
 """How long anything may take before it counts as hanging; a busy machine does not come near it."""

@@ -36,7 +36,7 @@ class RunMetrics:
 
     steps: Mapping[int, Mapping[str, float]]
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Metric → steps at which it was no finite number."""
+    """Metric → steps at which it was not a finite number."""
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Lines that could not be read."""

@@ -53,7 +53,7 @@ def _touches_many(cause: Finding, _: Finding) -> bool:
 
 
 def _earns_nothing(cause: Finding, consequence: Finding) -> bool:
-    """Whether all rewards are 0, as where nobody gives a right reply. A constant that pays needs no gold."""
+    """Whether all rewards are 0, as without any right reply. A constant reply needs no reference."""
     earned = consequence.evidence.earned
     return _touches_all(cause, consequence) and earned is not None and not earned.reward
 

@@ -48,10 +48,10 @@ class RunLog:
     """`None` where the registry does not know the run."""
     trainer: TrainerLimits | None = None
     status: str = ""
-    """What the platform calls its state; empty where there is none."""
+    """The state as the platform names it; empty without one."""
     missing_steps: tuple[int, ...] = ()
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Metric → steps at which it was no finite number."""
+    """Metric → steps at which it was not a finite number."""
     log: str = ""
     lowest: float = 0.0
     highest: float | None = None
@@ -154,7 +154,7 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
             series=reward,
             steps=(first, last),
             then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
-            stop="stop now; every further step costs without gaining",
+            stop="stop now; further steps cost GPU time and improve nothing",
             mean=reward.tail(),
         )
 
@@ -317,7 +317,7 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
         yield run.found(
             f"no metric was logged at steps {first}{more}",
             then="compare with the checkpoints: a restart repeats steps, a crash loses them",
-            stop="none: the run may be sound",
+            stop="do not stop: the run may be sound",
             missing=list(run.missing_steps[:50]),
         )
 

@@ -150,7 +150,7 @@ class Found:
     fix: str | None = None
     """Only where the fix for this finding is more exact than the rule's."""
     inconclusive: bool = False
-    """There is too little evidence to fail the gate: nothing is proven, so it is no error."""
+    """There is too little evidence to fail the gate: nothing is proven, so it is not an error."""
     severity: Severity | None = None
     """Only where this finding does less harm than the rule's others."""
 

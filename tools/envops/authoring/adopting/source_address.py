@@ -100,7 +100,7 @@ def _git_source(text: str) -> GitSource:
     host, slash, rest = _host_and_rest(address)
     repository, _, ref = rest.partition("@")
     if not repository.strip("/"):
-        raise SourceUnreadable(f"{text} names no repository. Write https://host/owner/repository@ref#path.")
+        raise SourceUnreadable(f"{text} does not name a repository. Write https://host/owner/repository@ref#path.")
     return GitSource(host + slash + repository, ref, _path_in(path or fragment, text))
 
 

@@ -1,4 +1,4 @@
-"""An environment made ready aside: its files, its requirements, its lock and its wheel, before the repository changes.
+"""An environment in the staging folder: its files, requirements, lock and wheel, before the repository changes.
 
 The staging folder is a repository of its own with the future registry, so everything that reads or validates a
 repository works on it unchanged.

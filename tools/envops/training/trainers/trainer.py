@@ -41,7 +41,7 @@ class Environment:
     generation: str | None
     external: bool = False
     requires: tuple[str, ...] | None = None
-    """What the package requires of verifiers; `None` where its code is not here."""
+    """What the package requires of verifiers; `None` where its code is not in this repository."""
     pinned: str | None = None
     """The release of verifiers that it was proven with."""
     secrets: tuple[str, ...] = ()

@@ -169,6 +169,8 @@ class Finding:
     inconclusive: bool = False
     ignored: str | None = None
     """The registry's reason for ignoring this rule here; shown, but without effect."""
+    known: bool = False
+    """Whether it is ignored because the environment came with it: it is still a cause of others."""
     bug: bool = False
     """The rule itself failed: a bug of envops, and nothing is known about the environment."""
     waiting: tuple[str, ...] = ()

@@ -100,3 +100,9 @@ def test_bounded_text_keeps_line_ends_of_windows():
     assert edited == (
         '[project]\r\nname = "a"\r\nrequires-python = ">=3.11,<3.14"\r\ndependencies = ["verifiers>=0.1,<0.4"]\r\n'
     )
+
+
+@pytest.mark.parametrize("dependencies", ['"verifiers"', "3"])
+def test_bounded_dependencies_that_are_no_list_are_left_to_the_author(dependencies: str):
+    with pytest.raises(NotBounded, match=r"project\.dependencies"):
+        bounded(f'[project]\nname = "a"\nrequires-python = ">=3.11"\ndependencies = {dependencies}\n', "v0")

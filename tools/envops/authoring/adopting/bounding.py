@@ -44,7 +44,10 @@ def bounded(text: str, generation: Generation) -> Bounded:
     """
     changes: list[str] = []
     project: dict[str, Any] = tomllib.loads(text).get("project", {})
-    requires = [one for one in project.get("dependencies", []) if isinstance(one, str)]
+    listed = project.get("dependencies", [])
+    if not isinstance(listed, list):
+        raise NotBounded("pyproject.toml: write project.dependencies as a list, then adopt again.")
+    requires = [one for one in listed if isinstance(one, str)]
     if dynamic := {"dependencies", "requires-python"} & set(project.get("dynamic", ())):
         keys = " and ".join(sorted(dynamic))
         raise NotBounded(

@@ -67,9 +67,12 @@ def source_of(text: str, here: Path) -> AnySource:
 
     Raises `SourceUnreadable` for a text that names none of the three.
     """
-    folder = here / Path(text).expanduser()
     if is_git_address(text):
         return _git_source(text)
+    try:
+        folder = here / Path(text).expanduser()
+    except RuntimeError as error:
+        raise SourceUnreadable(f"{text}: {error}") from None
     if folder.is_dir():
         return FolderSource(folder.resolve())
     if folder.exists():

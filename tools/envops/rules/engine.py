@@ -33,6 +33,7 @@ from envops_worker.policies.distorted_answers import format_only
 
 from envops.facts.observed import Place
 from envops.rules.evidence import Evidence, ShownFailure
+from envops.statistics.answer_slots import MOST_ALIGNED, AnswerSlot, answer_slot, prompt_of
 from envops.statistics.declared_range import DeclaredRange, functions_of, range_of, with_undeclared_form
 from envops.statistics.measures import Distribution, distribution_of
 from envops.statistics.outcomes import RolloutSample, samples_of_rollouts
@@ -128,6 +129,11 @@ class Subject:
             if score.reward is not None and math.isfinite(score.reward):
                 found[score.policy].append(score)
         return dict(found)
+
+    @cached_property
+    def answer_slot(self) -> AnswerSlot | None:
+        """The place of the prompts' template that holds the answer."""
+        return answer_slot([prompt_of(task) for task in self.facts.tasks[:MOST_ALIGNED]])
 
     @cached_property
     def samples(self) -> tuple[RolloutSample, ...]:

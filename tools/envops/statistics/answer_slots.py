@@ -11,10 +11,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from envops_worker.messages import text_of
+from envops_worker.policies.answers import answer_of
+
+if TYPE_CHECKING:
+    from envops.facts.observed import Task
 
 LONGEST_MESSAGE = 6_000
 """Characters of a message that are aligned: half of them from its beginning, half from its end."""
+MOST_ALIGNED = 60
+"""Tasks whose prompts are aligned: a template shows on fewer."""
 LEAST_SHARE = 0.3
 """The least share of the tasks in which the slot holds the answer."""
 ALWAYS = 0.95
@@ -66,6 +74,18 @@ class AnswerSlot:
     """Tasks with an answer."""
     is_copied: bool
     """Whether the task is to copy: prompts differ in nothing else, or ask for a part of themselves."""
+
+
+def prompt_of(task: Task) -> Prompt:
+    """The messages and the answer of a task."""
+    roles: Counter[str] = Counter()
+    messages: dict[str, str] = {}
+    for message in task.prompt:
+        role = str(message["role"])
+        messages[f"{role} {roles[role]}"] = text_of(message)
+        roles[role] += 1
+    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+    return Prompt(task.index, messages, answer or "")
 
 
 def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:

@@ -146,6 +146,19 @@ def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pyt
     assert "1 of its files differ from the source (README.md)" in printed(capsys)
 
 
+def test_adopt_again_from_a_source_that_cannot_be_copied_says_what_differs(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    source = theirs / "environments/date_arithmetic"
+    assert adopt(repository, source) == 0
+    before = contents(repository)
+    (source / "data.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    capsys.readouterr()
+    assert adopt(repository, source) == 0
+    assert contents(repository) == before
+    assert "1 of its files differ from the source (data.bin)" in printed(capsys)
+
+
 def test_adopt_dry_run_writes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
     before = contents(repository)
     assert adopt(repository, theirs, "--dry-run") == 0

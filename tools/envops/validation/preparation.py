@@ -160,9 +160,8 @@ def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -
 
 
 def _has_password(value: str) -> bool:
-    with suppress(ValueError):
-        return urlsplit(value).username is not None
-    return True
+    """Whether an address names a user; proxies may be written without a scheme, which `urlsplit` would misread."""
+    return "@" in value and not value.startswith("/")
 
 
 class DownloadWatch:

@@ -19,7 +19,6 @@ _SCHEMES = ("https://", "http://", "ssh://", "file://", "git://")
 _SCP = re.compile(r"[\w.-]+@[\w.-]+:(?!/).+")
 _TREE = re.compile(r"(?P<repository>https?://[^/]+/.+?)(?:/-)?/(?:tree|blob)/(?P<ref>[^/]+)(?:/(?P<path>.+))?")
 _HUB = re.compile(r"(?P<owner>[A-Za-z0-9][\w.-]*)/(?P<name>[A-Za-z0-9][\w.-]*)(?:@(?P<version>[\w.+!-]+))?")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class SourceUnreadable(Exception):
@@ -47,10 +46,6 @@ class GitSource:
     def __str__(self) -> str:
         return self.repository + (f"@{self.ref}" if self.ref else "") + (f"#{self.path}" if self.path else "")
 
-    @property
-    def is_commit(self) -> bool:
-        return _COMMIT.fullmatch(self.ref) is not None
-
 
 @dataclass(frozen=True)
 class HubSource:
@@ -72,9 +67,12 @@ def source_of(text: str, here: Path) -> AnySource:
 
     Raises `SourceUnreadable` for a text that names none of the three.
     """
-    folder = here / Path(text).expanduser()
     if is_git_address(text):
         return _git_source(text)
+    try:
+        folder = here / Path(text).expanduser()
+    except RuntimeError as error:
+        raise SourceUnreadable(f"{text}: {error}") from None
     if folder.is_dir():
         return FolderSource(folder.resolve())
     if folder.exists():

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from envops_worker.failures import shortened
 from envops_worker.messages import text_of
-from envops_worker.policies.answers import answer_of
 
 from envops.facts.observed import Dataset, Place, Task
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import REPLY_LIMIT, Evidence
-from envops.statistics.answer_slots import AnswerSlot, Prompt, answer_slot
+from envops.statistics.answer_slots import AnswerSlot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +23,6 @@ MOST_OVERLAP = 0.5
 """The largest share of an infinite taskset's eval tasks that may be train tasks by chance."""
 GIVEN_AWAY = 0.3
 """From this share on, answers in prompts are the rule and not coincidence."""
-MOST_ALIGNED = 60
-"""Tasks whose prompts are aligned: a template shows on fewer."""
 _OFFERS_ANSWERS = {"choice", "label", "boolean", "none"}
 
 
@@ -225,18 +221,7 @@ def _answer_slot(subject: Subject) -> AnswerSlot | None:
     declared = subject.package.answer
     if declared.in_prompt or declared.type == "none" or any(usual for _, usual in _given_away(subject)):
         return None
-    return answer_slot([_prompt(task) for task in subject.facts.tasks[:MOST_ALIGNED]])
-
-
-def _prompt(task: Task) -> Prompt:
-    roles: Counter[str] = Counter()
-    messages = {}
-    for message in task.prompt:
-        role = str(message["role"])
-        messages[f"{role} {roles[role]}"] = text_of(message)
-        roles[role] += 1
-    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
-    return Prompt(task.index, messages, answer or "")
+    return subject.answer_slot
 
 
 def _slot_found(subject: Subject, found: AnswerSlot) -> Found:

@@ -8,6 +8,8 @@ set -euo pipefail
 SKYRL=$(cd "$SKYRL" && pwd)
 VENV="$SKYRL/.venv"
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
+mkdir -p outputs/wordle-skyrl
+exec > >(tee -a outputs/wordle-skyrl/console.log) 2>&1
 ROOT=$PWD
 cd "$SKYRL"
 uv run python examples/train_integrations/verifiers/install_environment.py primeintellect/wordle@0.1.8

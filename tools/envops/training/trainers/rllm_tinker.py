@@ -16,6 +16,7 @@ from envops.training.trainers.trainer import (
     Trainer,
     advantage_of,
     checkout_lines,
+    console_lines,
     file_path,
     install_lines,
     script_heading,
@@ -96,7 +97,7 @@ def _compile(request: CompileRequest) -> Compiled:
         *(f"left out: {line}" for line in config.left_out),
     )
     before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
+    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
     before.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
     arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
     return Compiled(

@@ -11,6 +11,7 @@ from envops.training.trainers.trainer import (
     Trainer,
     advantage_of,
     checkout_lines,
+    console_lines,
     file_path,
     install_lines,
     script_heading,
@@ -74,7 +75,7 @@ def _compile(request: CompileRequest) -> Compiled:
         *(f"left out: {line}" for line in config.left_out),
     )
     before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
+    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
     before.append('cd "$RLLM"')
     arguments = arguments_of(config, hydra_value, NEW_KEYS)
     stale = "rLLM keeps the data by environment id alone: after changed arguments delete its registered dataset"

@@ -16,6 +16,7 @@ from envops.training.trainers.trainer import (
     Trainer,
     advantage_of,
     checkout_lines,
+    console_lines,
     file_path,
     script_heading,
     settings_at,
@@ -74,7 +75,8 @@ def _compile(request: CompileRequest) -> Compiled:
         f"verifiers: {LIMITS.released}.",
         *(f"left out: {line}" for line in config.left_out),
     )
-    before = [*checkout_lines("SKYRL", "SkyRL", None), "ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
+    before = [*checkout_lines("SKYRL", "SkyRL", None), *console_lines(request)]
+    before += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
     before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir data/{spec.name}")
     return Compiled(
         files={

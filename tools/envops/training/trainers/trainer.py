@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
 
+from envops.facts.training_log import CONSOLE_LOG
 from envops.repository.package import folder_of
 from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 
@@ -196,6 +197,12 @@ def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
         message = f"$VENV does not exist; in ${variable} run: {create}"
         lines.append(f'[ -x "$VENV/bin/python" ] || {{ echo "{message}" >&2; exit 2; }}')
     return [*lines, EXPORTED]
+
+
+def console_lines(request: CompileRequest) -> list[str]:
+    """Shell: keeps what the trainer prints, metrics and errors, where `envops watch` and `diagnose` read it."""
+    folder = f"outputs/{request.spec.name}"
+    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
 
 
 def own_environment_lines(request: CompileRequest, python: str) -> list[str]:

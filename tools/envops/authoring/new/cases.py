@@ -204,6 +204,7 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "nineteen digits are no number", "1" * 19
             yield "ten decimals are no number", f"0.{'1' * 10}"
             yield "a group of four digits is no number", "1,2345"
+            yield "four digits before a separator are no number", "1234,567"
             yield "seven groups are no number", "1" + ",000" * 6
             yield "a separator in front is no number", ",123"
             yield "letters before a separator are no number", "abc,123"

@@ -68,6 +68,7 @@ def documented(page: str, text: str) -> list[Documented]:
 WHERE: dict[str, tuple[str, ...]] = {
     "adopt": ("tests/cli/test_adopt.py",),
     "bump": ("tests/release",),
+    "cases add": ("tests/cli/test_cases_add.py",),
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
     "diagnose": ("tests/training",),

@@ -24,11 +24,20 @@ from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_
 from envops.training.due import DecidedRun, Situation, decided_runs
 
 ReleaseAction = Literal[
-    "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"
+    "create",
+    "publish",
+    "visibility",
+    "unchanged",
+    "conflict",
+    "drift",
+    "no-access",
+    "unreadable",
+    "not-asked",
+    "broken",
 ]
 WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
-REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access"})
-"""The Hub has something that a release cannot replace: a person has to decide."""
+REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access", "broken"})
+"""A person has to decide: the Hub has something that a release cannot replace, or the declaration is wrong."""
 
 
 @dataclass(frozen=True)
@@ -251,12 +260,15 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     concerned = _concerned_runs(registry, choice)
     beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
     read = (*choice.names, *beside)
-    desired = [_desired(root, registry.environments[name]) for name in read]
+    broken: dict[str, ReleaseStep] = {}
+    desired = [each for name in read if (each := _desired(root, registry.environments[name], broken))]
     access, prime = hub_access(), find_prime()
     hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
-    steps = tuple(step for step in known if step.desired.name not in beside)
-    of_versions, further_notes = _version_findings(root, choice, steps)
+    by_name = broken | {step.desired.name: step for step in known}
+    steps = tuple(by_name[name] for name in choice.names)
+    readable = replace(choice, names=tuple(name for name in choice.names if name not in broken))
+    of_versions, further_notes = _version_findings(root, readable, steps)
     of_pages = _publishing_findings(root, steps)
     findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
@@ -293,10 +305,24 @@ def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> De
     return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
 
 
-def _desired(root: Path, entry: EnvironmentEntry) -> Desired:
-    """The desired state of an environment of the working tree. Raises `DeclarationError` with every problem."""
+def _desired(root: Path, entry: EnvironmentEntry, broken: dict[str, ReleaseStep]) -> Desired | None:
+    """The desired state of an environment of the working tree. One that cannot be read is added to `broken`."""
     content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
-    return desired_of(entry, content or Repository.load(root, [entry.name]).packages[entry.name])
+    if content is not None:
+        return desired_of(entry, content)
+    repository = Repository.load(root, [entry.name], set_apart=True)
+    if entry.name in repository.packages:
+        return desired_of(entry, repository.packages[entry.name])
+    problem, *more = repository.broken[entry.name]
+    where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+    also = f" (and {len(more)} more)" if more else ""
+    broken[entry.name] = ReleaseStep(
+        Desired(entry.name, entry.owner, "", "", entry.visibility),
+        "broken",
+        f"{where}: {problem.message}{also}",
+        problem.fix or f"nox -s schema -- {entry.name}",
+    )
+    return None
 
 
 def _chosen(root: Path, registry: Registry, names: Sequence[str], changed: str | None) -> _Choice:

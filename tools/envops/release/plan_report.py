@@ -37,6 +37,7 @@ SIGNS = {
     "no-access": "!",
     "unreadable": "?",
     "not-asked": "?",
+    "broken": "!",
 }
 MOST_ROWS = 300
 """The summary of a job is limited to a megabyte; the JSON has all rows."""

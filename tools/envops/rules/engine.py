@@ -322,7 +322,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
                 gate=known.gate,
                 severity=found.severity or ("warning" if found.inconclusive else known.severity),
                 message=found.message,
-                fix=found.fix or known.fix,
+                fix=_fix(known, found, subject),
                 evidence=found.evidence,
                 place=found.place,
                 inconclusive=found.inconclusive,
@@ -340,3 +340,11 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             ignored=ignored,
             bug=True,
         )
+
+
+def _fix(known: Rule, found: Found, subject: Judged) -> str:
+    """The fix of a finding, with the command that writes its case if it shows one."""
+    fix = found.fix or known.fix
+    if found.evidence.ready_case is None or not isinstance(subject, Subject):
+        return fix
+    return f"{fix} Add the case that is shown: `nox -s cases -- add {subject.package.name} {known.id}`."

@@ -204,6 +204,7 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "nineteen digits are not a number", "1" * 19
             yield "ten decimals are not a number", f"0.{'1' * 10}"
             yield "a group of four digits is not a number", "1,2345"
+            yield "four digits before a separator are not a number", "1234,567"
             yield "seven groups are not a number", "1" + ",000" * 6
             yield "a leading separator does not form a number", ",123"
             yield "letters before a separator are not a number", "abc,123"

@@ -260,13 +260,40 @@ CASES = {
             "size of an evaluation": run(schema="portable", eval={"tasks": 50}),
             "a filter": run(schema="portable", difficulty_filter=True),
             "evaluation with verifiers-rl": run(V0, backend="verifiers-rl"),
+            "evaluation with tinker": run(V0, **TINKER),
             "thinking that no renderer takes": run(
                 model="deepseek-ai/DeepSeek-R1", sampling={"enable_thinking": False}
             ),
         },
         silent={
             "a schema is named": run(schema="later", eval={"tasks": 50}, difficulty_filter=True),
-            "a default": run(V0, lora={"rank": 16}, **TINKER),
+            "a default": run(V0, lora={"rank": 16}, without=("eval",), **TINKER),
+        },
+    ),
+    "RUN031": RuleCases(
+        fires={
+            "no split is known": run(replace(V1, held_out=None)),
+            "hosted": run(replace(V1, held_out=None), backend="prime"),
+            "the same environment is named": run(
+                replace(V1, held_out=None), eval={"interval": 50, "environments": [{"id": "plain-sums"}]}
+            ),
+            "trained on the evaluation split": run(sources=[{"id": "plain-sums", "taskset": {"split": "test"}}]),
+            "v0 without a dataset for evaluation": run(replace(V0, held_out=None), backend="rllm-verl"),
+            "arguments that the trainer cannot pass": run(replace(V0, held_out={"seed": 1}), backend="rllm-verl"),
+        },
+        silent={
+            "a split": run(),
+            "another seed": run(replace(V1, held_out={"seed": 1}), backend="prime"),
+            "settings of its own": run(
+                replace(V1, held_out=None),
+                eval={"interval": 50, "environments": [{"id": "plain-sums", "taskset": {"seed": 7}}]},
+            ),
+            "another environment": run(
+                replace(V1, held_out=None), eval={"interval": 50, "environments": [{"id": "other-sums"}]}
+            ),
+            "v0 with a dataset for evaluation": run(V0, backend="rllm-verl"),
+            "tasks are kept from training": run(replace(V0, held_out=None), backend="trl"),
+            "nothing is evaluated": run(replace(V1, held_out=None), without=("eval",)),
         },
     ),
     "RUN040": RuleCases(

@@ -89,6 +89,7 @@ def _read(
         test_files=tuple(file for file in files if _TEST_FILE.fullmatch(file)),
         exports=source.exports,
         defines_load_environment=source.defines_load_environment,
+        eval_split=source.eval_split,
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,

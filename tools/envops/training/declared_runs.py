@@ -10,12 +10,12 @@ from envops.repository.problem import Problem
 from envops.repository.recordings import read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
-from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
+from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn
 from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, CompileRequest, environment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from envops.repository.package import Package
@@ -87,14 +87,15 @@ def declared_run(
         _trained_on(request, source, index, packages.get(source.id), recorded, on_hub)
         for index, source in enumerate(spec.environments)
     )
-    subject = run_subject(spec, compiled, trained_on, broken)
+    subject = run_subject(request, compiled, trained_on, broken)
     return DeclaredRun(spec, request, compiled, tuple(findings(subject)))
 
 
 def run_subject(
-    spec: RunSpec, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
+    request: CompileRequest, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
 ) -> RunSubject:
     """The run as its rules see it: read back from what it compiles to, so that overrides count."""
+    spec = request.spec
     trainer = trainer_named(spec.backend)
     if compiled is None:
         return RunSubject(spec, trainer.limits, trained_on, broken=broken, trainers=LIMITS)
@@ -104,12 +105,21 @@ def run_subject(
         spec=spec,
         trainer=trainer.limits,
         trained_on=trained_on,
+        evaluated_on=tuple(_evaluated_on(request, trainer.limits)),
         settings=settings,
         refusals=tuple(trainer.refusals(spec, native.values, settings)),
         left_out=tuple(native.left_out),
         misfits=native.misfits,
         trainers=LIMITS,
     )
+
+
+def _evaluated_on(request: CompileRequest, trainer: TrainerLimits) -> Iterator[EvaluatedOn]:
+    evaluation = request.spec.eval
+    key = "eval.environments" if evaluation is not None and evaluation.environments else "environments"
+    for index, source in enumerate(request.spec.evaluated):
+        others = request.evaluates_on_other_tasks(source, trainer.evaluates)
+        yield EvaluatedOn(source.id, others, f"{key}[{index}]")
 
 
 def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Problem]:

@@ -63,6 +63,16 @@ class TrainedOn:
 
 
 @dataclass(frozen=True)
+class EvaluatedOn:
+    """One environment of a run's evaluation."""
+
+    id: str
+    on_other_tasks: bool
+    """Whether its tasks are others than those that the run trains on."""
+    key: str
+
+
+@dataclass(frozen=True)
 class RunSubject:
     """A declared run as the rules of runs see it."""
 
@@ -71,6 +81,7 @@ class RunSubject:
     spec: RunSpec
     trainer: TrainerLimits
     trained_on: tuple[TrainedOn, ...] = ()
+    evaluated_on: tuple[EvaluatedOn, ...] = ()
     settings: TrainerSettings = field(default_factory=TrainerSettings)
     """Of the compiled configuration, overrides included; nothing is set where there is none."""
     refusals: tuple[RefusedSetting, ...] = ()

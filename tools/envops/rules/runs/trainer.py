@@ -21,6 +21,11 @@ RefusalKind = Literal["schema", "service", "names", "combination"]
 clash; combination: settings that the trainer does not take together."""
 
 
+EvaluationTasks = Literal["declared", "own split", "kept from training", "none"]
+"""declared: the tasks that the configuration names; own split: what get_eval_dataset returns; kept from training: tasks
+that the trainer does not train on; none: the trainer evaluates nothing."""
+
+
 @dataclass(frozen=True)
 class TrainerLimits:
     """The limits of one trainer."""
@@ -39,6 +44,8 @@ class TrainerLimits:
     algorithms: tuple[str, ...]
     source: str
     """Where all this is from."""
+    evaluates: EvaluationTasks = "own split"
+    """The tasks of an evaluation while it trains."""
     any_release: bool = False
     """The environment runs in a virtual environment of its own, so its release does not matter."""
     many_environments: bool = False

@@ -39,6 +39,7 @@ LIMITS = TrainerLimits(
     algorithms=("grpo",),
     source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails (run_group's signature); "
     "recipe verifiers_rl at 9dfcc3a",
+    evaluates="none",
     replaces_groups=False,
     models=TINKER_RENDERERS,
 )
@@ -115,6 +116,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         config.put("save_every", spec.checkpoints.interval, origin(spec, "checkpoints.interval"))
     if spec.eval is not None:
         config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
+        config.left_out.append("eval: the recipe makes no evaluation set, so nothing is evaluated")
     config.put("log_path", f"outputs/{spec.name}", "metrics.jsonl lies there, for `envops watch`")
     config.put("behavior_if_log_dir_exists", "resume", "resumes when started again")
     if spec.wandb is not None:

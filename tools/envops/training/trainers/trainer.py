@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from envops.facts.training_log import CONSOLE_LOG
 from envops.repository.package import folder_of
-from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
+from envops.rules.runs.trainer import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
     from envops.repository.package import Package
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from envops.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"
+HELD_OUT = "held out for evaluation, by the environment"
+"""The origin of settings that no run declares."""
 
 
 class CompileError(ValueError):
@@ -48,6 +50,8 @@ class Environment:
     pinned: str | None = None
     """The release of verifiers that it was proven with."""
     secrets: tuple[str, ...] = ()
+    held_out: Mapping[str, Any] | None = None
+    """Settings that give the tasks to evaluate on; none are needed for v0's own split. `None` where it has none."""
 
     @property
     def id(self) -> str:
@@ -65,6 +69,23 @@ class CompileRequest:
     def environment(self, source: Source) -> Environment:
         """The environment of a source of the mix."""
         return self.environments[source.id]
+
+    def evaluation_settings(self, source: Source) -> Mapping[str, Any]:
+        """The settings of a source of the evaluation: the held-out tasks, unless it says itself which."""
+        held_out = self.environment(source).held_out or {}
+        named = self.spec.eval is not None and self.spec.eval.environments
+        return {**held_out, **source.settings} if named else {**source.settings, **held_out}
+
+    def evaluates_on_other_tasks(self, source: Source, evaluates: EvaluationTasks) -> bool:
+        """Whether a source of the evaluation has other tasks than what is trained on, as this trainer evaluates."""
+        trained = [each for each in self.spec.environments if each.id == source.id]
+        if not trained or evaluates in ("kept from training", "none"):
+            return True
+        environment = self.environment(source)
+        if environment.generation == "v0" and environment.held_out == {}:
+            return True
+        settings = self.evaluation_settings(source)
+        return evaluates == "declared" and all(each.settings != settings for each in trained)
 
     def only_source(self) -> Source:
         """The one environment of a trainer that takes one; raises `CompileError` for a mix."""
@@ -138,7 +159,8 @@ def environment_of(name: str, registry: Registry, packages: Mapping[str, Package
 def _external(entry: ExternalEntry) -> Environment:
     hub = f"{entry.hub_owner}/{entry.hub_name}"
     module = entry.hub_name.replace("-", "_")
-    return Environment(entry.name, module, hub, entry.version, entry.generation, external=True)
+    held_out = entry.eval.settings(entry.generation) if entry.eval else None
+    return Environment(entry.name, module, hub, entry.version, entry.generation, external=True, held_out=held_out)
 
 
 def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
@@ -155,7 +177,17 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
         requires=wanted,
         pinned=package.lock.pins.get("verifiers") if package.lock else None,
         secrets=entry.secrets,
+        held_out=_held_out(entry, package),
     )
+
+
+def _held_out(entry: EnvironmentEntry, package: Package) -> Mapping[str, Any] | None:
+    """What is declared in the registry, or else the split that the package's source shows."""
+    if entry.eval is not None:
+        return entry.eval.settings(package.generation)
+    if not package.eval_split:
+        return None
+    return {} if package.generation == "v0" else {"split": package.eval_split}
 
 
 # What the trainers' modules share.

@@ -29,6 +29,7 @@ LIMITS = TrainerLimits(
     batch_unit="rollouts",
     lora="either",
     algorithms=("grpo",),
+    evaluates="none",
     source="read: last in verifiers[rl]==0.1.9.post3; removed from the repository in a497ee524 (2026-07-08)",
     replaces_groups=False,
 )

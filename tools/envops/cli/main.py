@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ COMMANDS: Mapping[str, Command] = {
     "docs": Command("write what is generated: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
 }
 """In the order of `--help`."""
+_IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
+"""`owner/name`, which is no name of a run: `envops train owner/name` is `envops train hub owner/name`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -168,4 +171,8 @@ def _below(word: str) -> list[str]:
 def _with_whole_name(words: Sequence[str]) -> list[str]:
     """The arguments, with a command of two words joined."""
     whole = " ".join(words[:2])
-    return [whole, *words[2:]] if len(words) > 1 and whole in COMMANDS else list(words)
+    if len(words) > 1 and whole in COMMANDS:
+        return [whole, *words[2:]]
+    if words[:1] == ["train"] and len(words) > 1 and _IS_ADDRESS.fullmatch(words[1]):
+        return ["train hub", *words[1:]]
+    return list(words)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from envops.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"
+COMPILED_BY = "`envops train compile`"
+"""Marks the compiled files of declared runs."""
 
 
 class CompileError(ValueError):
@@ -161,11 +163,9 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
 def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
     """The comment that every compiled file begins with."""
     spec = request.spec
-    return [
-        f"Run {spec.name} for {title}: {file}",
-        f"Compiled from {spec.file} (runs.{spec.name}) by `envops train compile`; do not edit by hand.",
-        *lines,
-    ]
+    declared = f"Compiled from {spec.file} (runs.{spec.name}) by {COMPILED_BY}; do not edit by hand."
+    made = f"Made by `{spec.command}`; registry.yaml does not declare it." if spec.command else declared
+    return [f"Run {spec.name} for {title}: {file}", made, *lines]
 
 
 def file_path(request: CompileRequest, ending: str) -> str:

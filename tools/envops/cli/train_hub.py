@@ -62,7 +62,7 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True)
-class Session:
+class TrainingPlatform:
     """The platform, as far as it can be used; nothing of it is needed for a dry run."""
 
     prime: Prime | None
@@ -112,26 +112,27 @@ def run(options: argparse.Namespace) -> int:
     """Compile, show, confirm, submit; the exit code."""
     try:
         _check(options)
-        session = _session(options)
-        _complete(options, session)
-        hub_run = _compiled(options, session)
+        platform = _platform(options)
+        _complete(options, platform)
+        hub_run = _compiled(options, platform)
         write_whole(hub_run.file, hub_run.text)
         print(f"{hub_run.file}:\n\n{hub_run.text}")
-        print(session.access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
-        for note in _notes(options, session):
+        print(platform.access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
+        for note in _notes(options, platform):
             print(note)
         if hub_run.run.fails:
             return exit_codes.FAIL
-        if options.dry_run or session.prime is None or not _approved(options, hub_run):
+        if options.dry_run or platform.prime is None or not _approved(options, hub_run):
             return exit_codes.PASS
-        platform = Platform(session.prime, session.access, Workspace(options.root.absolute()).base, session.stop)
-        said = submit(hub_run.run, hub_run.identity, platform)
+        notes = Workspace(options.root.absolute()).base
+        target = Platform(platform.prime, platform.access, notes, platform.stop)
+        said = submit(hub_run.run, hub_run.identity, target)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except Interrupted:
         return exit_codes.INTERRUPTED
-    print(session.access.scrubber.text(": ".join(filter(None, (said.outcome, said.message, said.id, said.next)))))
+    print(platform.access.scrubber.text(": ".join(filter(None, (said.outcome, said.message, said.id, said.next)))))
     if said.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS
     return exit_codes.FAIL if said.outcome == "failed" else exit_codes.ERROR
@@ -140,7 +141,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     for address in options.environments:
         if not ADDRESS.fullmatch(address):
-            then = f"nox -s train -- {address}" if "/" not in address else "envops train hub --help"
+            then = f"nox -s train -- {address}" if "/" not in address else ""
             message = f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3"
             raise Unusable(f"{message}; a run of registry.yaml is trained by its name", then)
     if options.model and not sys.stdin.isatty() and not options.yes and not options.dry_run:
@@ -150,18 +151,20 @@ def _check(options: argparse.Namespace) -> None:
         raise Unusable(message, f"{command_line(options)} --dry-run")
 
 
-def _session(options: argparse.Namespace) -> Session:
+def _platform(options: argparse.Namespace) -> TrainingPlatform:
     """The platform; without a key only a dry run goes on. Raises `HubUnavailable`."""
     stop = threading.Event()
     if options.dry_run and not hub_access().key:
-        return Session(None, hub_access(), TrainingOffer(unread="without a key the platform was not read"), stop)
+        return TrainingPlatform(
+            None, hub_access(), TrainingOffer(unread="without a key the platform was not read"), stop
+        )
     prime, access = the_platform("or only show the configuration: --dry-run")
-    return Session(prime, access, read_training_offer(prime, access, stop), stop)
+    return TrainingPlatform(prime, access, read_training_offer(prime, access, stop), stop)
 
 
-def _complete(options: argparse.Namespace, session: Session) -> None:
+def _complete(options: argparse.Namespace, platform: TrainingPlatform) -> None:
     """Ask for the model on a terminal, and check the GPU type. Raises `Unusable` for what is missing or unknown."""
-    offer = session.offer
+    offer = platform.offer
     kind = options.gpu_type
     if kind and offer.gpus and kind not in offer.gpus:
         near = nearest(kind, offer.gpus) or next(iter(offer.gpus))
@@ -220,14 +223,14 @@ def _declared(options: argparse.Namespace, external: dict[str, ExternalEntry]) -
     return declared
 
 
-def _compiled(options: argparse.Namespace, session: Session) -> HubRun:
-    external = _external(options.environments, session)
+def _compiled(options: argparse.Namespace, platform: TrainingPlatform) -> HubRun:
+    external = _external(options.environments, platform)
     name, declared = _name(options), _declared(options, external)
     try:
         spec = run_spec(name, declared, {}, "the command line", command_line(options))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise Unusable(wrong, "envops train hub --help") from None
+        raise Unusable(wrong) from None
     [compiled] = declared_runs(Registry("", {}, external, {name: declared}, {name: spec}), {}, [spec])
     root = options.root.absolute()
     commit = git(root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
@@ -243,14 +246,14 @@ def _compiled(options: argparse.Namespace, session: Session) -> HubRun:
     return HubRun(compiled, identity, file, text)
 
 
-def _external(addresses: list[str], session: Session) -> dict[str, ExternalEntry]:
+def _external(addresses: list[str], platform: TrainingPlatform) -> dict[str, ExternalEntry]:
     """The environments by name, at the version that was named or at the latest.
 
     Raises `Unusable` for one that is not on the Hub.
     """
     plain = [address.partition("@")[0] for address in addresses]
     pinned = [address for address in addresses if "@" in address]
-    hub = read_hub(session.prime, session.access, plain, session.stop, pinned=pinned) if session.prime else None
+    hub = read_hub(platform.prime, platform.access, plain, platform.stop, pinned=pinned) if platform.prime else None
     found: dict[str, ExternalEntry] = {}
     for address in addresses:
         place, _, version = address.partition("@")
@@ -276,9 +279,9 @@ def _absent(address: str, why: str) -> Unusable:
     return Unusable(message, f"prime env list --search {place.partition('/')[2]}")
 
 
-def _notes(options: argparse.Namespace, session: Session) -> list[str]:
+def _notes(options: argparse.Namespace, platform: TrainingPlatform) -> list[str]:
     """What is not known, and what the GPUs cost."""
-    offer, notes = session.offer, []
+    offer, notes = platform.offer, []
     if offer.unread:
         notes.append(f"note: {offer.unread}: whether environments, model and GPUs exist there is not known")
     prices = {kind: price for kind, price in offer.gpus.items() if price is not None}

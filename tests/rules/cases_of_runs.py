@@ -47,6 +47,43 @@ CASES = {
             "a checkpoint of tinker": run(V0, backend="tinker", model="Qwen/Qwen3-8B:final"),
         },
     ),
+    "RUN060": RuleCases(
+        fires={
+            "a small batch": run(multi_turn=True, rollouts_per_example=16),
+            "small groups": run(multi_turn=True, batch_size=512),
+        },
+        silent={
+            "one turn": run(),
+            "as the guide has it": run(multi_turn=True, batch_size=512, rollouts_per_example=16),
+        },
+    ),
+    "RUN061": RuleCases(
+        fires={
+            "few steps for conversations": run(multi_turn=True, max_off_policy_steps=2),
+            "more than any example": run(max_off_policy_steps=64),
+        },
+        silent={
+            "not set": run(multi_turn=True),
+            "as in the examples": run(multi_turn=True, max_off_policy_steps=16),
+            "few steps for single replies": run(max_off_policy_steps=1),
+        },
+    ),
+    "RUN062": RuleCases(
+        fires={"ten turns": run(multi_turn=True, sources=[{"id": "plain-sums", "max_turns": 10}])},
+        silent={
+            "two turns": run(multi_turn=True, sources=[{"id": "plain-sums", "max_turns": 2}]),
+            "no limit is declared": run(multi_turn=True),
+            "a long sequence": run(seq_len=32768, sources=[{"id": "plain-sums", "max_turns": 10}]),
+        },
+    ),
+    "RUN063": RuleCases(
+        fires={"as many as the batch": run(difficulty_filter=True, max_concurrent=128)},
+        silent={
+            "twice the batch": run(difficulty_filter=True, max_concurrent=256),
+            "no filter": run(max_concurrent=128),
+            "the trainer's own": run(difficulty_filter=True),
+        },
+    ),
     "RUN004": RuleCases(
         fires={"one letter": run(backend="trl", model="Qwen/Qwen3-06B")},
         silent={

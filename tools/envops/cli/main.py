@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,8 @@ GROUPS: Mapping[str, str] = {
     "report": "reports of past runs",
 }
 """Words that are no command by themselves, and only begin commands of two words."""
+_IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
+"""`owner/name`, which is no name of a run: `envops train owner/name` is `envops train hub owner/name`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -208,4 +211,8 @@ def _below(word: str) -> list[str]:
 def _with_whole_name(words: Sequence[str]) -> list[str]:
     """The arguments, with a command of two words joined."""
     whole = " ".join(words[:2])
-    return [whole, *words[2:]] if len(words) > 1 and whole in COMMANDS else list(words)
+    if len(words) > 1 and whole in COMMANDS:
+        return [whole, *words[2:]]
+    if words[:1] == ["train"] and len(words) > 1 and _IS_ADDRESS.fullmatch(words[1]):
+        return ["train hub", *words[1:]]
+    return list(words)

@@ -135,7 +135,15 @@ def checked_names(registry: Registry, names: list[str]) -> list[str]:
     unknown = [name for name in names if name not in registry.specs]
     if unknown:
         raise DeclarationError(
-            Problem("registry.yaml", None, "there is no such run", "runs", name, nearest=nearest(name, registry.specs))
+            Problem(
+                "registry.yaml",
+                None,
+                "there is no such run",
+                "runs",
+                name,
+                nearest=nearest(name, registry.specs),
+                fix=f"an environment of the Hub: envops train hub {name}" if "/" in name else "",
+            )
             for name in unknown
         )
     return [name for name in registry.specs if not names or name in names]

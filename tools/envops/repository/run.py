@@ -270,6 +270,8 @@ class RunSpec(RunKeys):
     """Where a key stands: `sampling.max_tokens` → line; the run itself is ''."""
     written: frozenset[str] = frozenset()
     """The keys that were written, merged ones included, and differ from their defaults."""
+    command: str = ""
+    """The command line that gave it; empty where a file declares it."""
 
     def line(self, key: str = "") -> int | None:
         """The line of a key, or of the nearest that holds it."""
@@ -298,7 +300,7 @@ class RunSpec(RunKeys):
         return source.rollouts_per_example or self.rollouts_per_example
 
 
-def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str) -> RunSpec:
+def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str, command: str = "") -> RunSpec:
     """The run that a mapping declares.
 
     Raises pydantic's `ValidationError` where the mapping is not what `RunKeys` allows.
@@ -307,7 +309,8 @@ def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], f
     default = LORA_LEARNING_RATE if keys.lora else FULL_LEARNING_RATE
     rate = default if keys.learning_rate is None else keys.learning_rate
     written = frozenset(_keys(declared))
-    return RunSpec(**{**vars(keys), "learning_rate": rate}, name=name, file=file, lines=lines, written=written)
+    whole = {**vars(keys), "learning_rate": rate}
+    return RunSpec(**whole, name=name, file=file, lines=lines, written=written, command=command)
 
 
 def _keys(declared: Any, before: str = "") -> Iterator[str]:

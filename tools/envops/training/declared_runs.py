@@ -12,7 +12,13 @@ from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn
 from envops.training.trainers import LIMITS, compile_run, trainer_named
-from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, CompileRequest, environment_of
+from envops.training.trainers.trainer import (
+    COMPILED_BY,
+    CONFIG_FOLDER,
+    CompileError,
+    CompileRequest,
+    environment_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -169,14 +175,15 @@ def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
     return [
         name
         for path in found
-        if (name := f"{CONFIG_FOLDER}/{path.name}") not in current and path.is_file() and _is_compiled(path)
+        if (name := f"{CONFIG_FOLDER}/{path.name}") not in current and path.is_file() and is_compiled(path)
     ]
 
 
-def _is_compiled(path: Path) -> bool:
+def is_compiled(path: Path) -> bool:
+    """Whether a file was compiled from a declared run, and not by `envops train hub` or by hand."""
     with path.open(encoding="utf-8", errors="replace") as file:
         head = "".join(line for _, line in zip(range(4), file, strict=False))
-    return "by `envops train " in head  # earlier versions wrote --compile-only behind it
+    return COMPILED_BY in head or "--compile-only" in head  # as earlier versions wrote it
 
 
 def _trained_on(

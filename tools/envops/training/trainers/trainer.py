@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CONFIG_FOLDER = "configs/rl"
 HELD_OUT = "held out for evaluation, by the environment"
 """The origin of settings that no run declares."""
+COMPILED_BY = "`envops train compile`"
+"""Marks the compiled files of declared runs."""
 
 
 class CompileError(ValueError):
@@ -196,11 +198,9 @@ def _held_out(entry: EnvironmentEntry, package: Package) -> Mapping[str, Any] | 
 def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
     """The comment that every compiled file begins with."""
     spec = request.spec
-    return [
-        f"Run {spec.name} for {title}: {file}",
-        f"Compiled from {spec.file} (runs.{spec.name}) by `envops train compile`; do not edit by hand.",
-        *lines,
-    ]
+    declared = f"Compiled from {spec.file} (runs.{spec.name}) by {COMPILED_BY}; do not edit by hand."
+    made = f"Made by `{spec.command}`; registry.yaml does not declare it." if spec.command else declared
+    return [f"Run {spec.name} for {title}: {file}", made, *lines]
 
 
 def script_heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:

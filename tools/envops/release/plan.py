@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from envops.facts.observed import Facts
 from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.hub.state import HubEnvironment, HubReading, HubState, read_hub
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
@@ -21,12 +22,16 @@ from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry
 from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_findings
+from envops.training.declared_runs import last_recording
 from envops.training.due import DecidedRun, Situation, decided_runs
+from envops.training.submit import RunIdentity
 
 ReleaseAction = Literal[
     "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"
 ]
+PUBLISHED: frozenset[ReleaseAction] = frozenset({"create", "publish"})
 WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
+NOTHING = "no environments and no runs were selected"
 REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access"})
 """The Hub has something that a release cannot replace: a person has to decide."""
 
@@ -166,6 +171,23 @@ class PlannedRun:
     action: Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
     reason: str
     next: str = ""
+    findings: tuple[Finding, ...] = ()
+    """Of the rules of runs."""
+    played: tuple[str, ...] = ()
+    """What is recorded of a model on each of its environments."""
+
+
+@dataclass(frozen=True)
+class RemovedRun:
+    """A run that is no longer declared, and what was submitted of it; a release changes none of that."""
+
+    name: str
+    submitted: tuple[PlatformRun, ...] | None
+    """`None` where the platform was not read."""
+    why: str = ""
+    """Why it was not read."""
+    pages: Mapping[str, str] = field(default_factory=dict)
+    """Id of a submitted run → its page."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +198,7 @@ class ReleasePlan:
     external: tuple[ExternalStep, ...] = ()
     orphans: tuple[str, ...] = ()
     runs: tuple[PlannedRun, ...] = ()
+    removed_runs: tuple[RemovedRun, ...] = ()
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """Environment → findings of the rules of releases."""
     whose: str = ""
@@ -183,6 +206,8 @@ class ReleasePlan:
     not_asked: str = ""
     """Why the Hub was not read; empty where it was."""
     prime: str = ""
+    unplayed: tuple[str, ...] = ()
+    """Environments to be published that have no recording of a real model."""
     notes: tuple[str, ...] = ()
     """Further notes: what was chosen, what could not be listed."""
 
@@ -249,25 +274,32 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     registry = load_registry(root)
     choice = _chosen(root, registry, names, changed)
     concerned = _concerned_runs(registry, choice)
+    removed = tuple(sorted(choice.change.removed_runs)) if choice.change else ()
     beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
     read = (*choice.names, *beside)
     desired = [_desired(root, registry.environments[name]) for name in read]
     access, prime = hub_access(), find_prime()
-    hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
+    external = _external(registry, choice, concerned)
+    anything = bool(choice.whole or desired or external or removed)
+    hub, not_asked = _asked(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     steps = tuple(step for step in known if step.desired.name not in beside)
     of_versions, further_notes = _version_findings(root, choice, steps)
-    of_pages = _publishing_findings(root, steps)
+    writes = [step.desired.name for step in steps if step.action in PUBLISHED]
+    published = Repository.load(root, writes) if writes else None
+    of_pages = _publishing_findings(published)
     findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
-    decided = decided_runs(situation) if concerned else []
+    decided = decided_runs(situation, concerned) if concerned else []
     plan = ReleasePlan(
         steps=steps,
-        runs=tuple(_planned_run(each) for each in decided if each.run.spec.name in concerned),
+        runs=tuple(_planned_run(each) for each in decided),
+        removed_runs=_removed_runs(removed, situation),
         findings=findings,
-        external=tuple(external_step(each, hub) for each in registry.external.values()) if choice.whole else (),
+        unplayed=_unplayed(published),
+        external=tuple(external_step(each, hub) for each in external),
         orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),
         whose=hub.identity.slug if hub else "",
         not_asked=not_asked,
@@ -278,14 +310,45 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
 
 
 def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
-    """Runs that use something of what was chosen, each with all environments that it uses."""
+    """Runs that changed or use something of what was chosen, each with all environments that it uses."""
+    changed = choice.change.runs if choice.change else frozenset()
     used = {name: set(spec.environment_names) for name, spec in registry.specs.items()}
-    return {name: ids for name, ids in used.items() if choice.whole or ids & set(choice.names)}
+    return {name: ids for name, ids in used.items() if choice.whole or name in changed or ids & set(choice.names)}
+
+
+def _external(registry: Registry, choice: _Choice, concerned: Mapping[str, set[str]]) -> list[ExternalEntry]:
+    """The environments of the Hub that the concerned runs use; all for the whole registry."""
+    used = set().union(*concerned.values())
+    return [entry for name, entry in registry.external.items() if choice.whole or name in used]
+
+
+def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRun, ...]:
+    """What was submitted of runs that are no longer declared."""
+    if situation.prime is None or not names:
+        return tuple(RemovedRun(name, None, "the platform was not queried") for name in names)
+    try:
+        listed = list_runs(situation.prime, situation.access, situation.stop)
+    except (RunsUnreadable, HubUnavailable) as error:
+        return tuple(RemovedRun(name, None, str(error).splitlines()[0]) for name in names)
+    removed = []
+    for name in names:
+        submitted = tuple(run for run in listed if RunIdentity(name, "").is_another_version(run.name))
+        pages = {run.id: situation.access.page_of_run(run.id) for run in submitted}
+        removed.append(RemovedRun(name, submitted, pages=pages))
+    return tuple(removed)
 
 
 def _planned_run(each: DecidedRun) -> PlannedRun:
     decision = each.decision
-    return PlannedRun(each.run.spec.name, each.run.trainer.name, decision.action, decision.reason, decision.next)
+    return PlannedRun(
+        each.run.spec.name,
+        each.run.trainer.name,
+        decision.action,
+        decision.reason,
+        decision.next,
+        each.run.findings,
+        each.run.played,
+    )
 
 
 def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
@@ -314,17 +377,15 @@ def _asked(
     prime: Prime | None,
     registry: Registry,
     desired: Sequence[Desired],
+    external: Sequence[ExternalEntry],
     choice: _Choice,
     stop: threading.Event,
 ) -> tuple[HubState | None, str]:
     """The Hub's state, or why it was not read."""
-    if not desired and not choice.whole:
-        return None, "no environments were selected"
     if not access.key:
         return None, "no API key (set PRIME_API_KEY, or run: prime login)"
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", INSTALL)
-    external = registry.external.values() if choice.whole else ()
     owners = sorted({registry.owner, *(each.owner for each in desired)}) if choice.whole else ()
     addresses = [each.address for each in desired]
     pinned = [address_of(each) for each in external]
@@ -362,18 +423,22 @@ def _version_findings(
     return found, notes
 
 
-def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, tuple[Finding, ...]]:
+def _publishing_findings(repository: Repository | None) -> dict[str, tuple[Finding, ...]]:
     """What the Hub's page needs of each environment that would be published."""
-    names = [step.desired.name for step in steps if step.action in ("create", "publish")]
-    if not names:
+    if repository is None:
         return {}
-    repository = Repository.load(root, names)
     found = {}
     for name, package in repository.packages.items():
         subject = Subject(repository.registry.environments[name], package, Facts(name, "", package.digest))
         if judged := tuple(publishing_findings(subject)):
             found[name] = judged
     return found
+
+
+def _unplayed(repository: Repository | None) -> tuple[str, ...]:
+    """Environments without a recording of a real model; they are published on the evidence of scripted policies."""
+    last = {name: last_recording(package) for name, package in repository.packages.items()} if repository else {}
+    return tuple(name for name, recorded in last.items() if recorded is None or recorded.scripted)
 
 
 def _declared(registry: Registry) -> Iterator[str]:

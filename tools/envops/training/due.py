@@ -155,7 +155,8 @@ def carry_out(situation: Situation, each: DecidedRun) -> Submission:
     name, decision = each.run.spec.name, each.decision
     if decision.action == "submitted":
         there = decision.found.id if decision.found else ""
-        return Submission(name, "already-submitted", decision.reason, decision.next, there)
+        page = situation.access.page_of_run(there) if there else ""
+        return Submission(name, "already-submitted", decision.reason, decision.next, there, page)
     if decision.action != "submit" or situation.prime is None:
         return Submission(name, NOT_SUBMITTED.get(decision.action, "unknown"), decision.reason, decision.next)
     notes = Workspace(situation.root).base

@@ -18,18 +18,17 @@ from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
+from envops.repository.recordings import read_recordings
 from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
 from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_findings
-from envops.training.declared_runs import last_recording
 from envops.training.due import DecidedRun, Situation, decided_runs
 from envops.training.submit import RunIdentity
 
 ReleaseAction = Literal[
     "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"
 ]
-PUBLISHED: frozenset[ReleaseAction] = frozenset({"create", "publish"})
 WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
 NOTHING = "no environments and no runs were selected"
 REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access"})
@@ -285,9 +284,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     steps = tuple(step for step in known if step.desired.name not in beside)
     of_versions, further_notes = _version_findings(root, choice, steps)
-    writes = [step.desired.name for step in steps if step.action in PUBLISHED]
-    published = Repository.load(root, writes) if writes else None
-    of_pages = _publishing_findings(published)
+    of_pages = _publishing_findings(root, steps)
     findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
@@ -298,7 +295,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         runs=tuple(_planned_run(each) for each in decided),
         removed_runs=_removed_runs(removed, situation),
         findings=findings,
-        unplayed=_unplayed(published),
+        unplayed=_unplayed(root, registry, steps),
         external=tuple(external_step(each, hub) for each in external),
         orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),
         whose=hub.identity.slug if hub else "",
@@ -423,10 +420,12 @@ def _version_findings(
     return found, notes
 
 
-def _publishing_findings(repository: Repository | None) -> dict[str, tuple[Finding, ...]]:
+def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, tuple[Finding, ...]]:
     """What the Hub's page needs of each environment that would be published."""
-    if repository is None:
+    names = [step.desired.name for step in steps if step.action in ("create", "publish")]
+    if not names:
         return {}
+    repository = Repository.load(root, names)
     found = {}
     for name, package in repository.packages.items():
         subject = Subject(repository.registry.environments[name], package, Facts(name, "", package.digest))
@@ -435,10 +434,15 @@ def _publishing_findings(repository: Repository | None) -> dict[str, tuple[Findi
     return found
 
 
-def _unplayed(repository: Repository | None) -> tuple[str, ...]:
-    """Environments without a recording of a real model; they are published on the evidence of scripted policies."""
-    last = {name: last_recording(package) for name, package in repository.packages.items()} if repository else {}
-    return tuple(name for name, recorded in last.items() if recorded is None or recorded.scripted)
+def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> tuple[str, ...]:
+    """Environments without a recording of a real model that would be published, as far as that is known."""
+    names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
+    folders = {name: root / ENVIRONMENTS_FOLDER / registry.environments[name].folder_name for name in names}
+    return tuple(name for name, folder in folders.items() if not _is_played(folder))
+
+
+def _is_played(folder: Path) -> bool:
+    return any(each.baseline.get("model") and each.rows and not each.problems for each in read_recordings(folder))
 
 
 def _declared(registry: Registry) -> Iterator[str]:

@@ -103,7 +103,7 @@ def test_submission_without_readable_list_creates_nothing(hub: EmulatedHub, plat
 
 
 def others(hub: EmulatedHub, count: int, name: str = "") -> None:
-    """Runs that somebody else submits."""
+    """Runs that another process submits."""
     for number in range(count):
         config = {"model": {"name": "m"}, "max_steps": 200}
         body = json.dumps({"config": config, "name": name or f"other-{number}"}).encode()

@@ -196,7 +196,7 @@ def _module_problems(
         yield Problem(f"{file}/{single.file}", None, message, fix="remove one of them")
     else:
         found = ", ".join(place.file for place in modules)
-        message = "has several modules, and nothing tells which one verifiers loads"
+        message = "has several modules, and the one that verifiers loads cannot be determined"
         fix = "name the module in the build back end's table of pyproject.toml"
         yield Problem(file, None, message, found=found, allowed=f"one called {expected}", fix=fix)
 

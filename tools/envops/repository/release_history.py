@@ -102,7 +102,7 @@ def _contents_before(
         write_files(root, files, folder, place)
         reading = read_package(place, Path(scratch))
         before = reading.package
-        if before is None:  # what was there was no package: whatever is there now is its first version
+        if before is None:  # there was no package before: this is its first version
             return ReleaseHistory(base, used=used, renamed_from=renamed_from, whole=whole)
         changed = _differences(released_files(place, before.files), released_files(package.folder, package.files))
         rewards_differ = reward_digest(entry, before) != reward_digest(entry, package)

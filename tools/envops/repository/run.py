@@ -281,7 +281,7 @@ class RunSpec(RunKeys):
     lines: Mapping[str, int] = field(default_factory=dict)
     """Where a key stands: `sampling.max_tokens` → line; the run itself is ''."""
     written: frozenset[str] = frozenset()
-    """The keys that were written, merged ones included, and are no defaults."""
+    """The keys that were written, merged ones included, and differ from their defaults."""
 
     def line(self, key: str = "") -> int | None:
         """The line of a key, or of the nearest that holds it."""
@@ -290,7 +290,7 @@ class RunSpec(RunKeys):
         return self.lines.get(key)
 
     def says(self, key: str) -> bool:
-        """Whether the key was written and is no default."""
+        """Whether the key was written and differs from its default."""
         return key in self.written
 
     @property

@@ -35,7 +35,7 @@ _CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
 """Only text with one of these is walked call by call: most has none, and walking takes longest."""
 
 _MOVING = (None, "main", "master", "refs/convert/parquet")
-"""Revisions that are no pin."""
+"""Revisions that do not pin a commit."""
 
 _V1_ONLY = Version("0.4.0.dev0")
 _FIRST_V1 = Version("0.2.0.dev0")
@@ -85,7 +85,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
             content = read_bytes(folder / name, root)
             tree = _parse(content, folder / name, root)
         except DeclarationError as error:
-            # A folder that is no package holds data: broken Python may be part of a task.
+            # A folder that is not a package holds data: broken Python may be part of a task.
             if not ours or _is_importable(name, above, everything):
                 problems += error.problems
             continue

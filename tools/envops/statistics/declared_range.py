@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from envops.repository.package import Package
 
 UNDECLARED_FORM = 0.2
-"""How much of the maximum form may earn that nobody declared: more than that competes with the answer."""
+"""Largest share of the maximum that undeclared form may earn: more than that competes with the answer."""
 ALLOWANCE = 0.05
 """How much of the range above its floor a worthless reply may earn: form functions of
 both generations give crumbs to garbage (0.04 was measured)."""

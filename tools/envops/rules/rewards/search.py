@@ -1,4 +1,4 @@
-"""Rules of the exploit search: what it found, held against the declared range."""
+"""Rules of the exploit search: its findings, compared with the declared range."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
     search = subject.facts.search
     for broken in search.broken if search else ():
         yield Found(
-            f"{broken.function} breaks on {_shown(broken.reply)}, task {broken.task}: "
+            f"{broken.function} fails on {_shown(broken.reply)}, task {broken.task}: "
             f"{broken.type}: {shortened(broken.message, 150)}",
             replace(
                 of_reply(subject.facts, shown_reply(broken.task, _said(broken.reply))),

@@ -71,7 +71,7 @@ def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
         return
     for used in run.trained_on:
         if used.recorded is not None and used.recorded.binary and used.recorded.zero_variance_share(2) is not None:
-            message = f"{used.id} pays only two different rewards, and nothing replaces zero-variance groups"
+            message = f"{used.id} returns only two different rewards, and nothing replaces zero-variance groups"
             yield run.found("difficulty_filter", message, environment=used.id)
 
 
@@ -90,13 +90,13 @@ def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]
         share = used.recorded.zero_variance_share(_group_of(run, used))
         if run.spec.difficulty_filter and share is not None and share < 0.01:
             message = (
-                f"{used.id} pays a continuous reward: groups without variance, which the filter drops, do not occur"
+                f"{used.id} returns a continuous reward: groups without variance, which the filter drops, do not occur"
             )
             yield run.found("difficulty_filter", message, environment=used.id)
         for bounds in run.settings.difficulty_bounds:
             if bounds and set(bounds) <= {0, 1}:
                 ends = sorted(set(bounds))
-                message = f"pools of difficulty end at {ends}, and {used.id} pays a continuous reward"
+                message = f"pools of difficulty end at {ends}, and {used.id} returns a continuous reward"
                 yield run.found("overrides", message, environment=used.id)
 
 
@@ -197,7 +197,7 @@ def hub_is_behind(run: RunSubject) -> Iterator[Found]:
     for used in run.trained_on:
         if used.on_hub is None or used.external or not _older(used.on_hub, used.version):
             continue
-        message = f"{used.id} is {used.version} here and {used.on_hub or 'not there'} on the Hub"
+        message = f"{used.id} is {used.version} here and {used.on_hub or 'missing'} on the Hub"
         yield run.found(used.key, message, environment=used.id)
 
 

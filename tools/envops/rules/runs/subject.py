@@ -74,7 +74,7 @@ class TrainedOn:
     id: str
     generation: Generation | None = "v1"
     requires: tuple[str, ...] | None = ()
-    """What the package requires of verifiers; `None` where its code is not here."""
+    """What the package requires of verifiers; `None` where its code is not in this repository."""
     pinned: str | None = None
     external: bool = False
     version: str = ""

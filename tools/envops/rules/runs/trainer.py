@@ -115,7 +115,7 @@ class RefusedSetting:
 def refusal_of_environment(
     trainer: TrainerLimits, generation: Generation | None, requires: tuple[str, ...] | None
 ) -> str:
-    """Why the trainer cannot run an environment, or an empty string; what is unknown is no reason."""
+    """Why the trainer cannot run an environment, or an empty string; what is unknown does not count as a reason."""
     if generation is not None and generation not in trainer.generations:
         return f"{trainer.name} runs {' and '.join(trainer.generations)} environments, this one is {generation}"
     if trainer.any_release:

@@ -18,10 +18,12 @@ from envops.training.trainers.trainer import (
     Compiled,
     CompileRequest,
     Trainer,
+    checkout_lines,
     file_path,
     heading,
     install_lines,
     number_at,
+    script_heading,
     units,
     value_at,
     whole_at,
@@ -150,15 +152,14 @@ def _compile(request: CompileRequest) -> Compiled:
     about = heading(request, LIMITS.title, f"uv run rl @ {path}", f"Schema: {spec.schema}; see docs/training.md.")
     nodes = config.values.get("slurm") is not None
     to_start = "rl writes a batch script from [slurm] and submits it with sbatch" if nodes else "rl starts everything"
-    lines = heading(
+    lines = script_heading(
         request,
         LIMITS.title,
         f"PRIME_RL=/where/prime-rl/is {script}",
         f"On the machine that trains, in a checkout of prime-rl; {to_start}.",
         f"{script} --dry-run writes the resolved configuration of every process and starts nothing.",
     )
-    installs = install_lines(request, into='uv pip install --project "$PRIME_RL"')
-    before = [': "${PRIME_RL:?the folder of a prime-rl checkout}"', *installs]
+    before = [*checkout_lines("PRIME_RL", "prime-rl", "uv sync --all-extras"), *install_lines(request)]
     launch = script_text(f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"', {}, lines, before)
     return Compiled(
         files={path: toml_text(config, about), script: launch},

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from packaging.version import InvalidVersion, Version
+
+from envops.facts.training_log import CONSOLE_LOG
 from envops.repository.package import folder_of
 from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 
@@ -41,7 +44,7 @@ class Environment:
     generation: str | None
     external: bool = False
     requires: tuple[str, ...] | None = None
-    """What the package requires of verifiers; `None` where its code is not here."""
+    """What the package requires of verifiers; `None` where its code is not in this repository."""
     pinned: str | None = None
     """The release of verifiers that it was proven with."""
     secrets: tuple[str, ...] = ()
@@ -168,20 +171,86 @@ def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list
     ]
 
 
+def script_heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
+    """The comment that every compiled script begins with."""
+    return heading(request, title, file, *lines, PASSED_ON)
+
+
 def file_path(request: CompileRequest, ending: str) -> str:
     """The path of a compiled file of the run."""
     return f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
 
 
-def install_lines(request: CompileRequest, into: str) -> list[str]:
-    """One line of shell for each environment: it installs the folder of this repository, or the Hub's package."""
+PASSED_ON = "Arguments of this script are passed on to the trainer."
+INSTALL = 'uv pip install --python "$VENV/bin/python"'
+"""Installs into the trainer's own virtual environment, whatever other one is active."""
+
+
+def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
+    """Shell: the absolute path of a trainer's checkout, and its own virtual environment.
+
+    `create` is what creates that environment, for the message where it is missing; `None` where uv creates it.
+    """
+    lines = [f': "${{{variable}:?the folder of a checkout of {title}}}"', f'{variable}=$(cd "${variable}" && pwd)']
+    lines.append(f'VENV="${variable}/.venv"')
+    if create is not None:
+        message = f"$VENV does not exist; in ${variable} run: {create}"
+        lines.append(f'[ -x "$VENV/bin/python" ] || {{ echo "{message}" >&2; exit 2; }}')
+    return [*lines, EXPORTED]
+
+
+def console_lines(request: CompileRequest) -> list[str]:
+    """Shell: keeps what the trainer prints, metrics and errors, where `envops watch` and `diagnose` read it."""
+    folder = f"outputs/{request.spec.name}"
+    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
+
+
+def own_environment_lines(request: CompileRequest, python: str) -> list[str]:
+    """Shell: a virtual environment for this run alone, created where there is none yet."""
+    return [
+        f'VENV="$PWD/.envops/trainers/{request.spec.name}/.venv"',
+        f'[ -x "$VENV/bin/python" ] || uv venv --python {python} "$VENV"',
+        EXPORTED,
+    ]
+
+
+EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
+"""`uv run` and `prime env install` follow these variables; another environment that is active has no effect."""
+
+
+def install_lines(request: CompileRequest) -> list[str]:
+    """Shell that installs each environment: the folder of this repository, or the Hub's package."""
     used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
     return [
-        f"prime env install {shlex.quote(f'{environment.hub}@{environment.version}')}"
-        if environment.external
-        else f"{into} {shlex.quote(f'environments/{folder_of(environment.name)}')}"
+        line
         for environment in used.values()
+        for line in (
+            _from_hub(environment)
+            if environment.external
+            else [f"{INSTALL} {shlex.quote(f'environments/{folder_of(environment.name)}')}"]
+        )
     ]
+
+
+def _from_hub(environment: Environment) -> list[str]:
+    """Install and look: `prime env install` (0.18.0) exits with 0 also when the installation failed."""
+    wanted = f"{environment.hub}@{environment.version}"
+    distribution = environment.hub.rpartition("/")[2]
+    asked = f'from importlib.metadata import version; print(version("{distribution}"))'
+    read = f"\"$VENV/bin/python\" -c '{asked}'"
+    message = f"{wanted} was not installed into $VENV"
+    return [
+        f"prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails: the next line looks",
+        f'[ "$({read})" = {shlex.quote(_released(environment.version))} ] || {{ echo "{message}" >&2; exit 1; }}',
+    ]
+
+
+def _released(version: str) -> str:
+    """A version as installed packages spell it."""
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        return version
 
 
 def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:

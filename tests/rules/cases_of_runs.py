@@ -452,4 +452,16 @@ CASES = {
         fires={"another family": run(ignore={"RWD001": "why"}), "misspelt": run(ignore={"RUN099": "why"})},
         silent={"known": run(ignore={"RUN041": "a first try"})},
     ),
+    "RUN051": RuleCases(
+        fires={
+            "no recording": run(recorded=None),
+            "a scripted recording": run(recorded=SCRIPTED),
+            "submitted by a release": run(recorded=None, backend="prime", submit="on-release"),
+            "on the hub": run(ON_HUB, recorded=None),
+        },
+        silent={
+            "a model played": run(),
+            "with a reason": run(recorded=None, baseline={"none": "its tasks are easy"}),
+        },
+    ),
 }

@@ -29,6 +29,7 @@ runs:
     environments: [{id: reverse-text}]
     max_steps: 20
     submit: on-release
+    baseline: {none: a test}
     budget: {hours: 2, gpu_hour_price: 3.5, max_dollars: 100}
   by-hand:
     backend: prime
@@ -100,6 +101,8 @@ def test_train_submits_due_run_once(
     assert states(capsys)["hosted"] == "submitted"
     [run] = signed_in.state()["run"]
     assert run["name"].startswith("hosted-")
+    assert train(repository, "hosted") == 0
+    assert run["id"] in capsys.readouterr().out
     assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
         "id": "acme/reverse-text"
     }

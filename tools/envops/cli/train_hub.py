@@ -132,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     except Interrupted:
         return exit_codes.INTERRUPTED
-    print(platform.access.scrubber.text(": ".join(filter(None, (said.outcome, said.message, said.id, said.next)))))
+    print(platform.access.scrubber.text(str(said)))
     if said.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS
     return exit_codes.FAIL if said.outcome == "failed" else exit_codes.ERROR

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from envops.repository.changes import entries_at
+from envops.repository.changes import registry_at
 from envops.repository.content import UnreadablePatternError, hub_content_hash, hub_files, reward_digest
 from envops.repository.git import ContentMissing, contents_of, files_at, git, is_shallow, write_files
 from envops.repository.package import folder_of
@@ -82,7 +82,8 @@ def release_history(
 
     Raises `ContentMissing` where git lacks what it would have to read.
     """
-    declared = (entries_at(root, base) or {}).get(renamed_from or entry.name)
+    registry = registry_at(root, base)
+    declared = registry.environments.get(renamed_from or entry.name) if registry else None
     known = None if declared is None else {rule: findings.count for rule, findings in declared.known.items()}
     return replace(_contents_before(root, entry, package, base, renamed_from), known_before=known)
 

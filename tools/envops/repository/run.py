@@ -188,6 +188,17 @@ class RunBudget:
     gpu_hour_price: Annotated[Omissible[Positive], Field(description="Dollars of one GPU for one hour.")] = None
 
 
+@dataclass(frozen=True)
+class RunBaseline:
+    """What is known of a model on the run's environments where no recording shows it."""
+
+    __pydantic_config__ = KEYS
+
+    none: Annotated[
+        Filled, Field(description="Why the run may start on an environment that no model was recorded on (RUN051).")
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunKeys:
     """One training run."""
@@ -252,6 +263,7 @@ class RunKeys:
         Field(description="When the run is submitted: after a release that changes it, or by hand only."),
     ] = "manual"
     budget: RunBudget = RunBudget()
+    baseline: Omissible[RunBaseline] = None
     ignore: Ignored = field(default_factory=dict)
     overrides: Annotated[Table, Field(description="Merged last into the backend's own configuration.")] = field(
         default_factory=dict

@@ -139,6 +139,8 @@ class ValidationResult:
     """`None` when one machine had all of them."""
     next_command: str = ""
     """What follows a pass, such as `git push`; empty where nothing does."""
+    runs: tuple[str, ...] = ()
+    """Declared runs that were judged because they changed or were named."""
 
     @cached_property
     def outline(self) -> Outline:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from envops.repository.problem import Problem
 from envops.repository.recordings import read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
-from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn
+from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
 from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import (
     COMPILED_BY,
@@ -21,7 +22,7 @@ from envops.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from envops.repository.package import Package
@@ -39,6 +40,12 @@ class DeclaredRun:
     request: CompileRequest
     compiled: Compiled | None
     findings: tuple[Finding, ...]
+    trained_on: tuple[TrainedOn, ...] = ()
+
+    @property
+    def played(self) -> tuple[str, ...]:
+        """What the last recording of a model shows of each environment, or that there is none."""
+        return tuple(played_by(used, self.spec) for used in self.trained_on)
 
     @property
     def trainer(self) -> TrainerLimits:
@@ -94,7 +101,7 @@ def declared_run(
         for index, source in enumerate(spec.environments)
     )
     subject = run_subject(request, compiled, trained_on, broken)
-    return DeclaredRun(spec, request, compiled, tuple(findings(subject)))
+    return DeclaredRun(spec, request, compiled, tuple(findings(subject)), trained_on)
 
 
 def run_subject(
@@ -128,20 +135,21 @@ def _evaluated_on(request: CompileRequest, trainer: TrainerLimits) -> Iterator[E
         yield EvaluatedOn(source.id, others, f"{key}[{index}]")
 
 
-def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Problem]:
-    """Findings of the declared runs whose environments are all given, as problems of the declaration.
-
-    A run that uses an environment of this repository that is not among the packages is left to
-    those who read them all.
-    """
-    known = {*packages, *registry.external}
-    specs = [
-        spec
-        for spec in registry.specs.values()
-        if known.issuperset(spec.environment_names) and any(source.id in packages for source in spec.environments)
-    ]
+def runs_of_packages(registry: Registry, packages: Mapping[str, Package]) -> set[str]:
+    """The runs on these environments that use no other environment of this repository; all runs for all of them."""
     if len(packages) == len(registry.environments):
-        specs = list(registry.specs.values())
+        return set(registry.specs)
+    known = {*packages, *registry.external}
+    return {
+        name
+        for name, spec in registry.specs.items()
+        if known.issuperset(spec.environment_names) and any(source.id in packages for source in spec.environments)
+    }
+
+
+def run_problems(registry: Registry, packages: Mapping[str, Package], names: Collection[str]) -> list[Problem]:
+    """Findings of the named runs that count, as problems of the declaration."""
+    specs = [spec for name, spec in registry.specs.items() if name in names]
     return [
         Problem(
             spec.file,
@@ -214,6 +222,21 @@ def _trained_on(
     )
 
 
+def played_by(used: TrainedOn, spec: RunSpec) -> str:
+    """One line: the recorded model, its reward, and what that says about the difficulty for it."""
+    recorded = used.recorded
+    if recorded is None or recorded.scripted:
+        why = f"; {spec.baseline.none}" if spec.baseline else ""
+        return f"{used.id}: played by no model yet{why}"
+    interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
+    reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
+    other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"
+    stale = "" if recorded.current else ", other files than here"
+    size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
+    about = f"{recorded.speaker}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
+    return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.rollouts_per_example)}{other}"
+
+
 def last_recording(package: Package) -> Recorded | None:
     """The rewards of the latest sound recording, a model's before a scripted policy's."""
     sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
@@ -232,4 +255,19 @@ def last_recording(package: Package) -> Recorded | None:
         scripted=not latest.baseline.get("model"),
         rewards=tuple(map(tuple, by_task.values())),
         mean_share=sum(count * mean for count, mean in counted) / total if total else None,
+        date=str(latest.baseline.get("date") or ""),
+        digest=str(latest.baseline.get("digest") or ""),
+        current=latest.baseline.get("digest") == package.digest,
+        mean=_number(latest.baseline.get("mean")),
+        interval=_interval(latest.baseline.get("interval")),
     )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and isfinite(value) else None
+
+
+def _interval(value: object) -> tuple[float, float] | None:
+    """The two numbers of an interval; `None` where the baseline has another value."""
+    low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)

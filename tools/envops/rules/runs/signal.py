@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
-from envops.rules.engine import Found, rule
-from envops.rules.runs.subject import RunSubject, TrainedOn
+from envops.rules.engine import Found, Severity, rule
+from envops.rules.runs.subject import TOO_EASY, RunSubject, TrainedOn
 
 LORA_RATES = (1e-5, 1e-4)
 FULL_RATES = (1e-6, 1e-5)
@@ -18,7 +19,6 @@ LEAST_OFF_POLICY, MOST_OFF_POLICY = 8, 32
 OVERSAMPLING = 2
 MOST_WITHOUT_VARIANCE = 0.5
 """Above this share of zero-variance groups a step learns from less than half of what it paid for."""
-TOO_EASY = 0.8
 DROP_THINKING = ("Qwen/Qwen3-", "Qwen/QwQ", "deepseek-ai/DeepSeek-R1")
 """Models whose chat template removes earlier `<think>` sections from the conversation.
 
@@ -323,6 +323,32 @@ def filter_without_oversampling(run: RunSubject) -> Iterator[Found]:
         message = f"{settings.max_inflight} rollouts in flight replace few groups of a batch of {settings.batch}"
         fix = f"Set max_concurrent to {OVERSAMPLING * settings.batch}, or leave it out."
         yield run.found("max_concurrent", message, fix)
+
+
+@rule("RUN051", gate="run", severity="warning")
+def no_model_has_played(run: RunSubject) -> Iterator[Found]:
+    """No model has played an environment of the run.
+
+    What: Each environment has a recording of a real model, or the run gives the reason why it starts without one in
+        `baseline: {none: REASON}`. An error with `submit: on-release`. An environment of the Hub has no recording here.
+    Why: Scripted policies do not measure difficulty. On tasks that the model always or never solves, all groups have
+        equal rewards, and the run is paid for nothing.
+    Fix: Record a model with `nox -s record -- NAME --endpoint E`, or add `baseline: {none: REASON}` to the run.
+    """
+    if run.spec.baseline is not None:
+        return
+    severity: Severity = "error" if run.spec.submit == "on-release" else "warning"
+    for used in run.trained_on:
+        if used.recorded is None or used.recorded.scripted:
+            found = run.found(used.key, f"{used.id} was played by no model yet", _played(used), environment=used.id)
+            yield replace(found, severity=severity)
+
+
+def _played(used: TrainedOn) -> str:
+    """The way to a recording; one of the Hub has its code elsewhere."""
+    if used.external:
+        return "Bring it in with `nox -s adopt` and record a model, or add `baseline: {none: REASON}` to the run."
+    return f"Run `nox -s record -- {used.id} --endpoint E`, or add `baseline: {{none: REASON}}` to the run."
 
 
 def _drops_thinking(model: str) -> bool:

@@ -28,6 +28,14 @@ class Recorded:
     """As recorded, task by task."""
     mean_share: float | None
     """The mean as a share of the declared range."""
+    date: str = ""
+    digest: str = ""
+    """Of the package that was recorded."""
+    current: bool = True
+    """Whether the package still is the recorded one."""
+    mean: float | None = None
+    interval: tuple[float, float] | None = None
+    """Of the mean reward, with its confidence in the recording."""
 
     @property
     def binary(self) -> bool:
@@ -38,6 +46,23 @@ class Recorded:
         """Share of groups of this size without variance, predicted from the rates of the tasks."""
         groups = [group for group in self.rewards if len(group) > 1]
         return 1 - mean([predicted_live(group, size) for group in groups]) if groups else None
+
+
+TOO_EASY = 0.8
+
+
+def difficulty(recorded: Recorded, size: int) -> str:
+    """What a model's recording says about the environment's difficulty for this model, in groups of `size`."""
+    share = recorded.mean_share
+    if share is None:
+        return "the recording has no reward"
+    live = recorded.zero_variance_share(size)
+    groups = "" if live is None else f"; {live:.0%} of groups of {size} would have no variance"
+    if share <= 0:
+        return f"too hard for it: it earns nothing{groups}"
+    if share > TOO_EASY:
+        return f"nearly solved by it: {share:.2f} of the range{groups}"
+    return f"between the extremes for it: {share:.2f} of the range{groups}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envops import exit_codes
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
 from envops.repository.repository import Repository
@@ -239,6 +240,29 @@ class Datasets(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
+
+
+def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed_in.break_with("GET */openai/gsm8k* status code=500")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Datasets) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        code = train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes")
+        server.shutdown()
+    assert code == 2
+    assert "openai/gsm8k could not be read on the Hub" in capsys.readouterr().err
+
+
+def test_train_hub_end_of_input_submits_nothing(
+    tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    for typed in ("", "Qwen/Qwen3-8B\n"):
+        monkeypatch.setattr("sys.stdin", Terminal(typed))
+        assert train(tmp_path, "hub", "acme/gsm8k") == exit_codes.INTERRUPTED
+    assert signed_in.state()["submitted"] == []
 
 
 @pytest.mark.usefixtures("signed_in")

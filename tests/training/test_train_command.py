@@ -245,7 +245,7 @@ class Datasets(BaseHTTPRequestHandler):
 def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    signed_in.break_with("GET */openai/gsm8k* status code=500")
+    signed_in.break_with("GET /environmentshub/*/*/status status code=503 times=always")
     with ThreadingHTTPServer(("127.0.0.1", 0), Datasets) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")

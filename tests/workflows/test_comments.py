@@ -285,3 +285,17 @@ def test_comment_on_many_runs_says_what_it_leaves_out(tmp_path: Path) -> None:
     assert "and 10 more removed runs\n" in page
     assert page.count("RUN021 error") == 50
     assert "and 50 more lines on these runs\n" in page
+
+
+@pytest.mark.parametrize("with_report", [True, False])
+def test_comment_on_a_long_plan_fits_and_says_where_the_rest_is(with_report: bool, tmp_path: Path) -> None:
+    folder = _report(tmp_path)
+    finding = {"rule": "RUN021", "severity": "error", "message": "<" * 300, "fix": "<" * 300}
+    run = {"name": "n" * 100, "action": "refused", "reason": "<" * 300, "findings": [finding] * 5}
+    step = {"action": "create", "address": "acme/sums", "version": "0.1.0", "reason": "<" * 300}
+    (folder / "plan.json").write_text(json.dumps({"environments": [step] * 50, "runs": [run] * 50}))
+    if not with_report:
+        (folder / "validate.json").unlink()
+    page = conversation(folder, LONGEST, "https://github.example/run")
+    assert len(page.encode()) <= LONGEST
+    assert "The rest of the plan is in `plan.json` of the workflow run." in page

@@ -27,13 +27,23 @@ def conversation(folder: Path, limit: int, run: str) -> str:
 
     Raises `DeclarationError` where there is no report or it is none.
     """
-    plan = "".join((*_plan(folder / "plan.json"), *_plan_of_runs(folder / "plan.json")))
+    plan = "".join(_fitting((*_plan(folder / "plan.json"), *_plan_of_runs(folder / "plan.json")), limit // 2))
     foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
     report = folder / "validate.json"
     if not report.is_file() and plan:
         return f"## Nothing to validate\n\n{plan}{foot}"
     result = result_of(read_report(_small(report)))
     return f"{render_markdown(result, limit - len((plan + foot).encode()))}\n{plan}{foot}"
+
+
+def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:
+    """The parts that fit into so many bytes, and a note where there are more."""
+    for part in parts:
+        limit -= len(part.encode())
+        if limit < 0:
+            yield "\nThe rest of the plan is in `plan.json` of the workflow run.\n"
+            return
+        yield part
 
 
 def _plan(path: Path) -> Iterator[str]:

@@ -279,7 +279,8 @@ def test_comment_on_runs_keeps_bars_inside_their_cell(tmp_path: Path) -> None:
 
 def test_comment_on_many_runs_says_what_it_leaves_out(tmp_path: Path) -> None:
     finding = {"rule": "RUN021", "severity": "error", "message": "m", "fix": "f"}
-    runs = [{"name": f"run-{index}", "action": "refused", "played": ["p"], "findings": [finding]} for index in range(60)]
+    common = {"action": "refused", "played": ["p"], "findings": [finding]}
+    runs = [{"name": f"run-{index}", **common} for index in range(60)]
     page = plan_comment(tmp_path, runs=runs, removed_runs=[{"name": f"old-{index}"} for index in range(60)])
     assert "and 10 more runs\n" in page
     assert "and 10 more removed runs\n" in page

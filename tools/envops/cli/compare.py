@@ -350,7 +350,7 @@ def _report(
 def _sample(side: SideRollouts, declared: DeclaredRange, confidence: float) -> RolloutSample:
     """The rollouts of a side, its tasks named by what they hold."""
     outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
-    return RolloutSample(side.speaker, outcomes, declared, confidence)
+    return RolloutSample(side.speaker, outcomes, declared, confidence, side.model)
 
 
 def _side(

@@ -53,6 +53,11 @@ class SideRollouts:
         return next((row.speaker for row in self.rows if row.policy or row.model), "unknown")
 
     @property
+    def model(self) -> str | None:
+        """The real model; `None` where a scripted policy replied, or may have done so."""
+        return next((row.real_model for row in self.rows if row.real_model), None)
+
+    @property
     def sampling(self) -> Mapping[str, Any]:
         """The sampling parameters; empty if unknown."""
         return next((row.sampling for row in self.rows if row.sampling), {})

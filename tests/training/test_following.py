@@ -174,6 +174,7 @@ def test_diagnose_finding_with_a_change_shows_its_patch(tmp_path: Path, capsys: 
     assert "+    sampling: {max_tokens: 1024, temperature: 1.0}" in said
     assert "stop" in said
     assert "next" in said
+    assert "    source   DAPO, arXiv 2503.14476, section 3.4\n" in said
 
 
 def test_diagnosis_of_learning_run_has_no_findings(tmp_path: Path) -> None:

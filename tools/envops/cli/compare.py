@@ -67,6 +67,7 @@ from envops.validation.journal import Journal
 EXAMPLES = """examples:
   envops compare gsm8k --before base --after trained          two endpoints: 0 better, 1 worse, 3 not decided
   envops compare gsm8k --before recording:base --after checkpoint-200
+  envops compare gsm8k --before openai/gpt-5-nano --after trained             a model of Prime Inference
   envops compare gsm8k --before before.jsonl --after after/results.jsonl
   envops compare gsm8k --before base --after trained -n 50 -r 4 --max-cost 2
 
@@ -77,7 +78,7 @@ a checkpoint is an endpoint once something serves it: vllm serve FOLDER, and its
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
-    side = "an endpoint, a recording of the environment, or a file of results (endpoint:X, recording:X, results:X)"
+    side = "an endpoint, owner/model of Prime Inference, a recording, or results (endpoint:X, recording:X, results:X)"
     command.add_argument("--before", required=True, metavar="SIDE", help=side)
     command.add_argument("--after", required=True, metavar="SIDE", help="the same")
     calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
@@ -350,7 +351,7 @@ def _report(
 def _sample(side: SideRollouts, declared: DeclaredRange, confidence: float) -> RolloutSample:
     """The rollouts of a side, its tasks named by what they hold."""
     outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
-    return RolloutSample(side.speaker, outcomes, declared, confidence)
+    return RolloutSample(side.speaker, outcomes, declared, confidence, side.model)
 
 
 def _side(

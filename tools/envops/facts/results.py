@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 from envops_worker.messages import Message
 
@@ -25,6 +26,7 @@ from envops.facts.spending import Tokens
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
 """The size limit of one row in bytes."""
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 ErrorClass = Literal[
     "provider",  # the model's side: refused, unreachable, cut off, malformed
@@ -88,6 +90,15 @@ class EvaluationRow:
         return self.policy or self.model or "unknown"
 
     @property
+    def real_model(self) -> str | None:
+        """The model; `None` for a policy, and for what a server on loopback calls a model.
+
+        `envops endpoint` serves policies under model names there, so the name alone decides then.
+        """
+        local = self.endpoint is not None and urlsplit(self.endpoint).hostname in _LOOPBACK
+        return None if self.policy or local else self.model
+
+    @property
     def scored(self) -> bool:
         """Whether the reward counts for the model."""
         return self.reward is not None and self.error is None and not self.timed_out
@@ -106,6 +117,7 @@ class EvaluationRow:
             truncated=self.truncated,
             timed_out=self.timed_out,
             seconds=self.seconds,
+            model=self.real_model,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from envops.facts.results import EvaluationRow
 from envops.models.import_results import Expected, NoResults, import_results, print_problems
 from envops.models.model_evaluation import sampling_of
 from envops.models.model_run import RunRefused
+from envops.models.prime_inference import endpoint_named
 from envops.repository.content import reward_digest
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.package import Package
@@ -24,6 +25,7 @@ from envops.statistics.two_sides import SideName, TwoSides
 
 SideKind = Literal["endpoint", "results", "recording"]
 KINDS: tuple[SideKind, ...] = ("endpoint", "results", "recording")
+_MODEL = re.compile(r"\w[\w.-]*/\w[\w.:-]*")
 PHRASES = {"endpoint": "an endpoint", "results": "a file of results", "recording": "a recording"}
 
 
@@ -53,6 +55,11 @@ class SideRollouts:
         return next((row.speaker for row in self.rows if row.policy or row.model), "unknown")
 
     @property
+    def model(self) -> str | None:
+        """The real model; `None` where a scripted policy replied, or may have done so."""
+        return next((row.real_model for row in self.rows if row.real_model), None)
+
+    @property
     def sampling(self) -> Mapping[str, Any]:
         """The sampling parameters; empty if unknown."""
         return next((row.sampling for row in self.rows if row.sampling), {})
@@ -72,7 +79,7 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
     recordings = {_name_of(each): each for each in read_recordings(package.folder)}
     path = Path(name)
     found = {
-        "endpoint": ComparisonSide(side, name, "endpoint", endpoint=endpoints.get(name)) if name in endpoints else None,
+        "endpoint": _endpoint(root, side, name, wanted, endpoints),
         "recording": _recording(side, name, path, recordings),
         "results": ComparisonSide(side, name, "results", path=path)
         if path.exists() and not name.endswith(".gz")
@@ -84,14 +91,32 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
         raise RunRefused(f"{text} is ambiguous: use {ways}")
+    if wanted is None and _may_be_model(name):
+        return ComparisonSide(side, name, "endpoint", endpoint=endpoint_named(root, name))
     known = [*endpoints, *recordings]
     near = nearest(name, known)
     raise RunRefused(
         f"{text} is not {PHRASES[wanted] if wanted else 'an endpoint, a recording or a file'}"
         + (f"; did you mean {near}?" if near else "")
-        + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}"
+        + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}; owner/model is one of Prime Inference"
         + f"\nrecordings of {package.name}: {', '.join(recordings) or 'none'}"
     )
+
+
+def _endpoint(
+    root: Path, side: SideName, name: str, wanted: SideKind | None, endpoints: Mapping[str, Endpoint]
+) -> ComparisonSide | None:
+    """The endpoint of a name or model of the file; after `endpoint:` also a model of Prime Inference."""
+    is_declared = name in endpoints or any(each.model == name for each in endpoints.values())
+    if not is_declared and (wanted != "endpoint" or "/" not in name):
+        return None
+    return ComparisonSide(side, name, "endpoint", endpoint=endpoint_named(root, name))
+
+
+def _may_be_model(name: str) -> bool:
+    """Whether a name is `owner/model` and not a file that is missing."""
+    path = Path(name)
+    return bool(_MODEL.fullmatch(name)) and path.suffix not in (".json", ".jsonl", ".gz") and not path.parent.exists()
 
 
 def _recording(

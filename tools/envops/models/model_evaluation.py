@@ -139,7 +139,8 @@ def evaluate_speaker(
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
         for rollout in _rollouts(opened.worker, name, relay, asked, journal, _is_grouped(description)):
             row = next(rows_of_rollouts([rollout], keys, about))
-            row = row if relay is None else replace(row, policy=None)
+            if relay is not None:
+                row, rollout = replace(row, policy=None), replace(rollout, model=name)
             rollouts.append(rollout)
             rows.append(row)
             seen(row, total)

@@ -52,6 +52,11 @@ def _touches_many(cause: Finding, _: Finding) -> bool:
     return not evidence.count or not evidence.of or evidence.count >= MANY * evidence.of
 
 
+def _is_undecided(cause: Finding, consequence: Finding) -> bool:
+    """Whether too few rollouts decide, as where most have no reference reply or no time."""
+    return consequence.inconclusive and _touches_all(cause, consequence)
+
+
 def _earns_nothing(cause: Finding, consequence: Finding) -> bool:
     """Whether all rewards are 0, as where nobody gives a right reply. A constant that pays needs no gold."""
     earned = consequence.evidence.earned
@@ -95,6 +100,8 @@ CAUSES = (
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),
+    Cause(GOLD_FAILS, LOST_ROLLOUTS, _is_undecided),
+    Cause(("DST019",), (*DISTRIBUTION, *LOST_ROLLOUTS), _is_undecided),
     Cause(("RWD003",), ("SMK001",), _is_the_oracles),
     Cause(FUNCTIONS_FAIL, ("RWD032", "RWD033", "RWD043", "SMK001", "SMK008"), _breaks_alike),
     Cause(FUNCTIONS_FAIL, (*MUTANTS, "RWD078", "RWD089", *LOST_ROLLOUTS, *DISTRIBUTION)),

@@ -154,6 +154,12 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def cases(session: nox.Session) -> None:
+    """Write the cases that findings show into tests/cases.yaml. `-- add NAME [RULE|CASE…] [--dry-run]`."""
+    envops(session, "cases")
+
+
+@nox.session(default=False)
 def emulator(session: nox.Session) -> None:
     """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
     envops(session, "emulator")

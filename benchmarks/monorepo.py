@@ -64,7 +64,7 @@ def make_monorepo(root: Path, count: int, locks: int = 4, templates: Sequence[st
 
 
 def git(root: Path, *arguments: str) -> None:
-    """Run git as nobody in particular."""
+    """Run git with a placeholder author."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", "-c", "gc.auto=0")
     subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, stdout=subprocess.DEVNULL)
 

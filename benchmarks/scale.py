@@ -345,7 +345,7 @@ def uv_cache() -> str:
 
 
 def indexes() -> dict[str, str]:
-    """What tells pip and uv where packages come from on this machine; not where nox would have them go."""
+    """The variables that set package sources for pip and uv on this machine, without nox's own folders."""
     told = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "REQUESTS_"))}
     return {name: value for name, value in told.items() if name not in ("UV_PYTHON", "UV_PROJECT_ENVIRONMENT")}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,13 @@ from envops.facts import stages
 def users_cache() -> None:
     """Virtual environments of tests are this checkout's own, and outlive the tests."""
     os.environ.setdefault("ENVOPS_CACHE_DIR", str(Path(__file__).parents[1] / ".envops" / "users"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interrupts() -> None:
+    """Programs that tests start and interrupt hear it, also where a shell runs the tests in the background."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what is ignored stays so in every program started here
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ IO_CALLS = {"open", "print", "read_bytes", "read_text", "rglob", "stat", "unlink
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the tool by its import name; templates of new environments are no part of it."""
+    """Every module of the tool by its import name; templates of new environments are not part of it."""
     found = {}
     for path in [*TOOLS.glob("envops/**/*.py"), *TOOLS.glob("envops_worker/**/*.py")]:
         parts = path.relative_to(TOOLS).with_suffix("").parts

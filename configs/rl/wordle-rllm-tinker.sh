@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
 # Run wordle-rllm-tinker for rLLM on Tinker: RLLM=/where/rllm/is TINKER_API_KEY=… configs/rl/wordle-rllm-tinker.sh
 # Compiled from registry.yaml (runs.wordle-rllm-tinker) by `envops train compile`; do not edit by hand.
-# With rLLM installed from its checkout (extra tinker) in the active environment.
+# With rLLM installed from its checkout (extra tinker), in its own .venv.
+# Arguments of this script are passed on to the trainer.
 set -euo pipefail
-uv pip install 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8
-: "${RLLM:?the folder of an rLLM checkout}"
-export PYTHONPATH="$RLLM:${PYTHONPATH:-}"
+: "${RLLM:?the folder of a checkout of rLLM}"
+RLLM=$(cd "$RLLM" && pwd)
+VENV="$RLLM/.venv"
+[ -x "$VENV/bin/python" ] || { echo "$VENV does not exist; in $RLLM run: uv venv && uv pip install -e .[tinker]" >&2; exit 2; }
+export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
+uv pip install --python "$VENV/bin/python" 'verifiers==0.1.9.post3'
+prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line looks
+[ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
+mkdir -p outputs/wordle-rllm-tinker
+exec > >(tee -a outputs/wordle-rllm-tinker/console.log) 2>&1
+export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"
 
 arguments=(
   rllm/backend=tinker                                    # fixed
@@ -37,4 +45,4 @@ arguments=(
   rllm.trainer.val_before_train=false                    # default of eval.skip_first
 )
 
-exec python configs/rl/wordle-rllm-tinker.py "${arguments[@]}" "$@"
+exec "$VENV/bin/python" configs/rl/wordle-rllm-tinker.py "${arguments[@]}" "$@"

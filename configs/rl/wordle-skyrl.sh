@@ -2,11 +2,17 @@
 # Run wordle-skyrl for SkyRL: SKYRL=/where/SkyRL/is configs/rl/wordle-skyrl.sh
 # Compiled from registry.yaml (runs.wordle-skyrl) by `envops train compile`; do not edit by hand.
 # verifiers: none: it needs RolloutInput (0.1.8 and later) and process_env_results_vllm (0.1.7 and before).
+# Arguments of this script are passed on to the trainer.
 set -euo pipefail
-: "${SKYRL:?the folder of a SkyRL checkout}"
+: "${SKYRL:?the folder of a checkout of SkyRL}"
+SKYRL=$(cd "$SKYRL" && pwd)
+VENV="$SKYRL/.venv"
+export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
+mkdir -p outputs/wordle-skyrl
+exec > >(tee -a outputs/wordle-skyrl/console.log) 2>&1
 ROOT=$PWD
 cd "$SKYRL"
-uv add --active wordle
+uv run python examples/train_integrations/verifiers/install_environment.py primeintellect/wordle@0.1.8
 uv run --with verifiers python examples/train_integrations/verifiers/prepare_dataset.py --env_id wordle --output_dir data/wordle-skyrl
 
 arguments=(

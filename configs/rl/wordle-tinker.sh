@@ -2,9 +2,14 @@
 # Run wordle-tinker for tinker-cookbook: TINKER_API_KEY=… configs/rl/wordle-tinker.sh
 # Compiled from registry.yaml (runs.wordle-tinker) by `envops train compile`; do not edit by hand.
 # left out: seq_len = 4096: Tinker's is the model's
+# Arguments of this script are passed on to the trainer.
 set -euo pipefail
-uv pip install 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8
+VENV="$PWD/.envops/trainers/wordle-tinker/.venv"
+[ -x "$VENV/bin/python" ] || uv venv --python 3.11 "$VENV"
+export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
+uv pip install --python "$VENV/bin/python" 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'
+prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line looks
+[ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
 
 arguments=(
   model_name=meta-llama/Llama-3.1-8B-Instruct            # runs.wordle-tinker.model
@@ -22,4 +27,4 @@ arguments=(
   behavior_if_log_dir_exists=resume                      # resumes when started again
 )
 
-exec python -m tinker_cookbook.recipes.verifiers_rl.train "${arguments[@]}" "$@"
+exec "$VENV/bin/python" -m tinker_cookbook.recipes.verifiers_rl.train "${arguments[@]}" "$@"

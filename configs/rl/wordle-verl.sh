@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
 # Run wordle-verl for rLLM on verl: RLLM=/where/rllm/is configs/rl/wordle-verl.sh
 # Compiled from registry.yaml (runs.wordle-verl) by `envops train compile`; do not edit by hand.
-# On the machine that trains, with rLLM installed from its checkout (extra verl) in the active environment.
+# On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.
+# Arguments of this script are passed on to the trainer.
 set -euo pipefail
-uv pip install 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8
-: "${RLLM:?the folder of an rLLM checkout}"
+: "${RLLM:?the folder of a checkout of rLLM}"
+RLLM=$(cd "$RLLM" && pwd)
+VENV="$RLLM/.venv"
+[ -x "$VENV/bin/python" ] || { echo "$VENV does not exist; in $RLLM run: uv venv && uv pip install -e .[verl]" >&2; exit 2; }
+export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
+uv pip install --python "$VENV/bin/python" 'verifiers==0.1.9.post3'
+prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line looks
+[ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
+mkdir -p outputs/wordle-verl
+exec > >(tee -a outputs/wordle-verl/console.log) 2>&1
 cd "$RLLM"
 
 arguments=(
@@ -44,4 +52,4 @@ arguments=(
   trainer.val_before_train=false                         # default of eval.skip_first
 )
 
-exec python -m examples.verifiers_env.train "${arguments[@]}" "$@"
+exec "$VENV/bin/python" -m examples.verifiers_env.train "${arguments[@]}" "$@"

@@ -9,8 +9,8 @@ from envops.authoring.adopting.baseline import known_counts, known_rows
 from envops.authoring.new.write import with_entry
 from envops.repository.registry import load_registry
 from envops.rules.engine import Finding, Verdict
-from envops.rules.known import with_known
 from envops.rules.result import EnvironmentResult
+from envops.rules.verdict import with_known
 
 
 def finding(rule: str, **changes: object) -> Finding:

@@ -86,3 +86,23 @@ def test_bounded_requirement_in_an_unusual_string_is_left_to_the_author():
     text = '[project]\nname = "a"\nrequires-python = ">=3.11"\ndependencies = ["verifiers\\u003e=0.1"]\n'
     with pytest.raises(NotBounded, match=r"verifiers>=0\.1,<0\.4"):
         bounded(text, "v0")
+
+
+def test_bounded_dynamic_dependencies_are_left_to_the_author():
+    text = '[project]\nname = "a"\nrequires-python = ">=3.11"\ndynamic = ["version", "dependencies"]\n'
+    with pytest.raises(NotBounded, match=r"dependencies.*dynamic"):
+        bounded(text, "v0")
+
+
+def test_bounded_text_keeps_line_ends_of_windows():
+    text = '[project]\r\nname = "a"\r\ndependencies = ["verifiers>=0.1"]\r\n'
+    edited = bounded(text, "v0").text
+    assert edited == (
+        '[project]\r\nname = "a"\r\nrequires-python = ">=3.11,<3.14"\r\ndependencies = ["verifiers>=0.1,<0.4"]\r\n'
+    )
+
+
+@pytest.mark.parametrize("dependencies", ['"verifiers"', "3"])
+def test_bounded_dependencies_that_are_no_list_are_left_to_the_author(dependencies: str):
+    with pytest.raises(NotBounded, match=r"project\.dependencies"):
+        bounded(f'[project]\nname = "a"\nrequires-python = ">=3.11"\ndependencies = {dependencies}\n', "v0")

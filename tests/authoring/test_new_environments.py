@@ -55,7 +55,7 @@ def repository(root: Path) -> Path:
 
 
 def validated(root: Path, made: Sequence[Made], capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """Verdict of each environment, all made and then proven in one run; where it is no pass, with what was found."""
+    """Verdict of each environment, all made and then validated in one run; with the findings if it does not pass."""
     names = {f"{kind}-{answer}-{generation}": (generation, kind, answer) for generation, kind, answer in made}
     for name, (generation, kind, answer) in names.items():
         options = ["--kind", kind, "--answer", answer, *(["--v0"] if generation == "v0" else [])]
@@ -76,6 +76,7 @@ def test_new_some_kinds_and_formats_pass(tmp_path: Path, capsys: pytest.CaptureF
     assert len(verdicts) == len(EVERY_DAY)
 
 
+@pytest.mark.slow
 def test_new_every_kind_and_format_passes_on_few_tasks(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -84,7 +85,7 @@ def test_new_every_kind_and_format_passes_on_few_tasks(
 ):
     """All 99 in one repository and one run, without mutants and with a short search.
 
-    The slice above has them, on all tasks; the slow test below has everything.
+    The slice above has them, on all tasks; the test below has everything.
     """
     root = repository(tmp_path / "repository")
     with (root / "registry.yaml").open("a") as registry:

@@ -20,7 +20,7 @@ def repository(root: Path) -> Path:
 
 
 def on_a_terminal(root: Path, said: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """`envops new` with a terminal for standard input and error, on which somebody types."""
+    """`envops new` with a terminal for standard input and error, with a user who types."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name != "CI"}
     try:

@@ -48,10 +48,11 @@ def test_source_of_existing_folder_comes_before_the_hub(tmp_path: Path):
     ("text", "reason"),
     [
         ("wordle", "there is no such folder"),
+        ("~nobody-of-this-name/wordle", "home directory"),
         ("../a/b/c", "there is no such folder"),
         ("a.toml", "is a file"),
         (f"{ADDRESS}#../secrets", "leaves the repository"),
-        ("https://example.org/", "names no repository"),
+        ("https://example.org/", "does not name a repository"),
     ],
 )
 def test_source_of_other_text_is_refused_with_the_reason(text: str, reason: str, tmp_path: Path):

@@ -141,7 +141,7 @@ def test_html_unproven_environment_is_marked(visit: Visit, site: str) -> None:
     expect(page.locator("#cards > li").nth(6)).to_contain_text("not validated")
     expect(page.locator("#cards > li").nth(4)).to_contain_text("changed since it was proven")
     page = visit.open(pages(site)[2])
-    expect(page.locator("main")).to_contain_text("No report speaks of this environment yet")
+    expect(page.locator("main")).to_contain_text("There is no report on this environment yet")
 
 
 def test_site_readme_is_escaped_and_links_outward(visit: Visit, site: str) -> None:

@@ -49,7 +49,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """A repository of somebody else, as they are in the field: no bounds, no locks, no oracles."""
+    """A repository of another author, as is common: no bounds, no locks, no oracles."""
     root = tmp_path / "theirs"
     (root / "environments").mkdir(parents=True)
     for name in ("date_arithmetic", "reverse_text"):
@@ -146,6 +146,19 @@ def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pyt
     assert "1 of its files differ from the source (README.md)" in printed(capsys)
 
 
+def test_adopt_again_from_a_source_that_cannot_be_copied_says_what_differs(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    source = theirs / "environments/date_arithmetic"
+    assert adopt(repository, source) == 0
+    before = contents(repository)
+    (source / "data.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    capsys.readouterr()
+    assert adopt(repository, source) == 0
+    assert contents(repository) == before
+    assert "1 of its files differ from the source (data.bin)" in printed(capsys)
+
+
 def test_adopt_dry_run_writes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
     before = contents(repository)
     assert adopt(repository, theirs, "--dry-run") == 0
@@ -222,7 +235,7 @@ def test_adopt_unregistered_folder_in_place(repository: Path, theirs: Path):
     ("source", "reason"),
     [
         ("file:///nowhere/at/all.git", "cannot be reached"),
-        ("{theirs}/environments", "is no environment: it has no pyproject.toml"),
+        ("{theirs}/environments", "is not an environment: neither it nor a folder in it has a pyproject.toml"),
     ],
 )
 def test_adopt_source_without_environments_is_refused(

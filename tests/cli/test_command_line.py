@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envops import exit_codes
-from envops.cli.main import COMMANDS, main, parsed
+from envops.cli.main import COMMANDS, GROUPS, main, parsed
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"verifiers", "datasets", "torch", "rich", "jsonschema", "psutil"}
@@ -52,6 +52,36 @@ def test_help_of_every_command_shows_examples(command: str, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         parsed([*command.split(), "--help"])
     assert f"envops {command}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_of_group_lists_its_commands_with_examples(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed([group, "--help"])
+    assert ended.value.code == exit_codes.PASS
+    listed, _, examples = capsys.readouterr().out.partition("examples:")
+    for command in (name for name in COMMANDS if name.startswith(f"{group} ")):
+        assert COMMANDS[command].summary in listed
+        assert f"envops {command}" in examples
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if " " in name])
+def test_help_of_first_word_lists_command_of_two_words(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed([command.partition(" ")[0], "--help"])
+    printed = capsys.readouterr().out
+    assert f"envops {command} " in printed
+    assert COMMANDS[command].summary in printed
+
+
+@pytest.mark.parametrize(("words", "said"), [([], "a command is missing"), (["mrge"], "there is no command 'mrge'")])
+def test_group_without_known_command_names_them(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(["report", *words])
+    assert ended.value.code == exit_codes.USAGE
+    assert f"{said}; use one of: envops report open, envops report merge" in capsys.readouterr().err
 
 
 def test_main_without_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,7 +75,7 @@ def test_migration_carries_over_the_limit_of_turns_of_tools(tmp_path: Path, limi
     files = moved(tmp_path, WITH_TOOLS.replace("        rubric=rubric,\n", f"        rubric=rubric{limit},\n"))
     assert ("new_one/env.py" in files) == bool(written)
     assert written in files.get("new_one/env.py", "")
-    not_a_number = any("The limit of turns is no number" in reason for reason in reasons(files))
+    not_a_number = any("The limit of turns is not a number" in reason for reason in reasons(files))
     assert not_a_number == ("num_examples" in limit)
 
 

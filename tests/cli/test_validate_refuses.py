@@ -136,7 +136,7 @@ def test_symlink_outside_repository_fails_alone(repository: Path, failed: Callab
 def test_broken_neighbours_do_not_keep_others_from_their_verdict(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the neighbours lack: a registry entry, a lock, a pyproject that can be read, a folder that is no link."""
+    """What the neighbours lack: a registry entry, a lock, a pyproject that can be read, a folder that is not a link."""
     for name in ("no_entry", "no_lock", "no_toml"):
         shutil.copytree(repository / "environments/reverse_text", repository / "environments" / name)
     (repository / "environments/no_lock/requirements.lock").unlink()

@@ -29,7 +29,7 @@ def files(rows: list[dict[str, Any]]) -> dict[str, bytes]:
 
 
 def tag(content: bytes) -> str:
-    """What tells a file from others in the client's cache."""
+    """What identifies a file in the client's cache."""
     return hashlib.sha1(content).hexdigest()
 
 

@@ -77,10 +77,10 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
         lambda i: {"text": f"P {i}", "categories": f"{MOODS[i % 4]}, {MOODS[(i + 1) % 4]}" if i % 3 else MOODS[i % 4]},
         "list", "anger|fear",
     ),
-    "dates with a comma are no lists": (
+    "dates with a comma are not lists": (
         lambda i: {"question": f"On which date was {i}?", "answer": f"March {i + 1}, 2020"}, "text", "March 6, 2020",
     ),
-    "names with a comma are no lists": (
+    "names with a comma are not lists": (
         lambda i: {"question": f"Who wrote {i}?", "answer": f"Writer{i}, Jo"}, "text", "Writer5, Jo",
     ),
     "pairs of numbers are lists": (
@@ -112,7 +112,7 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
                    "reference_solution": f"def f(x):\n    return x + {i}"},
         "code", "def f(x):\n    return x + 5",
     ),
-    "who labelled it is no label": (
+    "an annotator's name is not a label": (
         lambda i: {"utterance": f"We lost {i}", "mood": MOODS[i % 4], "annotator": f"a{i % 3}"}, "label", "anger",
     ),
     "prose that begins like a query": (

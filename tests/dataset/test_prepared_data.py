@@ -263,8 +263,8 @@ def test_changed_code_of_the_command_is_prepared_anew(words: SmallRepository):
     [
         ("python -c \\\"import urllib.request as r; r.urlopen('http://127.0.0.1:9/x')\\\"", 3, "could not be reached"),
         ("python -c \\\"raise SystemExit('not today')\\\"", 1, "failed: not today"),
-        ("fetch-words", 1, "`fetch-words` is no command of the environment's virtual environment"),
-        ("python -c 'open", 1, "is no command"),
+        ("fetch-words", 1, "`fetch-words` was not found in the environment's virtual environment"),
+        ("python -c 'open", 1, "was not found"),
     ],
 )
 def test_failed_command_is_one_finding_and_leaves_nothing(words: SmallRepository, command: str, code: int, said: str):

@@ -68,6 +68,7 @@ def documented(page: str, text: str) -> list[Documented]:
 WHERE: dict[str, tuple[str, ...]] = {
     "adopt": ("tests/cli/test_adopt.py",),
     "bump": ("tests/release",),
+    "cases add": ("tests/cli/test_cases_add.py",),
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
     "diagnose": ("tests/training",),
@@ -101,7 +102,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "train compile": ("tests/training",),
     "train file": ("tests/training",),
     "train hub": ("tests/training",),
-    "validate": ("tests/cli", "tests/e2e"),
+    "validate": ("tests/cli", "tests/e2e", "tests/training/test_runs_in_pull_requests.py"),
     "watch": ("tests/training",),
 }
 """Command → the tests that execute it where no page does: all that its flags are looked for in."""

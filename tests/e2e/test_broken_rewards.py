@@ -6,6 +6,7 @@ import shutil
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from envops.repository.repository import Repository
@@ -15,6 +16,10 @@ from envops.rules.verdict import judge
 from envops.validation.collected_facts import ProgressListener
 from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
+from envops.validation.templates import LockTemplates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,17 +97,26 @@ BREAKAGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def templates() -> Iterator[LockTemplates]:
+    """Most of these environments have the same lock, so verifiers is imported once for them."""
+    with LockTemplates(Workspace(ROOT), threading.Event()) as shared:
+        yield shared
+
+
 @pytest.fixture(scope="module", params=REWARDS, ids=lambda reward: reward.environment)
-def findings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+def findings(
+    request: pytest.FixtureRequest, templates: LockTemplates, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, set[str]]:
     """The error rules that fire for each way of breaking one environment's reward."""
     reward: Reward = request.param
     return {
-        name: fired(reward, replacement, tmp_path_factory.mktemp("broken"))
+        name: fired(reward, replacement, tmp_path_factory.mktemp("broken"), templates)
         for name, (replacement, _) in BREAKAGES.items()
     }
 
 
-def fired(reward: Reward, replacement: str, root: Path) -> set[str]:
+def fired(reward: Reward, replacement: str, root: Path, templates: LockTemplates) -> set[str]:
     """The error rules that fire for the environment with another expression in its reward."""
     folder = reward.environment.replace("-", "_")
     shutil.copytree(ROOT / "environments" / folder, root / "environments" / folder)
@@ -117,10 +131,10 @@ def fired(reward: Reward, replacement: str, root: Path) -> set[str]:
     source.write_text(text.replace(reward.expression, broken, 1))
     repository = Repository.load(root)
     entry, package = repository.registry.environments[reward.environment], repository.packages[reward.environment]
-    # What policies and cases say is enough here; the rest of the gate costs more than it tells.
+    # Policies and cases are enough here; the rest of the gate costs time and adds nothing.
     request = ObservationRequest(evaluate=False, only_replies=True)
     silent = ProgressListener()
-    facts = observe(entry, package, Workspace(ROOT), request, silent, threading.Event())
+    facts = observe(entry, package, Workspace(ROOT), request, silent, threading.Event(), templates)
     judgement = judge(Subject(entry, package, facts), ["rewards"])
     assert judgement.gates["rewards"].verdict == "fail"
     return {finding.rule for finding in judgement.findings if finding.severity == "error"}

@@ -91,7 +91,7 @@ class Speaker:
         return said
 
     def latest(self, address: str = "acme/spelling") -> str | None:
-        """The version that status tells; `None` without one."""
+        """The version that the status has; `None` without one."""
         latest = self("GET", f"/environmentshub/{address}/status").data["latest_version"]
         return latest and latest["semantic_version"]
 

@@ -282,8 +282,7 @@ def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypat
 def test_release_interrupted_lists_what_it_did_not_reach(place: Place, sign: signal.Signals) -> None:
     proof = place.evidence()
     place.hub.break_with("POST /environmentshub/*/versions delay seconds=30")
-    heard = ["env", "--default-signal=INT"]  # what a shell runs in the background ignores it
-    command = [*heard, sys.executable, "-m", "envops", "release", "--evidence", proof, "--root", str(place.root)]
+    command = [sys.executable, "-m", "envops", "release", "--evidence", proof, "--root", str(place.root)]
     environment = {**os.environ, "PYTHONPATH": str(Path(envops.__file__).parents[1])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not place.hub.journal("POST", "/versions"):
@@ -341,3 +340,38 @@ def test_release_failing_environment_stops_no_other(several: Place) -> None:
     results = {each["name"]: each["result"] for each in several.report("release.json")["environments"]}
     assert results == {"reverse-text": "published", "gsm8k": "refused", "word-problems": "refused"}
     assert Speaker(several.hub.url, several.hub.key).latest("acme/forgotten") == "0.1.0"
+
+
+@pytest.mark.worker
+def test_release_links_what_it_published_and_ends_with_the_reason_of_its_exit_code(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = place.root / "registry.yaml"
+    registry.write_text(registry.read_text() + "  elsewhere: {hub: acme/elsewhere@0.1.0}\n")
+    commit(place)
+    assert place.run("release", "--evidence", place.evidence()) == 1
+    said = capsys.readouterr()
+    page = "https://app.primeintellect.ai/dashboard/environments/acme/reverse-text"
+    assert page in said.out
+    assert place.report("release.json")["environments"][0]["page"] == page
+    last = said.err.splitlines()[-1]
+    assert last.startswith("exit code 1: acme/elsewhere@0.1.0, an environment of the Hub, is missing there: correct")
+
+
+@pytest.mark.worker
+def test_release_shows_progress_while_it_validates(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    module = place.root / "environments/reverse_text/reverse_text/__init__.py"
+    module.write_text(f"{module.read_text()}\nraise RuntimeError('broken')\n")
+    commit(place)
+    assert place.run("release") == 1
+    said = capfd.readouterr().err
+    assert "validating 1 environment before publishing" in said
+    assert "reverse-text: observing" in said
+    assert "[1/1] reverse-text: fail" in said
+    assert said.splitlines()[-1] == "exit code 1: acme/reverse-text is refused"
+
+
+def test_plan_names_environments_that_no_model_played(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.run("plan") == 0
+    assert "played by no model yet: reverse-text" in capsys.readouterr().out
+    assert place.report("plan.json")["unplayed"] == ["reverse-text"]

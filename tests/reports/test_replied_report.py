@@ -1,4 +1,4 @@
-"""One reply told in full: what was read out of it, what each function gave, what they add up to."""
+"""The report of one reply: the parsed answer, each function's score, and their sum."""
 
 from __future__ import annotations
 

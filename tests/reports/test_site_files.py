@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -52,6 +53,21 @@ def test_site_has_a_page_for_every_environment(tmp_path: Path) -> None:
     assert {folder.name for folder in (out / "environments").iterdir()} == wanted
     assert "not validated" in (out / "index.html").read_text()
     assert main(["site", "--root", str(ROOT), "--reports", str(tmp_path), "--out", str(out)]) == exit_codes.PASS
+
+
+def test_site_leaves_out_environment_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "root"
+    for name in ("reverse_text", "word_problems"):
+        shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
+    (root / "registry.yaml").write_text(
+        "version: 1\nowner: acme\nenvironments:\n  reverse-text: {}\n  word-problems: {}\n"
+    )
+    (root / "environments/word_problems/pyproject.toml").write_text("[project\n")
+    assert main(["site", "--root", str(root)]) == exit_codes.FAIL
+    assert [folder.name for folder in (root / "reports/site/environments").iterdir()] == ["reverse-text"]
+    printed = capsys.readouterr().err
+    assert "environments/word_problems/pyproject.toml" in printed
+    assert "left out: word-problems" in printed
 
 
 def test_site_shows_published_version_beside_local_one(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_long_list_of_passed_environments_is_counted() -> None:
 
 def test_ready_case_can_be_pasted_as_printed() -> None:
     case = '- name: "x"\n  task: 0\n  reply: "a"\n  expect: {reward: 0}'
-    finding = replace(MISSED_GOLD, evidence=Evidence(details={"ready case": case}))
+    finding = replace(MISSED_GOLD, evidence=Evidence(ready_case=case))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)), verbose=True)
     assert f"\n{case}\n" in text
 

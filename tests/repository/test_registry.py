@@ -1,4 +1,4 @@
-"""registry.yaml: what it may say, and how a mistake in it is told."""
+"""registry.yaml: what it may contain, and the messages about mistakes in it."""
 
 from __future__ import annotations
 

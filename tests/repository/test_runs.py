@@ -1,4 +1,4 @@
-"""Declared runs: defaults, lines, and contradictions told with both lines."""
+"""Declared runs: defaults, lines, and contradictions reported with both lines."""
 
 from __future__ import annotations
 

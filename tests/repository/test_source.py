@@ -167,6 +167,22 @@ def test_source_with_doubtful_code_prints_no_warning(tmp_path: Path, recwarn: py
     assert not recwarn.list
 
 
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("class SumsConfig(vf.TasksetConfig):\n    split: Literal['train', 'test'] = 'train'\n", "test"),
+        ("class SumsConfig(TasksetConfig):\n    split: Literal['eval', 'train'] = 'train'\n", "eval"),
+        ("class SumsConfig(vf.TasksetConfig):\n    split: Literal['test', 'dev'] = 'test'\n", "dev"),
+        ("class SumsConfig(vf.TasksetConfig):\n    split: str = 'train'\n", ""),
+        ("class SumsData(vf.TaskData):\n    split: Literal['train', 'test'] = 'train'\n", ""),
+        ("def load_environment():\n    return vf.SingleTurnEnv(dataset=a, eval_dataset=b)\n", "eval"),
+        ("def load_environment():\n    return vf.SingleTurnEnv(dataset=a, eval_dataset=None)\n", ""),
+    ],
+)
+def test_source_evaluation_split_is_read(tmp_path: Path, text: str, split: str) -> None:
+    assert source(tmp_path, text).eval_split == split
+
+
 def test_module_that_exports_only_a_harness_is_of_v1(tmp_path: Path) -> None:
     text = "import verifiers.v1 as vf\n__all__ = ['Plain']\nclass Plain(vf.Harness[vf.HarnessConfig]):\n    pass\n"
     found = source(tmp_path, text)

@@ -22,6 +22,20 @@ def formatted(mean, **changes):
     return subject(rollouts=rollouts([0, 1] * 10, functions=functions(0.5, mean)), **changes)
 
 
+def of_metric(name, mean, **changes):
+    """Rollouts of an environment whose only function of form has weight 0."""
+    said = {"points": FunctionScore(0.5, 1.0, "reward"), name: FunctionScore(mean, 0.0, "metric")}
+    declared = (function("points"), function(name, 0.0, "metric"))
+    scored = (score("oracle", functions=said),)
+    return subject(
+        description={"functions": declared},
+        scores=scored,
+        cases=(),
+        rollouts=rollouts(MIXED, functions=said),
+        **changes,
+    )
+
+
 MIXED = [0.0, 1.0] * 10
 
 CASES = {
@@ -68,6 +82,7 @@ CASES = {
     "DST005": RuleCases(
         fires={
             "rarely": formatted(0.1),
+            "a metric of weight 0": of_metric("answer_format", 0.1),
             "a function by declaration": subject(
                 declared=RewardDeclaration(format=("correct_answer",)),
                 rollouts=rollouts(MIXED, functions=functions(0.1, 0.9)),
@@ -81,6 +96,9 @@ CASES = {
                 cases=(),
                 rollouts=rollouts(MIXED, functions={"points": FunctionScore(0.1, 1.0, "reward")}),
             ),
+            "a metric that is often met": of_metric("answer_format", 0.9),
+            "a metric that counts errors": of_metric("format_errors", 0.1),
+            "a metric, declared to be none": of_metric("answer_format", 0.1, declared=RewardDeclaration(format=())),
             "declared to be none": formatted(0.1, declared=RewardDeclaration(format=())),
         },
     ),

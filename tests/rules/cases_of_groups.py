@@ -71,7 +71,7 @@ CASES = {
         fires={
             "all dead": grouped(*[DEAD] * 10),
             "dead at both ends": grouped(*[DEAD] * 5, *[[1.0] * 8] * 5),
-            "too few groups to tell": grouped(*[LIVE] * 2, *[DEAD] * 3),
+            "too few groups to decide": grouped(*[LIVE] * 2, *[DEAD] * 3),
             "of larger groups": grouped(*[[0.0] * 39 + [1.0]] * 10),
             "small groups are a lower bound": grouped(*[[0.0] * 4] * 10),
             "a higher bound": grouped(*[LIVE] * 5, *[DEAD] * 5, distribution=DistributionGate(min_live_groups=0.9)),
@@ -79,13 +79,13 @@ CASES = {
         silent={
             "most live": grouped(*[LIVE] * 8, *[DEAD] * 2),
             "small groups live already": grouped(*[[0.0, 1.0, 0.5]] * 10),
-            "one rollout of each task is no group": grouped(*[[0.0], [1.0]] * 10),
+            "one rollout per task does not form a group": grouped(*[[0.0], [1.0]] * 10),
             "nothing is asked for": grouped(*[DEAD] * 10, distribution=DistributionGate(min_live_groups=0.0)),
             "missing rewards make no group": grouped(*[[None] * 8] * 10),
         },
     ),
     "DST011": RuleCases(
-        fires={"half by tokens": happening(20, stop="length"), "some, and none can tell": happening(4, stop="length")},
+        fires={"half by tokens": happening(20, stop="length"), "some, all undecided": happening(4, stop="length")},
         silent={"none": happening(0), "turn limits are the environment's": happening(20, stop="max_turns_reached")},
     ),
     "DST012": RuleCases(
@@ -119,7 +119,7 @@ CASES = {
     "DST016": RuleCases(
         fires={
             "much worse": against(1.0, *[LIVE] * 10),
-            "too noisy to tell": against(0.5, *[LIVE, [0.0] * 8, [1.0] * 8] * 3),
+            "too noisy to decide": against(0.5, *[LIVE, [0.0] * 8, [1.0] * 8] * 3),
         },
         silent={
             "the same": against(0.5, *[LIVE] * 10),

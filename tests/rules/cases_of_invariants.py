@@ -120,7 +120,7 @@ CASES = {
     "RWD062": RuleCases(
         fires={"Cyrillic": saying(said("look-alike", "<answer>4О</answer>", 1.0))},
         silent={
-            "told apart": saying(said("look-alike", "<answer>4О</answer>", 0.2)),
+            "distinguished": saying(said("look-alike", "<answer>4О</answer>", 0.2)),
             "no answer to imitate": saying(said("look-alike", "<answer>4О</answer>", 1.0), package=NO_ANSWER),
         },
     ),
@@ -130,7 +130,7 @@ CASES = {
             "cut off": saying(said("unclosed-think", "<think>\n<answer>40</answer>", 1.0), tasks=ASKED_TO_THINK),
         },
         silent={
-            "told apart": reasoning(said("think-only", "<think>\n<answer>40</answer>\n</think>\n", 0.0)),
+            "distinguished": reasoning(said("think-only", "<think>\n<answer>40</answer>\n</think>\n", 0.0)),
             "no reasoning asked for": saying(said("think-only", "<think>\n<answer>40</answer>\n</think>\n", 1.0)),
             "read by a parser of verifiers": saying(
                 said("unclosed-think", "<think>\n<answer>40</answer>", 1.0),
@@ -158,7 +158,7 @@ CASES = {
     "RWD066": RuleCases(
         fires={"in words": saying(said("negated", "The answer is not 40.", 1.0))},
         silent={
-            "told apart": saying(said("negated", "<answer>not 40</answer>", 0.2)),
+            "distinguished": saying(said("negated", "<answer>not 40</answer>", 0.2)),
             "nothing to deny": saying(said("negated", "not 40", 1.0), package=NO_ANSWER),
         },
     ),
@@ -184,7 +184,7 @@ CASES = {
         },
         silent={
             "reasoning is asked for": reasoning(said("think-only", "<think><answer>40</answer></think>", 1.0)),
-            "told apart": saying(said("unclosed-think", "<think><answer>40</answer>", 0.0)),
+            "distinguished": saying(said("unclosed-think", "<think><answer>40</answer>", 0.0)),
         },
     ),
     "RWD070": RuleCases(

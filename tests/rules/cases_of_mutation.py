@@ -83,7 +83,7 @@ CASES = {
         },
     ),
     "RWD081": RuleCases(
-        fires={"one survivor": mutated(20, 1), "told apart by a reply": mutated(20, 1, {"apart": APART})},
+        fires={"one survivor": mutated(20, 1), "detected by a reply": mutated(20, 1, {"apart": APART})},
         silent={
             "none survived": mutated(20),
             "an equivalent one": mutated(20, 1, {"outcome": "equivalent", "reason": "same result"}),
@@ -100,7 +100,7 @@ CASES = {
     "RWD083": RuleCases(
         fires={
             "no such mutant": mutated(stale=(StaleMark("taskset.gone:flip-comparison:ffffff", "same result"),)),
-            "a case tells it apart": mutated(stale=(StaleMark("taskset.correct:x:0a1b2c", "same", "case 'a'"),)),
+            "a case detects it": mutated(stale=(StaleMark("taskset.correct:x:0a1b2c", "same", "case 'a'"),)),
         },
         silent={"marks hold": mutated(10, 1, {"outcome": "equivalent", "reason": "same result"})},
     ),

@@ -248,7 +248,7 @@ CASES = {
         },
         silent={
             "gold alone differs": earning({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}),
-            "one policy is no comparison": earning({"oracle": 1.0}),
+            "one policy cannot be compared": earning({"oracle": 1.0}),
             "differs on one task": subject(
                 scores=(score("oracle", 0), score("nop", 0, reward=1.0), score("oracle", 1), score("nop", 1))
             ),

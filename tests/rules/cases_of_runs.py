@@ -47,6 +47,43 @@ CASES = {
             "a checkpoint of tinker": run(V0, backend="tinker", model="Qwen/Qwen3-8B:final"),
         },
     ),
+    "RUN060": RuleCases(
+        fires={
+            "a small batch": run(multi_turn=True, rollouts_per_example=16),
+            "small groups": run(multi_turn=True, batch_size=512),
+        },
+        silent={
+            "one turn": run(),
+            "as the guide has it": run(multi_turn=True, batch_size=512, rollouts_per_example=16),
+        },
+    ),
+    "RUN061": RuleCases(
+        fires={
+            "few steps for conversations": run(multi_turn=True, max_off_policy_steps=2),
+            "more than any example": run(max_off_policy_steps=64),
+        },
+        silent={
+            "not set": run(multi_turn=True),
+            "as in the examples": run(multi_turn=True, max_off_policy_steps=16),
+            "few steps for single replies": run(max_off_policy_steps=1),
+        },
+    ),
+    "RUN062": RuleCases(
+        fires={"ten turns": run(multi_turn=True, sources=[{"id": "plain-sums", "max_turns": 10}])},
+        silent={
+            "two turns": run(multi_turn=True, sources=[{"id": "plain-sums", "max_turns": 2}]),
+            "no limit is declared": run(multi_turn=True),
+            "a long sequence": run(seq_len=32768, sources=[{"id": "plain-sums", "max_turns": 10}]),
+        },
+    ),
+    "RUN063": RuleCases(
+        fires={"as many as the batch": run(difficulty_filter=True, max_concurrent=128)},
+        silent={
+            "twice the batch": run(difficulty_filter=True, max_concurrent=256),
+            "no filter": run(max_concurrent=128),
+            "the trainer's own": run(difficulty_filter=True),
+        },
+    ),
     "RUN004": RuleCases(
         fires={"one letter": run(backend="trl", model="Qwen/Qwen3-06B")},
         silent={
@@ -260,13 +297,40 @@ CASES = {
             "size of an evaluation": run(schema="portable", eval={"tasks": 50}),
             "a filter": run(schema="portable", difficulty_filter=True),
             "evaluation with verifiers-rl": run(V0, backend="verifiers-rl"),
+            "evaluation with tinker": run(V0, **TINKER),
             "thinking that no renderer takes": run(
                 model="deepseek-ai/DeepSeek-R1", sampling={"enable_thinking": False}
             ),
         },
         silent={
             "a schema is named": run(schema="later", eval={"tasks": 50}, difficulty_filter=True),
-            "a default": run(V0, lora={"rank": 16}, **TINKER),
+            "a default": run(V0, lora={"rank": 16}, without=("eval",), **TINKER),
+        },
+    ),
+    "RUN031": RuleCases(
+        fires={
+            "no split is known": run(replace(V1, held_out=None)),
+            "hosted": run(replace(V1, held_out=None), backend="prime"),
+            "the same environment is named": run(
+                replace(V1, held_out=None), eval={"interval": 50, "environments": [{"id": "plain-sums"}]}
+            ),
+            "trained on the evaluation split": run(sources=[{"id": "plain-sums", "taskset": {"split": "test"}}]),
+            "v0 without a dataset for evaluation": run(replace(V0, held_out=None), backend="rllm-verl"),
+            "arguments that the trainer cannot pass": run(replace(V0, held_out={"seed": 1}), backend="rllm-verl"),
+        },
+        silent={
+            "a split": run(),
+            "another seed": run(replace(V1, held_out={"seed": 1}), backend="prime"),
+            "settings of its own": run(
+                replace(V1, held_out=None),
+                eval={"interval": 50, "environments": [{"id": "plain-sums", "taskset": {"seed": 7}}]},
+            ),
+            "another environment": run(
+                replace(V1, held_out=None), eval={"interval": 50, "environments": [{"id": "other-sums"}]}
+            ),
+            "v0 with a dataset for evaluation": run(V0, backend="rllm-verl"),
+            "tasks are kept from training": run(replace(V0, held_out=None), backend="trl"),
+            "nothing is evaluated": run(replace(V1, held_out=None), without=("eval",)),
         },
     ),
     "RUN040": RuleCases(
@@ -387,5 +451,17 @@ CASES = {
     "RUN090": RuleCases(
         fires={"another family": run(ignore={"RWD001": "why"}), "misspelt": run(ignore={"RUN099": "why"})},
         silent={"known": run(ignore={"RUN041": "a first try"})},
+    ),
+    "RUN051": RuleCases(
+        fires={
+            "no recording": run(recorded=None),
+            "a scripted recording": run(recorded=SCRIPTED),
+            "submitted by a release": run(recorded=None, backend="prime", submit="on-release"),
+            "on the hub": run(ON_HUB, recorded=None),
+        },
+        silent={
+            "a model played": run(),
+            "with a reason": run(recorded=None, baseline={"none": "its tasks are easy"}),
+        },
     ),
 }

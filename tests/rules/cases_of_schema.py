@@ -175,7 +175,7 @@ CASES = {
         fires={
             "no bound": requires("verifiers"),
             "below only": requires("verifiers>=0.1"),
-            "an exclusion is no bound": requires("verifiers>=0.3,!=0.4.0"),
+            "an exclusion is not a bound": requires("verifiers>=0.3,!=0.4.0"),
             "a branch": requires("verifiers @ git+https://example.org/verifiers"),
         },
         silent={

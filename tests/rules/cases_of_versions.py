@@ -67,7 +67,7 @@ CASES = {
             "it is new": NEW,
             "it stays": at("0.1.3"),
             "it rises": at("0.2.0"),
-            "it is no version": at("latest"),
+            "it is not a version": at("latest"),
             "the content is an earlier one, which is said": at("0.1.2", **REVERTED),
         },
     ),

@@ -24,8 +24,16 @@ SOUND: Mapping[str, Any] = {
     "lora": {"rank": 16, "alpha": 32},
     "eval": {"interval": 50},
 }
-V1 = Environment("plain-sums", "plain_sums", "acme/plain-sums", "0.1.0", "v1", requires=("verifiers>=0.4.0,<0.5",))
-V0 = replace(V1, generation="v0", requires=("verifiers>=0.1.8,<0.1.10",), pinned="0.1.9.post3")
+V1 = Environment(
+    "plain-sums",
+    "plain_sums",
+    "acme/plain-sums",
+    "0.1.0",
+    "v1",
+    requires=("verifiers>=0.4.0,<0.5",),
+    held_out={"split": "test"},
+)
+V0 = replace(V1, generation="v0", requires=("verifiers>=0.1.8,<0.1.10",), pinned="0.1.9.post3", held_out={})
 RECORDED = Recorded("qwen3-4b", False, ((0.0, 0.5, 1.0, 0.25),) * 8, 0.44)
 
 
@@ -74,7 +82,7 @@ def run(
         )
         for index, source in enumerate(spec.environments)
     )
-    return run_subject(spec, compiled, used, broken)
+    return run_subject(request, compiled, used, broken)
 
 
 def overridden(path: str, value: Any, **more: Any) -> RunSubject:

@@ -1,4 +1,4 @@
-"""Baselines: tasks are matched by content, and a damaged file is told from a sound one."""
+"""Baselines: tasks are matched by content, and a damaged file is distinguished from a sound one."""
 
 from __future__ import annotations
 

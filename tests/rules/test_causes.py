@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from graphlib import TopologicalSorter
 
 import pytest
 from envops.facts.observed import Failure, FunctionScore, Place
@@ -78,8 +79,9 @@ def test_other_exception_of_rollouts_is_not_a_consequence() -> None:
     assert {"RWD020", "SMK001"} <= {finding.rule for finding in deciding(each)}
 
 
-def test_ignored_cause_lets_consequences_show() -> None:
-    each = replace(raising(), entry=replace(raising().entry, ignore={"RWD020": "known"}))
+@pytest.mark.parametrize("reason", ["known", "known since the first release"])
+def test_ignored_cause_lets_consequences_show(reason: str) -> None:
+    each = replace(raising(), entry=replace(raising().entry, ignore={"RWD020": reason}))
     assert "SMK001" in {finding.rule for finding in deciding(each)}
 
 
@@ -175,6 +177,14 @@ def test_rewards_that_only_rollouts_name_wait_for_a_rollout() -> None:
 def test_causes_name_existing_rules(cause) -> None:
     assert {*cause.rules, *cause.consequences} <= set(all_rules())
     assert not set(cause.rules) & set(cause.consequences)
+
+
+def test_causes_have_no_circle() -> None:
+    causes: dict[str, set[str]] = {}
+    for cause in CAUSES:
+        for rule in cause.consequences:
+            causes.setdefault(rule, set()).update(cause.rules)
+    TopologicalSorter(causes).prepare()
 
 
 def test_known_findings_do_not_block_up_to_their_count() -> None:

@@ -249,7 +249,7 @@ def test_code_digest_covers_every_source_file(tmp_path: Path) -> None:
         digests.add(code_digest(folder))
     (tmp_path / "empty").mkdir()
     assert len(digests) == 6
-    assert code_digest(tmp_path / "5") == code_digest(tmp_path / "empty"), "bytecode is no source"
+    assert code_digest(tmp_path / "5") == code_digest(tmp_path / "empty"), "bytecode is not source"
 
 
 def test_code_digest_of_code_moved_between_folders_differs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases_of_mutation import APART, mutated
 from envops.rules.engine import ALL_GATES, Subject, all_rules, findings, rule
 from subjects import subject
 
@@ -72,3 +73,11 @@ def test_finding_has_fix_of_the_rule_or_its_own() -> None:
     assert "nox -s lock -- plain-sums" in own.fix
     general = next(findings(subject(package={"tags": ()})))
     assert general.fix == all_rules()["SCH005"].fix
+
+
+def test_finding_names_the_command_only_where_it_shows_a_case() -> None:
+    for changes, is_shown in (({"apart": APART}, True), ({}, False)):
+        (finding,) = (one for one in findings(mutated(20, 1, changes)) if one.rule == "RWD081")
+        command = "Add the case that is shown: `nox -s cases -- add plain-sums RWD081`."
+        assert finding.fix.endswith(command) is is_shown
+        assert ("case that is shown" in finding.fix) is is_shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from envops.emulator.server import EmulatedHub, emulator
 from envops.hub.access import HubAccess, find_prime
 from envops.training.submit import Platform
+
+sys.path.append(str(Path(__file__).parents[1] / "cli"))
 
 
 @pytest.fixture

@@ -14,19 +14,28 @@ from envops.emulator.server import EmulatedHub
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def publish(hub: EmulatedHub, name: str, version: str, content_hash: str, owner: str = "acme") -> None:
+def publish(
+    hub: EmulatedHub,
+    name: str,
+    version: str,
+    content_hash: str,
+    owner: str = "acme",
+    *,
+    content: bytes = b"wheel",
+    visibility: str = "PRIVATE",
+) -> None:
     """The environment is there at this version, with this content."""
 
     def post(path: str, **body: Any) -> Any:
         return json.loads(_send(hub, f"{hub.url}/api/v1{path}", json.dumps(body).encode()))["data"]
 
-    made = post("/environmentshub/resolve", name=name, visibility="PRIVATE", owner_slug=owner)
+    made = post("/environmentshub/resolve", name=name, visibility=visibility, owner_slug=owner)
     base = f"/environmentshub/{made['id']}"
-    for kind, ending, content in (("wheel", "-py3-none-any.whl", b"wheel"), ("version", ".tar.gz", _archive())):
+    for kind, ending, data in (("wheel", "-py3-none-any.whl", content), ("version", ".tar.gz", _archive())):
         about = {"content_hash": content_hash, "semantic_version": version, "metadata": {"description": name}}
-        about |= {"filename": f"{name}-{version}{ending}", "sha256": hashlib.sha256(content).hexdigest()}
-        part = post(f"{base}/{kind}s", **about, size=len(content))
-        _send(hub, part["upload_url"], content, "PUT", "application/octet-stream")
+        about |= {"filename": f"{name}-{version}{ending}", "sha256": hashlib.sha256(data).hexdigest()}
+        part = post(f"{base}/{kind}s", **about, size=len(data))
+        _send(hub, part["upload_url"], data, "PUT", "application/octet-stream")
         _send(hub, f"{hub.url}/api/v1{base}/{kind}s/{part[f'{kind}_id']}/finalize", b"{}")
 
 

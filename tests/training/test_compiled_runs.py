@@ -40,6 +40,34 @@ def native(backend: str, **changes: Any) -> Any:
     return compiled(backend, **changes).native.values
 
 
+def evaluated_tasksets(held_out: dict[str, Any] | None, **changes: Any) -> list[Any]:
+    """The tasksets that a compiled run of prime-rl evaluates on."""
+    spec = run_spec("first", {**DECLARED, "eval": {"interval": 50}, **changes}, {}, "registry.yaml")
+    environments = {"sums": replace(SUMS, held_out=held_out), "texts": TEXTS}
+    values = compile_run(CompileRequest(spec, environments)).native.values
+    return [each["env"]["taskset"] for each in values["orchestrator"]["eval"]["source"]]
+
+
+def test_evaluation_without_environments_has_the_held_out_tasks() -> None:
+    training = [{"id": "sums", "taskset": {"seed": 0, "size": 9}}]
+    assert evaluated_tasksets({"seed": 1}, environments=training) == [{"id": "acme/sums", "seed": 1, "size": 9}]
+
+
+def test_evaluation_with_environments_keeps_their_own_settings() -> None:
+    named = {"interval": 50, "environments": [{"id": "sums", "taskset": {"seed": 7}}]}
+    assert evaluated_tasksets({"seed": 1, "split": "test"}, eval=named) == [
+        {"id": "acme/sums", "seed": 7, "split": "test"}
+    ]
+
+
+def test_committed_evaluations_have_other_tasks_than_the_training() -> None:
+    for run in repository_runs():
+        if run.spec.eval is not None:
+            orchestrator = run.compiled.native.values["orchestrator"]
+            trained = [each["env"]["taskset"] for each in orchestrator["train"]["source"]]
+            assert all(each["env"]["taskset"] not in trained for each in orchestrator["eval"]["source"])
+
+
 def repository_runs() -> list[Any]:
     repository = Repository.load(REPOSITORY)
     return declared_runs(repository.registry, repository.packages)

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
-from envops.facts.training_log import NoMetrics, read_metrics
+from envops.facts.training_log import NoMetrics, metrics_of_rows, read_metrics
 from envops.hub.runs import histogram_of
 from envops.reports.run_report import read_run
 from envops.repository.document import parse_document
 from envops.repository.registry import registry_of
+from envops.repository.run import run_spec
+from envops.rules.diagnosis import RunLog
+from envops.rules.engine import findings
 from envops.statistics.series import series_of
 from envops.training.registry_patch import registry_patch
 from envops.training.trainers import metric_names
@@ -55,6 +58,20 @@ def lines(rows: list[Mapping[str, Any]]) -> str:
         ("metrics.jsonl", lines([{"progress/batch": step, "env/all/reward/total": step / 10} for step in range(5)])),
         ("trainer_state.json", json.dumps({"log_history": [{"step": s, "reward": s / 10} for s in range(5)]})),
         ("metrics.json", json.dumps({"metrics": [{"step": s, "reward": {"mean": s / 10}} for s in range(5)]})),
+        (
+            "console.log",
+            "".join(
+                f"(TaskRunner pid=7) step:{s} - critic/score/mean:{s / 10} - timing_s/step:1.5\n" for s in range(5)
+            ),
+        ),
+        (
+            "console.log",
+            "".join(
+                f"12:00 | INFO | tracking:log:163 - Step {s}: \n{{'policy/policy_kl': '0.1000',\n"
+                f" 'reward/avg_raw_reward': '{s / 10:.4f}'}}\nSaved 'a': 'b', then went on\n"
+                for s in range(5)
+            ),
+        ),
         ("metrics.csv", "step,reward\n" + "".join(f"{step},{step / 10}\n" for step in range(5))),
     ],
 )
@@ -175,6 +192,24 @@ def test_diagnosis_finds_memory_error_in_the_log(tmp_path: Path) -> None:
     code, report = diagnosed(tmp_path, str(folder))
     assert code == 1
     assert [finding.rule for finding in report.findings if finding.severity == "error"] == ["DGN010"]
+
+
+def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
+    enough = series_of(metrics_of_rows([{"reward": step / 40} for step in range(20)], "the test"), metric_names())
+    declared = {"backend": "trl", "model": "M", "environments": [{"id": "sums"}], "max_steps": 9}
+    changes = {}
+    for group in (16, 8):
+        spec = run_spec("mine", {**declared, "rollouts_per_example": group, "lora": {"rank": 8}}, {}, "registry.yaml")
+        [found] = findings(RunLog(enough, spec, log="CUDA out of memory\n"))
+        changes[group] = found.evidence.details["change"]
+        assert "adapter" not in found.evidence.details["next"]
+    assert changes == {16: {"rollouts_per_example": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
+
+
+def test_diagnosis_of_queued_run_says_queued() -> None:
+    [found] = findings(RunLog(status="QUEUED"))
+    assert (found.rule, found.severity) == ("DGN015", "advice")
+    assert "the run is queued" in found.message
 
 
 @pytest.fixture

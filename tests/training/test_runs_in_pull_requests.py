@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envops.cli.main import main
+from envops.emulator.server import EmulatedHub
+from envops.reports.comment import conversation
+from envops.repository.changes import changed_environments
+from envops.repository.repository import Repository
+from published import publish
+from small_repository import git, small_repository
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,3 +32,163 @@ def test_incompatible_run_fails_validation_with_alternatives(chosen: tuple[str, 
     assert "RUN001" in problem["message"]
     assert "trl" in problem["fix"]
     assert "nox -s migrate -- date-arithmetic" in problem["fix"]
+
+
+def registry_with(**runs: str) -> str:
+    """A registry of two environments whose runs have these further keys."""
+    head = "version: 1\nowner: acme\nenvironments:\n  reverse-text: {}\n  word-problems: {}\n"
+    common = "backend: prime\n    model: Qwen/Qwen3-4B\n    environments: [{id: word-problems}]\n    max_steps: 20\n"
+    return head + ("runs:\n" if runs else "") + "".join(f"  {name}:\n    {common}{more}" for name, more in runs.items())
+
+
+@pytest.fixture
+def branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A branch that has just left a main branch with the runs `first` and `second`."""
+    root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
+    (root / "registry.yaml").write_text(registry_with(first="", second=""))
+    git(root, "commit", "-qam", "runs")
+    git(root, "switch", "-q", "-c", "topic")
+    for name in ("PRIME_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return root
+
+
+def reported(root: Path, name: str) -> Any:
+    return json.loads((root / "reports" / name).read_text())
+
+
+def test_changed_run_with_error_fails_plan_validation_and_shard(
+    branch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = branch / "registry.yaml"
+    registry.write_text(registry_with(first="    rollouts_per_example: 1\n", second=""))
+
+    assert main(["plan", "--changed", "main", "--root", str(branch)]) == 1
+    said = capsys.readouterr().out
+    assert "! run first refused" in said
+    assert "RUN021 (error)" in said
+    assert "Nothing to do." not in said
+    [planned] = reported(branch, "plan.json")["runs"]
+    error = next(each for each in planned["findings"] if each["rule"] == "RUN021")
+    assert (planned["name"], error["file"], error["line"]) == ("first", "registry.yaml", 12)
+
+    assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 2
+    assert ["RUN021" in each["message"] for each in reported(branch, "validate.json")["problems"]] == [True]
+    assert main(["validate", "--runs", "second", "--root", str(branch), "--quiet"]) == 0
+    assert reported(branch, "validate.json")["runs"] == ["second"]
+
+    capsys.readouterr()
+    assert main(["shards", "--changed", "main", "--root", str(branch), "--format", "json"]) == 0
+    [shard] = json.loads(capsys.readouterr().out)["include"]
+    assert (shard["names"], shard["runs"], shard["total"]) == ("", "first", 1)
+
+
+def test_changed_run_is_annotated_and_shown_in_the_comment(
+    branch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (branch / "registry.yaml").write_text(registry_with(first="    rollouts_per_example: 1\n", second=""))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    main(["plan", "--changed", "main", "--root", str(branch)])
+    assert "::error file=registry.yaml,line=12,title=RUN021 run first::" in capsys.readouterr().err
+    main(["validate", "--changed", "main", "--root", str(branch), "--quiet"])
+    page = conversation(branch / "reports", 60_000, "https://github.example/run")
+    assert "### Training runs" in page
+    assert "RUN021 error" in page
+
+
+def test_changed_external_version_changes_the_runs_on_it(tmp_path: Path) -> None:
+    root = small_repository(tmp_path / "repository", "reverse_text")
+    text = registry_with(first="").replace("word-problems: {}", "word-problems: {hub: acme/word-problems@0.1.0}")
+    (root / "registry.yaml").write_text(text)
+    git(root, "commit", "-qam", "external")
+    (root / "registry.yaml").write_text(text.replace("@0.1.0", "@0.2.0"))
+    assert changed_environments(root, "HEAD").runs == {"first"}
+
+
+def test_removed_run_names_what_was_submitted(
+    branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (branch / "registry.yaml").write_text(registry_with(first=""))
+    assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
+    assert "- run second removed what was submitted of it stays as it is" in capsys.readouterr().out
+
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    package = Repository.load(branch).packages["word-problems"]
+    publish(hub, "word-problems", package.version, package.hub_hash)
+    git(branch, "stash", "-q")
+    assert main(["train", "second", "--root", str(branch)]) == 0
+    git(branch, "stash", "pop", "-q")
+    capsys.readouterr()
+    assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
+    [run] = hub.state()["run"]
+    said = capsys.readouterr().out
+    assert f"- run second removed nothing happens to {run['name']}" in said
+    assert f"/dashboard/training/{run['id']}" in said
+    assert len(hub.state()["run"]) == 1
+
+
+def test_run_on_unpublished_environment_waits_with_the_next_command(
+    branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["train", "first", "--root", str(branch)]) == 0
+    assert "not on the Hub as declared here: word-problems" in (said := capsys.readouterr().out)
+    assert "nox -s release" in said
+    assert hub.state()["run"] == []
+
+
+def test_unknown_run_is_refused_with_the_nearest_name(branch: Path) -> None:
+    assert main(["validate", "--runs", "frist", "--root", str(branch), "--quiet"]) == 2
+    [problem] = reported(branch, "validate.json")["problems"]
+    assert problem["nearest"] == "first"
+
+
+def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
+    branch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = branch / "registry.yaml"
+    registry.write_text(registry_with(first="    learning_rate: 2.0e-6\n", second=""))
+    assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
+    said = capsys.readouterr().out
+    assert "word-problems: played by no model yet" in said
+    assert "RUN051 (warning)" in said
+
+    registry.write_text(registry_with(first="    submit: on-release\n", second=""))
+    assert main(["plan", "--changed", "main", "--root", str(branch)]) == 1
+    assert "RUN051 (error)" in capsys.readouterr().out
+    assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 2
+
+    reason = "    submit: on-release\n    baseline: {none: its tasks are easy}\n"
+    registry.write_text(registry_with(first=reason, second=""))
+    capsys.readouterr()
+    assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
+    said = capsys.readouterr().out
+    assert "word-problems: played by no model yet; its tasks are easy" in said
+    assert "RUN051" not in said
+    assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 0
+
+    registry.write_text(registry_with(first="    baseline: none\n", second=""))
+    assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 2
+
+
+def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recordings = branch / "environments" / "word_problems" / "recordings"
+    baseline = json.loads((recordings / "blend.json").read_text())
+    del baseline["policy"]
+    baseline |= {"model": "acme/tiny", "date": "2026-11-02", "mean": 0.5, "interval": [0.4, 0.6]}
+    (recordings / "tiny.json").write_text(json.dumps(baseline))
+    (recordings / "tiny.jsonl.gz").write_bytes((recordings / "blend.jsonl.gz").read_bytes())
+    (branch / "registry.yaml").write_text(registry_with(first="    submit: on-release\n", second=""))
+
+    main(["plan", "--changed", "main", "--root", str(branch)])
+
+    said = capsys.readouterr().out
+    assert "word-problems: acme/tiny, 2026-11-02, sha256:" in said
+    assert "reward 0.5 (0.4 to 0.6)" in said
+    assert "of groups of 8 would have no variance; the run begins with Qwen/Qwen3-4B" in said
+    assert "RUN051" not in said
+    run, _ = reported(branch, "plan.json")["runs"]
+    assert run["played"][0].startswith("word-problems: acme/tiny")

@@ -47,6 +47,9 @@ def created(hub: EmulatedHub) -> list[dict[str, Any]]:
 def test_submission_is_created_once_and_found_again(hub: EmulatedHub, platform: Platform) -> None:
     first = submit(RUN, identity(), platform)
     assert (first.outcome, first.name) == ("submitted", identity().run)
+    assert first.page == platform.access.page_of_run(first.id)
+    assert first.id in first.page
+    assert f"{first.id}: {first.page}" in str(first)
     again = submit(RUN, identity(commit="another commit"), platform)
     assert (again.outcome, again.id) == ("already-submitted", first.id)
     [run] = created(hub)
@@ -100,7 +103,7 @@ def test_submission_without_readable_list_creates_nothing(hub: EmulatedHub, plat
 
 
 def others(hub: EmulatedHub, count: int, name: str = "") -> None:
-    """Runs that somebody else submits."""
+    """Runs that another process submits."""
     for number in range(count):
         config = {"model": {"name": "m"}, "max_steps": 200}
         body = json.dumps({"config": config, "name": name or f"other-{number}"}).encode()
@@ -152,7 +155,10 @@ def test_run_identity_does_not_match_foreign_names(name: str) -> None:
 
 
 def test_run_identity_ignores_submission_settings() -> None:
-    assert identity(submit="manual", budget={"max_gpu_hours": 1}, ignore={"RUN041": "a try"}) == identity()
+    assert (
+        identity(submit="manual", budget={"max_gpu_hours": 1}, ignore={"RUN041": "a try"}, baseline={"none": "a try"})
+        == identity()
+    )
 
 
 def test_submission_notes_and_messages_hide_the_key(hub: EmulatedHub, platform: Platform) -> None:

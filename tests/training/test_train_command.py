@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ runs:
     environments: [{id: reverse-text}]
     max_steps: 20
     submit: on-release
+    baseline: {none: a test}
     budget: {hours: 2, gpu_hour_price: 3.5, max_dollars: 100}
   by-hand:
     backend: prime
@@ -98,6 +101,8 @@ def test_train_submits_due_run_once(
     assert states(capsys)["hosted"] == "submitted"
     [run] = signed_in.state()["run"]
     assert run["name"].startswith("hosted-")
+    assert train(repository, "hosted") == 0
+    assert run["id"] in capsys.readouterr().out
     assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
         "id": "acme/reverse-text"
     }
@@ -146,6 +151,9 @@ def test_train_hub_environment_needs_no_registry(
         (("hub", "gsm8k", "--model", "m", "--yes"), "owner/name"),
         (("hub", "acme/gsm8k", "--model", "m"), "add --yes"),
         (("hub", "acme/nothing", "--model", "m", "--yes"), "was not found on the Hub"),
+        (("hub", "acme/gsm8k", "--yes"), "next: envops train hub acme/gsm8k --model Qwen/Qwen3-4B-Instruct-2507 --yes"),
+        (("acme/gsm8k",), "--model is missing"),
+        (("hub", "acme/gsm8k", "--model", "m", "--yes", "--gpu-type", "H100"), "the platform offers H200_141GB"),
     ],
 )
 def test_train_with_incomplete_arguments_is_a_usage_error(
@@ -156,8 +164,94 @@ def test_train_with_incomplete_arguments_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert train(tmp_path, *arguments) == 2
     assert part in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    """Typed text on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_train_hub_on_terminal_asks_for_the_model(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    monkeypatch.setattr("sys.stdin", Terminal("Qwen/Qwen3-8B\ny\n"))
+    assert train(tmp_path, "hub", "acme/gsm8k") == 0
+    said = capsys.readouterr().out
+    assert "Model to begin with [Qwen/Qwen3-4B-Instruct-2507]" in said
+    assert "2 GPUs of H200_141GB at $3.5 an hour: $7 per hour" in said
+    [submitted] = signed_in.state()["submitted"]
+    assert submitted["config"]["model"]["name"] == "Qwen/Qwen3-8B"
+
+
+def test_train_hub_flags_reach_the_configuration(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    flags = ("--batch", "256", "--rollouts", "16", "--lr", "2e-6", "--tokens", "2000", "--gpus", "2+4")
+    asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", *flags, "--gpu-type", "H200_141GB")
+    assert train(tmp_path, *asked, "--yes") == 0, capsys.readouterr().out
+    [submitted] = signed_in.state()["submitted"]
+    config = submitted["config"]
+    assert config["orchestrator"]["batch_size"] == 256
+    assert config["orchestrator"]["train"]["source"][0]["group_size"] == 16
+    assert config["orchestrator"]["train"]["sampling"]["max_completion_tokens"] == 2000
+    assert config["trainer"]["optim"]["lr"] == 2e-6
+    assert (config["deployment"]["num_train_gpus"], config["deployment"]["num_infer_gpus"]) == (2, 4)
+
+
+def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(repository, "acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "note: without a key the platform was not read" in said
+    file = repository / "configs" / "rl" / "gsm8k-qwen3-4b.toml"
+    assert "Made by `envops train hub acme/gsm8k --model Qwen/Qwen3-4B --dry-run`" in file.read_text()
+    assert train(repository, "compile") == 0
+    capsys.readouterr()
+    assert train(repository, "compile", "--check") == 0
+    assert "gsm8k" not in capsys.readouterr().err
+
+
+def test_train_hub_keeps_the_file_of_a_declared_run(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(repository, "compile") == 0
+    file = repository / "configs" / "rl" / "hosted.toml"
+    before = file.read_text()
+    asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--dry-run", "--output", str(file))
+    assert train(repository, *asked) == 2
+    assert "is the file of a declared run" in capsys.readouterr().err
+    assert file.read_text() == before
+
+
+class Datasets(BaseHTTPRequestHandler):
+    """A Hugging Face Hub with every dataset."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_train_hub_name_of_a_dataset_leads_to_inspect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Datasets) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        code = train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes")
+        server.shutdown()
+    assert code == 2
+    assert "next: nox -s inspect -- openai/gsm8k" in capsys.readouterr().err
 
 
 def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:

@@ -42,6 +42,7 @@ class FakeProvider:
         self.retry_after: str | None = None
         self.usage: dict[str, int] | None = {"prompt_tokens": 10, "completion_tokens": 5}
         self.models: list[str] | None = [MODEL]
+        self.about: dict[str, dict[str, Any]] = {}
         self.public_models = False
         self.at_once = 0
         self.most_at_once = 0
@@ -93,7 +94,7 @@ class FakeProvider:
             return refused
         if self.models is None:
             return _error(404, "no such path", "not_found")
-        return web.json_response({"data": [{"id": name} for name in self.models]})
+        return web.json_response({"data": [{"id": name, **self.about.get(name, {})} for name in self.models]})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

@@ -1,4 +1,4 @@
-"""A package per generation whose rewards do what the reply tells them to, and whose tests go every way."""
+"""A package per generation whose rewards follow instructions in the reply, and whose tests have every outcome."""
 
 OBEY = '''
 import asyncio

@@ -21,7 +21,7 @@ MANY = COMPARED + 8
 
 
 class Adapter:
-    """An adapter whose ways of scoring are told apart by who was asked."""
+    """An adapter whose rewards show which way of scoring was used."""
 
     def __init__(self, direct: float | None = 1.0, full: float = 1.0) -> None:
         self.direct_row = None if direct is None else row(direct)

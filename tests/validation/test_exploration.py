@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 from envops.facts.observed import WantedData
-from envops.validation.exploration import downloaded
+from envops.validation.exploration import commit_of, downloaded
+from envops.validation.preparation import preparing_variables
+from envops.validation.venv import VirtualEnvironment
 
 COMMIT = "a" * 40
 HUB = ".cache/huggingface/hub"
@@ -59,3 +63,33 @@ def test_other_downloads_are_found_by_their_folders(tmp_path: Path) -> None:
 
 def test_empty_home_has_no_downloads(tmp_path: Path) -> None:
     assert list(downloaded(tmp_path)) == []
+
+
+@pytest.mark.parametrize("address", ["http://user:hidden@proxy.example:3128", "user:hidden@proxy.example:3128"])
+def test_proxy_with_a_password_is_not_passed_on(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", address)
+    monkeypatch.setenv("HTTP_PROXY", "proxy.example:3128")
+    variables = preparing_variables(VirtualEnvironment(tmp_path), tmp_path, tmp_path)
+    assert variables["HTTP_PROXY"] == "proxy.example:3128"
+    assert not [name for name, value in variables.items() if "hidden" in value]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", b"HTTP/1.1 200 OK\r\n\r\n[]"]
+)
+def test_commit_of_a_dataset_is_unknown_where_the_answer_is_broken(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert commit_of("owner/data") == ""
+        thread.join()

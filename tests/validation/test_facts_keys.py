@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, KnownFindings, Probe, SmokeGate
+from envops.repository.registry import (
+    DistributionGate,
+    EnvironmentEntry,
+    Gates,
+    HeldOut,
+    KnownFindings,
+    Probe,
+    SmokeGate,
+)
 from envops.validation.facts_cache import facts_key
 from envops.validation.observation_request import ObservationRequest
 from recorded_requests import ENTRY, PACKAGE, REQUEST, RecordedObservations
@@ -19,6 +27,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "owner": "team",
         "owners": ("@a/b",),
         "args": {"split": "test"},
+        "eval": HeldOut(args={"seed": 1}),
         "probe": Probe({"tasks": 3}),
         "prepare": None,  # tests/validation/test_prepared_home.py: the key follows what was prepared
         "secrets": ("SUMS_API_KEY", "OTHER_KEY"),

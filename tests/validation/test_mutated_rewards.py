@@ -144,8 +144,8 @@ def test_distinguishing_reply_is_a_case_that_kills_the_mutant(bench: Bench, weak
     said = {"task": told.task, "completion": told.completion, "reward": told.original["reward"], "functions": {}}
     score = replace(bench.scores[0], **said)
     expect = {"reward": str(told.original["reward"])}
-    case = Case("told apart", 1, expect, replace(score, policy="case"))
-    again = replace(bench, cases=(*bench.cases, case)).mutation("right", "told apart")
+    case = Case("distinguished", 1, expect, replace(score, policy="case"))
+    again = replace(bench, cases=(*bench.cases, case)).mutation("right", "distinguished")
     assert next(each for each in again.mutants if each.id == survivor.id).outcome == "killed"
 
 

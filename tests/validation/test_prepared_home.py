@@ -102,12 +102,12 @@ def test_preparation_has_the_digest_of_its_content(tmp_path: Path) -> None:
 
 
 def test_link_into_the_home_survives_its_renaming(tmp_path: Path) -> None:
-    home = tmp_path / "aside" / HOME
+    home = tmp_path / "staging" / HOME
     (home / "data").mkdir(parents=True)
     (home / "data/words.txt").write_text("content")
     (home / "words.txt").symlink_to(home / "data/words.txt")
-    complete(tmp_path / "aside")
-    (tmp_path / "aside").rename(tmp_path / "p")
+    complete(tmp_path / "staging")
+    (tmp_path / "staging").rename(tmp_path / "p")
     place_prepared(tmp_path / "p" / HOME, tmp_path / "home")
     assert (tmp_path / "home/words.txt").resolve() == tmp_path / "home/data/words.txt"
 

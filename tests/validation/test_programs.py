@@ -87,7 +87,7 @@ def test_lingering_child_does_not_delay_the_host(tmp_path: Path):
     assert gone("staying-child")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells that the host is gone")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports that the host is gone")
 def test_program_and_its_children_end_with_a_host_that_is_killed(tmp_path: Path):
     program = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]])"

@@ -1,4 +1,4 @@
-"""What a harness is told of the user's uv and network."""
+"""The user's uv and network settings that reach a harness."""
 
 from __future__ import annotations
 

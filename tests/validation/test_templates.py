@@ -223,7 +223,7 @@ def hostile(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def observed(package: Package, workspace: Workspace) -> tuple[StartMode, dict[str, Any]]:
-    """From what jobs were made, and facts without what tells the time."""
+    """From what jobs were made, and facts without their times."""
     entry = EnvironmentEntry(package.name, gates=SMALL)
     listener = ProgressListener()
     facts = observe(entry, package, workspace, REQUEST, listener, threading.Event())

@@ -96,7 +96,7 @@ def reply(task, messages):
 
 
 def looking(name: str, settings: str, environments: Path) -> Package:
-    """An environment with a tool server that tells what it sees."""
+    """An environment with a tool server that returns what it sees."""
     files = {
         "module.py": MODULE.format(module=name),
         f"{name}/server.py": SERVER.format(module=name),

@@ -28,13 +28,13 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def make_in(log: Path, seconds: float = 0.0):
     """A maker that logs that it was asked and takes its time."""
 
-    def make(aside: Path) -> None:
+    def make(staging: Path) -> None:
         with log.open("a") as file:
             file.write("made\n")
-        aside.mkdir()
-        (aside / "half").touch()
+        staging.mkdir()
+        (staging / "half").touch()
         time.sleep(seconds)
-        (aside / "whole").touch()
+        (staging / "whole").touch()
 
     return make
 
@@ -112,8 +112,8 @@ def test_made_folder_that_is_damaged_is_made_again(target: Path, log: Path):
 
 
 def test_made_folder_that_fails_leaves_only_its_lock(target: Path):
-    def fail(aside: Path) -> None:
-        aside.mkdir()
+    def fail(staging: Path) -> None:
+        staging.mkdir()
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):

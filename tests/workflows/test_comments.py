@@ -45,6 +45,8 @@ class FakeGitHub:
         self.lost = 0
         self.refusals: list[dict[str, str]] = []
         """Headers of the next answers, which are all 403."""
+        self.is_cut_short = False
+        """Whether connections end before the whole answer was sent."""
 
     def answer(self, method: str, path: str, body: Any) -> Any:
         self.asked.append(f"{method} {path}")
@@ -89,6 +91,7 @@ def github(fake: FakeGitHub) -> Iterator[GitHub]:
             lost = self.command != "GET" and fake.lost > 0
             fake.lost -= lost
             self.send_response(502 if lost else 200)
+            self.send_header("Content-Length", str(len(answer) + fake.is_cut_short))
             self.end_headers()
             self.wfile.write(answer)
 
@@ -160,6 +163,12 @@ def test_github_refusal_without_a_limit_is_not_retried(fake: FakeGitHub, github:
     with pytest.raises(GitHubError, match="HTTP 403"):
         github.get("pulls/7")
     assert fake.asked == ["GET refused"]
+
+
+def test_github_answer_that_is_cut_short_is_an_error(fake: FakeGitHub, github: GitHub) -> None:
+    fake.is_cut_short = True
+    with pytest.raises(GitHubError, match="pulls/7"):
+        github.get("pulls/7")
 
 
 def test_github_errors_have_no_token(github: GitHub) -> None:

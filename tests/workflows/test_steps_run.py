@@ -38,6 +38,8 @@ def _of_pull_request(origin: Origin) -> dict[str, str]:
         BASE: origin.git("rev-parse", "origin/main"),
         "github.event_name == 'pull_request'": "true",
         "matrix.names": "word-problems",
+        "matrix.names && github.event_name == 'pull_request'": "true",
+        "matrix.runs": "",
         "matrix.index": "1",
         FAILED: "false",
     }
@@ -63,6 +65,15 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     gate = runner.run("validate.yml", "gate", head, says)
     assert not gate.passed, "nothing was proven, since validating was only pretended"
     assert runner.run("validate.yml", "project", head, says).sessions == ["lint", "tests"]
+
+
+def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin, runner: Runner) -> None:
+    head = origin.git("rev-parse", "HEAD")
+    due = {"matrix.names": "", "matrix.runs": "first", "matrix.names && github.event_name == 'pull_request'": "false"}
+
+    shard = runner.run("validate.yml", "shard", head, {**_of_pull_request(origin), **due})
+
+    assert shard.sessions == ["validate --runs first"], shard.said
 
 
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:

@@ -108,7 +108,7 @@ def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
     if isinstance(host, bytes):
         host = host.decode("ascii", "replace")
     if host is None or _is_local(str(host)) or _as_address(str(host)) is not None:
-        return None  # a number is looked up without asking anybody
+        return None  # a numeric address needs no lookup
     return str(host)
 
 

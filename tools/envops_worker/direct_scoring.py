@@ -33,7 +33,7 @@ class DirectScoring:
         self._agrees = True
 
     def scored(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        """A score by the code itself: the first ones are held against scoring in full.
+        """A score by the code itself: the first ones are compared with scoring in full.
 
         Raises `OutOfTime`.
         """

@@ -66,7 +66,7 @@ class Sources:
         self._roots = [str(root.resolve()) + "/" for root in roots]
 
     def relative(self, filename: str) -> str | None:
-        """The file's name below the environment's folder, `None` for anybody else's file."""
+        """The file's name below the environment's folder, `None` for any other file."""
         for root in self._roots:
             if filename.startswith(root):
                 return filename.removeprefix(root)

@@ -25,7 +25,7 @@ class ForeignModules:
         return type(name) is str and self._known.get(name) is namespace
 
     def meet(self, frame: FrameType) -> None:
-        """Remember the frame's module, if its own file is somebody else's and the frame's code comes from there."""
+        """Remember the frame's module, if its file is outside the package and the frame's code comes from there."""
         namespace = frame.f_globals
         file, name = namespace.get("__file__"), namespace.get("__name__")
         if type(name) is str and file == frame.f_code.co_filename and self._relative(file) is None:

@@ -141,7 +141,7 @@ def _end_everyone() -> None:
 
 
 def _descendants(process: int) -> set[int]:
-    """Children and their children, as far as /proc tells."""
+    """Children and their children, as far as /proc shows them."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         with (

@@ -3,7 +3,7 @@
     python drive.py ENVIRONMENT sampled|scripted MODEL [lora]
 
 `sampled` lets the random model speak. `scripted` puts words into its mouth, every other time the right ones, with the
-log probabilities that the model gives them: so there are rewards to tell apart.
+log probabilities that the model gives them, so rewards differ.
 """
 
 from __future__ import annotations

@@ -48,7 +48,12 @@ def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer 
     group = command.add_argument_group("how much, and a real model", "see docs/models.md")
     group.add_argument("-n", "--tasks", type=positive, metavar="N", help="on how many tasks")
     group.add_argument("-r", "--rollouts", type=positive, metavar="N", help="how many rollouts on each")
-    (speaker or group).add_argument("--endpoint", metavar="NAME", help="use this model of configs/endpoints.toml")
+    (speaker or group).add_argument(
+        "--endpoint",
+        "--model",
+        metavar="NAME",
+        help="use this model: a name or model of configs/endpoints.toml, or owner/model of Prime Inference",
+    )
     max_cost(group, "the run")
 
 

@@ -25,11 +25,11 @@ from envops.models.hosted_evaluation import (
 )
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
 from envops.models.model_run import RunRefused, approve_bound, ceiling_of, requested_of
-from envops.models.provider import PRIME_KEY
+from envops.models.prime_inference import PRIME_KEY, endpoint_named
 from envops.models.relay import hide_memory
 from envops.release.plan import Desired, desired_of
 from envops.reports.printing import print_message
-from envops.repository.endpoints import Endpoint, find_endpoint
+from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
@@ -92,7 +92,7 @@ def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    endpoint = find_endpoint(root, options.endpoint)
+    endpoint = endpoint_named(root, options.endpoint)
     if endpoint.key_variable != PRIME_KEY:
         raise RunRefused(
             f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint"
@@ -113,7 +113,9 @@ def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -
         asked.seconds,
     )
     side = HostedSide(prime, access, root / ".envops" / "hosted", stop, look_seconds=LOOK_SECONDS)
-    folder = (options.reports or root / "reports") / "rollouts" / f"{entry.name}--{endpoint.name}--hosted"
+    folder = (
+        (options.reports or root / "reports") / "rollouts" / f"{entry.name}--{endpoint.name}--hosted".replace("/", "_")
+    )
     _fetch(request, side, folder, tasks, endpoint, again=options.no_cache)
     return folder
 

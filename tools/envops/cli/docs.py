@@ -179,6 +179,8 @@ def _keys(described: Mapping[str, Any], schema: Mapping[str, Any], path: str = "
         yield f"{path}{key}", _values(resolved, schema), meaning
         if resolved.get("type") == "object" and "properties" in resolved:
             yield from _keys(resolved, schema, f"{path}{key}.")
+        if resolved.get("type") == "array":
+            yield from _keys(_resolved(resolved.get("items", {}), schema), schema, f"{path}{key}[].")
 
 
 def _resolved(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

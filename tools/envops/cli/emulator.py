@@ -50,7 +50,7 @@ def add_behaviour(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FAULT",
-        help="what goes wrong: METHOD PATH status|reset|cut-upload|delay|later|garbage KEY=VALUE…",
+        help="a fault: METHOD PATH status|reset|cut-upload|delay|later|garbage KEY=VALUE…",
     )
     command.add_argument(
         "--assume", action="append", default=[], metavar="QUESTION=ANSWER", help="another answer to an open question"

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     for package in packages:
         if package.sources_left_out:
             left_out = ", ".join(package.sources_left_out)
-            message = "taken from the package index: their source in [tool.uv.sources] is no git repository"
+            message = "taken from the package index: their source in [tool.uv.sources] is not a git repository"
             print(f"{package.name}: {left_out}: {message}", file=sys.stderr)
     print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
     try:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import NoReturn
 
 from envops import __version__, exit_codes
 from envops.cli.old_flags import rewritten
@@ -42,6 +44,7 @@ COMMANDS: Mapping[str, Command] = {
     "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
     "prepare": Command("download what environments declare, once, so that the gates can stay offline"),
     "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
+    "cases add": Command("write the cases that findings show into tests/cases.yaml"),
     "test": Command("an environment's own tests and cases, by pytest"),
     "record": Command("evaluate once and keep the rollouts and their baseline"),
     "compare": Command("before and after training: the paired difference on the same tasks"),
@@ -77,6 +80,13 @@ COMMANDS: Mapping[str, Command] = {
     "docs": Command("write what is generated: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
 }
 """In the order of `--help`."""
+GROUPS: Mapping[str, str] = {
+    "cases": "cases of an environment's tests/cases.yaml",
+    "report": "reports of past runs",
+}
+"""Words that are no command by themselves, and only begin commands of two words."""
+_IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
+"""`owner/name`, which is no name of a run: `envops train owner/name` is `envops train hub owner/name`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,8 +128,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
         print(f"note: deprecated; use: envops {shlex.join(current)}", file=sys.stderr)
     words = _with_whole_name(current)
-    if words and words[0] not in COMMANDS and (known := _below(words[0])):
-        parser(()).error(f"ambiguous; use one of: {', '.join(f'envops {name}' for name in known)}")
+    if words and words[0] in GROUPS:
+        _refuse_group(words[0], words[1:])
     command_line = parser(words[:1])
     options, rest = command_line.parse_known_args(words)
     plain = rest.index("--") if "--" in rest else len(rest)
@@ -129,6 +139,25 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     elif rest:
         command_line.error(f"unrecognized arguments: {' '.join(rest)}")
     return options
+
+
+def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
+    """Show the help of a group, where it was asked for; else say which subcommand is missing or unknown."""
+    known = _below(group)
+    summary = GROUPS[group]
+    asked = argparse.ArgumentParser(
+        prog=f"envops {group}",
+        usage=f"envops {group} COMMAND …",
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"{_listed(known, 'commands')}\n{_examples(known)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    word = next((word for word in rest if not word.startswith("-")), None)
+    if word is None and {"-h", "--help"} & {*rest}:
+        asked.print_help()
+        sys.exit(exit_codes.PASS)
+    said = "a command is missing" if word is None else f"there is no command {word!r}"
+    asked.error(f"{said}; use one of: {', '.join(f'envops {name}' for name in known)}")
 
 
 def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
@@ -143,7 +172,7 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
             description=command.summary[0].upper() + command.summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module = command.module or name.replace(" ", "_")
+        module = _module_of(name)
         added.set_defaults(command=name, module=module)
         if name in names:
             _complete(added, name, module)
@@ -156,8 +185,22 @@ def _complete(added: argparse.ArgumentParser, name: str, module: str) -> None:
     imported.add_arguments(added)
     parts = [imported.EXAMPLES[name] if isinstance(imported.EXAMPLES, dict) else imported.EXAMPLES]
     if further := _below(name):
-        parts.append("more commands:\n" + "".join(f"  envops {one:22}  {COMMANDS[one].summary}\n" for one in further))
+        parts.append(_listed(further, "more commands"))
     added.epilog = "\n".join(parts)
+
+
+def _listed(names: Sequence[str], title: str) -> str:
+    return f"{title}:\n" + "".join(f"  envops {name:22}  {COMMANDS[name].summary}\n" for name in names)
+
+
+def _examples(names: Sequence[str]) -> str:
+    """The examples of several commands under one title."""
+    texts = (import_module(f"envops.cli.{_module_of(name)}").EXAMPLES for name in names)
+    return "examples:\n" + "".join(text.removeprefix("examples:\n") for text in texts)
+
+
+def _module_of(name: str) -> str:
+    return COMMANDS[name].module or name.replace(" ", "_")
 
 
 def _below(word: str) -> list[str]:
@@ -168,4 +211,8 @@ def _below(word: str) -> list[str]:
 def _with_whole_name(words: Sequence[str]) -> list[str]:
     """The arguments, with a command of two words joined."""
     whole = " ".join(words[:2])
-    return [whole, *words[2:]] if len(words) > 1 and whole in COMMANDS else list(words)
+    if len(words) > 1 and whole in COMMANDS:
+        return [whole, *words[2:]]
+    if words[:1] == ["train"] and len(words) > 1 and _IS_ADDRESS.fullmatch(words[1]):
+        return ["train hub", *words[1:]]
+    return list(words)

@@ -150,7 +150,7 @@ def _from_data(name: str, options: argparse.Namespace, generation: Generation) -
     _print_choices(source, found, gathered, columns, splits)
     if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
         raise NotWritten(
-            f"{source.name} has programs but no tests, so there is nothing to hold a program against. Add a column"
+            f"{source.name} has programs but no tests, so programs cannot be checked. Add a column"
             ' tests with assertions such as "assert add(1, 2) == 3", or choose --kind judge.'
         )
     named = source.name if options.dataset else Path(source.name).name

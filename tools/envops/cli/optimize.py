@@ -266,7 +266,7 @@ def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationRep
     patch = place.diff(search.root)
     at = f"{place.path.relative_to(search.root)}:{place.line}"
     if not search.options.write:
-        return replace(report, placed="placeable", place=f"{at}; --write puts it there", patch=patch)
+        return replace(report, placed="placeable", place=f"{at}; --write writes it there", patch=patch)
     return _written(search, report, place, patch, at)
 
 
@@ -274,7 +274,7 @@ def _written(
     search: PromptSearch, report: OptimizationReport, place: Placement, patch: str, at: str
 ) -> OptimizationReport:
     write_whole(place.path, place.text)
-    bump = f"the package changed: nox -s bump -- {search.entry.name} --minor, and prove it anew"
+    bump = f"the package changed: nox -s bump -- {search.entry.name} --minor, and validate it again"
     return replace(report, placed="written", place=at, patch=patch, notes=(*report.notes, bump))
 
 

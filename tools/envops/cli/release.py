@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.system.termination import terminated_like_interrupted
 from envops.text.scrubbing import SECRET_NAME
+from envops.text.visible_text import on_one_line
 from envops.training.due import Situation, carry_out, decided_runs
 from envops.training.submit import Submission
 
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             print_plan(planned.plan, options.format, planned.access.scrubber, quiet=options.quiet)
             return exit_codes.OF_VERDICT[planned.plan.verdict]
         _refuse_to_write(planned)
-        evidence, why = _evidence(root, planned, options.evidence, reports)
+        evidence, why = _evidence(root, planned, options.evidence, reports, quiet=options.quiet)
     except (HubUnavailable, NoEvidence) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -92,7 +93,7 @@ def _refuse_to_write(planned: Planned) -> None:
 
 
 def _evidence(
-    root: Path, planned: Planned, file: Path | None, reports: Path
+    root: Path, planned: Planned, file: Path | None, reports: Path, *, quiet: bool
 ) -> tuple[dict[str, ValidationEvidence], str]:
     """The evidence for what will be published, or a message if there is none.
 
@@ -107,13 +108,16 @@ def _evidence(
     missing = [name for name in names if name not in known]
     if missing:
         folder = reports / "evidence"
-        _validate(root, missing, folder)
+        _validate(root, missing, folder, quiet=quiet)
         known |= read_evidence(folder / "validate.json")
     return known, "the validation did not reach it"
 
 
-def _validate(root: Path, names: list[str], folder: Path) -> None:
-    """Validate again, in a process that has no key: where nothing changed, the cache answers."""
+def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> None:
+    """Validate again, in a process that has no key: where nothing changed, the cache answers.
+
+    Its progress is shown: it takes minutes.
+    """
     kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
     wanted = {name for entry in _secrets(root) for name in entry}
     kept |= {name: os.environ[name] for name in wanted if name in os.environ and name != "PRIME_API_KEY"}
@@ -121,7 +125,12 @@ def _validate(root: Path, names: list[str], folder: Path) -> None:
     command = [sys.executable, "-m", "envops", "validate", *names, "--root", str(root), "--reports", str(folder)]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "validate.json").unlink(missing_ok=True)
-    subprocess.run([*command, "--quiet"], env=kept, stdout=sys.stderr, check=False)
+    if quiet:
+        command.append("--quiet")
+    else:
+        noun = "environment" if len(names) == 1 else "environments"
+        print(f"validating {len(names)} {noun} before publishing", file=sys.stderr, flush=True)
+    subprocess.run(command, env=kept, stdout=sys.stderr, check=False)
 
 
 def _secrets(root: Path) -> list[tuple[str, ...]]:
@@ -226,24 +235,54 @@ def _reported(ledger: ReleaseLedger, planned: Planned, options: argparse.Namespa
     shown = scrubber.text(render_release_text(ledger)) if options.format == "text" else page
     print_text(text if options.format == "json" else shown, guard=options.format != "json")
     append_to_summary(page)
-    code = _exit_code(ledger)
-    return code if code != exit_codes.PASS else _external_exit_code(planned)
+    code, why = _outcome(ledger, planned)
+    if why:
+        print(scrubber.text(f"exit code {code}: {on_one_line(why)}"), file=sys.stderr)
+    return code
 
 
-def _external_exit_code(planned: Planned) -> int:
-    """The exit code for external environments, which must exist as well."""
-    states = {external.standing for external in planned.plan.external}
-    if states & {"missing", "no-access"}:
-        return exit_codes.FAIL
-    return exit_codes.ERROR if "unreadable" in states else exit_codes.PASS
-
-
-def _exit_code(ledger: ReleaseLedger) -> int:
+def _outcome(ledger: ReleaseLedger, planned: Planned) -> tuple[int, str]:
+    """The exit code, and why it is not 0; external environments must exist as well."""
     if ledger.interrupted:
-        return exit_codes.INTERRUPTED
-    results = {entry.result for entry in ledger.entries}
-    evaluations = {each.outcome for entry in ledger.entries for each in entry.evaluations}
-    runs = {str(each["outcome"]) for each in ledger.runs}
-    if results & {"refused", "failed", "wedged"} or "failed" in evaluations | runs:
-        return exit_codes.FAIL
-    return exit_codes.ERROR if results & {"unknown", "not-reached"} or "unknown" in runs else exit_codes.PASS
+        return exit_codes.INTERRUPTED, "the release was interrupted; run it again: it reads the Hub's state first"
+    for code, why in ((exit_codes.FAIL, _failures(ledger, planned)), (exit_codes.ERROR, _unknowns(ledger, planned))):
+        if why:
+            return code, "; ".join(why)
+    return exit_codes.PASS, ""
+
+
+def _failures(ledger: ReleaseLedger, planned: Planned) -> list[str]:
+    """What was refused or failed."""
+    return [
+        *_entries_with(ledger, {"refused", "failed", "wedged"}),
+        *_parts_with(ledger, "failed"),
+        *_external_with(planned, {"missing", "no-access"}),
+    ]
+
+
+def _unknowns(ledger: ReleaseLedger, planned: Planned) -> list[str]:
+    """What has no known result."""
+    runs = [run["name"] for run in ledger.runs if run["outcome"] == "unknown"]
+    return [
+        *_entries_with(ledger, {"unknown", "not-reached"}),
+        *(f"the result of submitting run {name} is unknown" for name in runs),
+        *_external_with(planned, {"unreadable"}),
+    ]
+
+
+def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
+    return (f"{entry.step.desired.address} is {entry.result}" for entry in ledger.entries if entry.result in results)
+
+
+def _parts_with(ledger: ReleaseLedger, outcome: str) -> Iterator[str]:
+    for entry in ledger.entries:
+        yield from (f"evaluation {each.name} {outcome}" for each in entry.evaluations if each.outcome == outcome)
+    yield from (f"run {run['name']} {outcome}" for run in ledger.runs if run["outcome"] == outcome)
+
+
+def _external_with(planned: Planned, standings: set[str]) -> Iterator[str]:
+    """External environments that a run needs and that cannot be used."""
+    for each in planned.plan.external:
+        if each.standing in standings:
+            said = f"{each.address}, an environment of the Hub, is {each.standing} there"
+            yield f"{said}: correct its hub address or its version in registry.yaml"

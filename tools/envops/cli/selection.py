@@ -11,7 +11,8 @@ from pathlib import Path
 from envops.facts.observed import Facts
 from envops.reports.open_progress import open_progress
 from envops.repository.package import Package
-from envops.repository.registry import EnvironmentEntry
+from envops.repository.problem import DeclarationError, Problem, nearest
+from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.result import ShardOfRun
@@ -31,10 +32,12 @@ class Choice:
     note: str = ""
     """A note on the choice."""
     share: ShardOfRun | None = None
+    runs: tuple[str, ...] = ()
+    """Declared runs that are judged whether or not their environments are chosen: changed or named ones."""
 
 
 def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: bool = False) -> Choice:
-    """The environments that the options select; with `set_apart`, those that are broken among them.
+    """The environments and runs that the options select; with `set_apart`, broken environments among them.
 
     Raises `DeclarationError` for an unknown name, an invalid declaration, or an unknown base.
     """
@@ -47,7 +50,8 @@ def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: b
     note = f"shard {index} of {of}: {len(part)} of {len(choice.names)} environments"
     names = tuple(name for name in choice.names if name in set(part))
     said = "; ".join(filter(None, (choice.note, note)))
-    return Choice(choice.repository, names, said, ShardOfRun(index, of, tuple(sorted(choice.names))))
+    share = ShardOfRun(index, of, tuple(sorted(choice.names)))
+    return Choice(choice.repository, names, said, share, choice.runs if index == 1 else ())
 
 
 def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
@@ -59,16 +63,48 @@ def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
 
 
 def _selected(root: Path, options: argparse.Namespace, set_apart: bool) -> Choice:
+    runs: list[str] | None = getattr(options, "runs", None)
+    if options.changed is None and runs and not options.names:
+        repository = Repository.load(root, only=(), set_apart=set_apart)
+        return Choice(repository, (), runs=runs_named(repository.registry, runs))
     if options.changed is None:
         repository = Repository.load(root, options.names or None, set_apart=set_apart)
-        return Choice(repository, repository.select(options.names))
+        return Choice(repository, repository.select(options.names), runs=runs_named(repository.registry, runs or ()))
     from envops.repository.changes import changed_environments
 
     change = changed_environments(root, options.changed or None)
     repository = Repository.load(root, only=None if change.everything else change.names, set_apart=set_apart)
     wanted = set(repository.select(options.names))
     touched = {*repository.packages, *(repository.broken if change.everything else change.names | change.removed)}
-    return Choice(repository, tuple(name for name in repository.select() if name in wanted & touched), change.reason)
+    specs = repository.registry.specs
+    changed = tuple(specs) if change.everything else tuple(name for name in specs if name in change.runs)
+    named = runs_named(repository.registry, runs or changed)
+    return Choice(
+        repository,
+        tuple(name for name in repository.select() if name in wanted & touched),
+        change.reason,
+        runs=tuple(name for name in changed if name in named) if runs or not options.names else (),
+    )
+
+
+def runs_named(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
+    """Runs of these names in the order of the registry. Raises `DeclarationError` for one that is not declared."""
+    specs, wanted = registry.specs, set(names)
+    problems = [
+        Problem(
+            REGISTRY_FILE,
+            None,
+            "there is no such run",
+            "runs",
+            name,
+            nearest=nearest(name, specs),
+            fix=f"an environment of the Hub: envops train hub {name}" if "/" in name else "",
+        )
+        for name in sorted(wanted - specs.keys())
+    ]
+    if problems:
+        raise DeclarationError(problems)
+    return tuple(name for name in specs if name in wanted)
 
 
 def facts_of(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.selection import chosen_environments, loads
+from envops.cli.selection import Choice, chosen_environments, loads
 from envops.repository.workspace import Workspace
 from envops.validation.scheduling import divided, worthwhile_count
 
@@ -17,9 +18,12 @@ EXAMPLES = """examples:
   envops shards --changed --max 20 --format json       a matrix for GitHub Actions
   envops shards --changed origin/main --format json
 
-each entry of the matrix has index, total, names (for envops validate NAMES), seconds (expected);
-an empty one means that nothing is to be proved
+each entry of the matrix has index, total, names and runs (for envops validate NAMES --runs RUNS), seconds (expected);
+changed runs have an entry of their own; an empty matrix means that nothing is to be proved
 """
+
+RUNS_SECONDS = 5.0
+"""What judging declared runs takes: no environment is observed for it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -42,14 +46,23 @@ def run(options: argparse.Namespace) -> int:
         print(choice.note, file=sys.stderr)
     work = loads(choice, Workspace(root))
     shards = divided(work, worthwhile_count(work, options.max))
+    parts: list[tuple[Sequence[str], Sequence[str], float]] = [(shard.names, (), shard.seconds) for shard in shards]
+    if choice.runs:
+        parts.append(((), choice.runs, RUNS_SECONDS))
+    total = len(parts)
     entries = [
-        {"index": index, "total": len(shards), "names": " ".join(shard.names), "seconds": round(shard.seconds)}
-        for index, shard in enumerate(shards, start=1)
+        {"index": index, "total": total, "names": " ".join(names), "runs": " ".join(runs), "seconds": round(seconds)}
+        for index, (names, runs, seconds) in enumerate(parts, start=1)
     ]
     if options.format == "json":
         print(json.dumps({"include": entries}))
         return exit_codes.PASS
-    print(f"{len(work)} environments on {len(shards)} machines")
+    print(f"{len(work)} environments{_and_runs(choice)} on {total} machines")
     for entry in entries:
-        print(f"{entry['index']}/{entry['total']}  about {entry['seconds']} s  {entry['names']}")
+        held = entry["names"] or f"runs: {entry['runs']}"
+        print(f"{entry['index']}/{total}  about {entry['seconds']} s  {held}")
     return exit_codes.PASS
+
+
+def _and_runs(choice: Choice) -> str:
+    return f" and {len(choice.runs)} changed runs" if choice.runs else ""

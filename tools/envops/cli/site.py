@@ -36,8 +36,10 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     reports: Path = options.reports or root / "reports"
     out: Path = options.out or reports / "site"
-    catalogue, problems = _catalogue(root, reports)
-    for problem in problems:
+    repository = Repository.load(root, set_apart=True)
+    catalogue, problems = _catalogue(repository, reports)
+    broken = [problem for found in repository.broken.values() for problem in found]
+    for problem in (*broken, *problems):
         print(problem, file=sys.stderr)
     try:
         pages = build_site(catalogue, out)
@@ -47,12 +49,13 @@ def run(options: argparse.Namespace) -> int:
     print(f"{pages} pages in {out}")
     if catalogue.report is None:
         print("no report was found, so the site shows no verdicts; run first: nox -s validate", file=sys.stderr)
-    return exit_codes.PASS
+    if repository.broken:
+        print(f"left out: {', '.join(repository.broken)}", file=sys.stderr)
+    return exit_codes.FAIL if repository.broken else exit_codes.PASS
 
 
-def _catalogue(root: Path, reports: Path) -> tuple[Catalogue, list[str]]:
+def _catalogue(repository: Repository, reports: Path) -> tuple[Catalogue, list[str]]:
     """The data of the site, and the errors of unreadable run reports."""
-    repository = Repository.load(root)
     registry = repository.registry
     file = reports / "validate.json"
     report: dict[str, Any] | None = read_report(file) if file.is_file() else None

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import runs_named
 from envops.cli.train_file import train_here
 from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
 from envops.hub.state import read_hub
 from envops.release.plan import desired_of, step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
-from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.run import RunSpec
 from envops.system.subprocesses import Interrupted
@@ -86,9 +86,11 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
     if not options.dry_run:
         for each in decided:
             if each.decision.action == "submit":
+                if not options.quiet:
+                    print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
                 said = carry_out(situation, each)
                 outcomes[each.run.spec.name] = said.outcome
-                states[each.run.spec.name] = ": ".join(filter(None, (said.outcome, said.message, said.next)))
+                states[each.run.spec.name] = str(said)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
     return _exit_code(decided, outcomes)
@@ -132,13 +134,7 @@ def checked_names(registry: Registry, names: list[str]) -> list[str]:
     """The runs of these names, in the order of the registry; all if none is named. Raises `DeclarationError` for an
     unknown name.
     """
-    unknown = [name for name in names if name not in registry.specs]
-    if unknown:
-        raise DeclarationError(
-            Problem("registry.yaml", None, "there is no such run", "runs", name, nearest=nearest(name, registry.specs))
-            for name in unknown
-        )
-    return [name for name in registry.specs if not names or name in names]
+    return list(runs_named(registry, names) if names else registry.specs)
 
 
 def shown_runs(results: Sequence[RunResult], changed: Sequence[str], options: argparse.Namespace) -> str:

@@ -1,37 +1,47 @@
-"""`envops train hub OWNER/NAME --model M`: a run on environments of the Hub, without registry and gates."""
+"""`envops train hub OWNER/NAME`, or `envops train OWNER/NAME`: a run on environments of the Hub, without registry."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from envops import exit_codes
+from envops.authoring.dataset.huggingface import is_dataset
 from envops.cli import arguments
 from envops.cli.train import run_result
 from envops.files.atomic_write import write_whole
-from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
+from envops.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
 from envops.hub.state import read_hub
+from envops.hub.training_offer import TrainingOffer, read_training_offer
 from envops.reports.declared_runs import render_runs
 from envops.repository.git import git
+from envops.repository.problem import nearest
 from envops.repository.registry import ExternalEntry, Registry
 from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
-from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.declared_runs import DeclaredRun, declared_runs, is_compiled
 from envops.training.submit import Platform, RunIdentity, identity_of, submit
 from envops.training.trainers import SUBMITTED
 
 EXAMPLES = """examples:
   envops train hub primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
   envops train hub primeintellect/gsm8k@0.1.2 acme/wordle --model Qwen/Qwen3-4B-Instruct-2507 --dry-run
+  envops train hub primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507 --batch 256 --rollouts 16 --gpus 2+2
 """
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
-BATCH, GROUP = 128, 8
+BATCH, GROUP, STEPS = 128, 8, 100
+EXAMPLE_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+MOST_SHOWN = 12
+"""Models that a question or a message lists at most."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +55,44 @@ class HubRun:
 
 
 class Unusable(Exception):
-    """The command line cannot be run; the message names what to write."""
+    """The command line cannot be run; the message ends with the next command."""
+
+    def __init__(self, message: str, then: str = "") -> None:
+        super().__init__(f"{message}\n    next: {then}" if then else message)
+
+
+@dataclass(frozen=True)
+class TrainingPlatform:
+    """The platform, as far as it can be used; nothing of it is needed for a dry run."""
+
+    prime: Prime | None
+    access: HubAccess
+    offer: TrainingOffer
+    stop: threading.Event
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "environments", nargs="+", metavar="OWNER/NAME", help="train on it; several are a mix; @VERSION pins one"
     )
-    command.add_argument("--model", required=True, metavar="M", help="the model to begin with")
-    command.add_argument("--max-steps", type=int, default=100, metavar="N", help="training steps (default: 100)")
-    command.add_argument("--dry-run", action="store_true", help="show the configuration without submitting it")
+    command.add_argument("--model", metavar="M", help="the model to begin with; asked for on a terminal")
+    size = command.add_argument_group("the run")
+    size.add_argument(
+        "--max-steps", type=arguments.positive, default=STEPS, metavar="N", help=f"training steps (default: {STEPS})"
+    )
+    size.add_argument(
+        "--batch", type=arguments.positive, default=BATCH, metavar="N", help=f"rollouts per step (default: {BATCH})"
+    )
+    size.add_argument(
+        "--rollouts", type=arguments.positive, default=GROUP, metavar="N", help=f"of each task (default: {GROUP})"
+    )
+    size.add_argument("--lr", type=float, metavar="RATE", help="learning rate (default: 1e-6)")
+    size.add_argument("--tokens", type=arguments.positive, metavar="N", help="of one reply at most (default: 1024)")
+    size.add_argument(
+        "--gpus", type=gpus, metavar="TRAIN+SAMPLE", help="GPUs that train and that sample (default: 1+1)"
+    )
+    size.add_argument("--gpu-type", metavar="TYPE", help="of those that `prime train gpus` lists")
+    command.add_argument("--dry-run", action="store_true", help="show the configuration, submit nothing; needs no key")
     command.add_argument("--yes", action="store_true", help="submit without confirmation")
     command.add_argument(
         "--output", type=Path, metavar="FILE", help="where the configuration goes (default: configs/rl/)"
@@ -62,27 +100,39 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
 
 
+def gpus(text: str) -> tuple[int, int]:
+    """GPUs that train and GPUs that sample, as `2+2`."""
+    found = re.fullmatch(r"([1-9]\d*)\+([1-9]\d*)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError("must be two numbers, such as 2+2: GPUs that train, and GPUs that sample")
+    return int(found[1]), int(found[2])
+
+
 def run(options: argparse.Namespace) -> int:
     """Compile, show, confirm, submit; the exit code."""
     try:
         _check(options)
-        prime, access = the_platform()
-        hub_run = _compiled(options, prime, access)
+        platform = _platform(options)
+        _complete(options, platform)
+        hub_run = _compiled(options, platform)
         write_whole(hub_run.file, hub_run.text)
         print(f"{hub_run.file}:\n\n{hub_run.text}")
-        print(access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
+        print(platform.access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
+        for note in _notes(options, platform):
+            print(note)
         if hub_run.run.fails:
             return exit_codes.FAIL
-        if options.dry_run or not _approved(options, hub_run):
+        if options.dry_run or platform.prime is None or not _approved(options, hub_run):
             return exit_codes.PASS
-        platform = Platform(prime, access, Workspace(options.root.absolute()).base, threading.Event())
-        said = submit(hub_run.run, hub_run.identity, platform)
+        notes = Workspace(options.root.absolute()).base
+        target = Platform(platform.prime, platform.access, notes, platform.stop)
+        said = submit(hub_run.run, hub_run.identity, target)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except Interrupted:
         return exit_codes.INTERRUPTED
-    print(access.scrubber.text(": ".join(filter(None, (said.outcome, said.message, said.id, said.next)))))
+    print(platform.access.scrubber.text(str(said)))
     if said.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS
     return exit_codes.FAIL if said.outcome == "failed" else exit_codes.ERROR
@@ -91,27 +141,97 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     for address in options.environments:
         if not ADDRESS.fullmatch(address):
-            raise Unusable(f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3")
-    if not sys.stdin.isatty() and not options.yes and not options.dry_run:
-        raise Unusable(
+            then = f"nox -s train -- {address}" if "/" not in address else ""
+            message = f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3"
+            raise Unusable(f"{message}; a run of registry.yaml is trained by its name", then)
+    if options.model and not sys.stdin.isatty() and not options.yes and not options.dry_run:
+        message = (
             "not a terminal, so the submission cannot be confirmed: add --yes to submit, or --dry-run to only show it"
         )
+        raise Unusable(message, f"{command_line(options)} --dry-run")
 
 
-def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> HubRun:
-    external = _external(options.environments, prime, access)
-    name = _name(options)
+def _platform(options: argparse.Namespace) -> TrainingPlatform:
+    """The platform; without a key only a dry run goes on. Raises `HubUnavailable`."""
+    stop = threading.Event()
+    if options.dry_run and not hub_access().key:
+        return TrainingPlatform(
+            None, hub_access(), TrainingOffer(unread="without a key the platform was not read"), stop
+        )
+    prime, access = the_platform("or only show the configuration: --dry-run")
+    return TrainingPlatform(prime, access, read_training_offer(prime, access, stop), stop)
+
+
+def _complete(options: argparse.Namespace, platform: TrainingPlatform) -> None:
+    """Ask for the model on a terminal, and check the GPU type. Raises `Unusable` for what is missing or unknown."""
+    offer = platform.offer
+    kind = options.gpu_type
+    if kind and offer.gpus and kind not in offer.gpus:
+        near = nearest(kind, offer.gpus) or next(iter(offer.gpus))
+        message = f"--gpu-type {kind}: the platform offers {', '.join(offer.gpus)}"
+        raise Unusable(message, command_line(options, gpu_type=near))
+    if options.model:
+        return
+    known = offer.models or (EXAMPLE_MODEL,)
+    listed = "".join(f"\n    {name}" for name in known[:MOST_SHOWN])
+    if len(known) > MOST_SHOWN:
+        listed += f"\n    and {len(known) - MOST_SHOWN} more: prime train models"
+    what = "models on the platform" if offer.models else "the platform lists no models; an example is"
+    if sys.stdin.isatty():
+        print(f"{what}:{listed}")
+        options.model = input(f"Model to begin with [{known[0]}]: ").strip() or known[0]
+        return
+    then = command_line(options, model=known[0]) + ("" if options.yes else " --dry-run" * (not options.dry_run))
+    raise Unusable(f"--model is missing; {what}:{listed}", then)
+
+
+def command_line(options: argparse.Namespace, **changed: str) -> str:
+    """The command line with every value that is not a default."""
+    given = {**vars(options), **changed}
+    words = ["envops", "train", "hub", *given["environments"]]
+    for name, default in (("model", None), ("max_steps", STEPS), ("batch", BATCH), ("rollouts", GROUP), ("lr", None)):
+        if given[name] != default:
+            words += [f"--{name.replace('_', '-')}", str(given[name])]
+    if given["tokens"]:
+        words += ["--tokens", str(given["tokens"])]
+    if given["gpus"]:
+        words += ["--gpus", "+".join(map(str, given["gpus"]))]
+    if given["gpu_type"]:
+        words += ["--gpu-type", given["gpu_type"]]
+    for flag in ("dry_run", "yes"):
+        words += [f"--{flag.replace('_', '-')}"] if given[flag] else []
+    return shlex.join(words)
+
+
+def _declared(options: argparse.Namespace, external: dict[str, ExternalEntry]) -> dict[str, Any]:
     declared: dict[str, Any] = {
         "backend": SUBMITTED.limits.name,
         "model": options.model,
         "environments": [{"id": entry.name} for entry in external.values()],
         "max_steps": options.max_steps,
-        "batch_size": BATCH,
-        "rollouts_per_example": GROUP,
+        "batch_size": options.batch,
+        "rollouts_per_example": options.rollouts,
     }
-    spec = run_spec(name, declared, {}, "the command line")
-    registry = Registry("", {}, external, {name: declared}, {name: spec})
-    [compiled] = declared_runs(registry, {}, [spec])
+    if options.lr is not None:
+        declared["learning_rate"] = options.lr
+    if options.tokens:
+        declared["sampling"] = {"max_tokens": options.tokens}
+    train, sample = options.gpus or (None, None)
+    chosen = {"train": train, "inference": sample, "type": options.gpu_type}
+    if given := {key: value for key, value in chosen.items() if value}:
+        declared["gpus"] = given
+    return declared
+
+
+def _compiled(options: argparse.Namespace, platform: TrainingPlatform) -> HubRun:
+    external = _external(options.environments, platform)
+    name, declared = _name(options), _declared(options, external)
+    try:
+        spec = run_spec(name, declared, {}, "the command line", command_line(options))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise Unusable(wrong) from None
+    [compiled] = declared_runs(Registry("", {}, external, {name: declared}, {name: spec}), {}, [spec])
     root = options.root.absolute()
     commit = git(root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
     identity = identity_of(compiled.request, declared, {}, commit)
@@ -119,26 +239,59 @@ def _compiled(options: argparse.Namespace, prime: Prime, access: HubAccess) -> H
         raise Unusable("; ".join(finding.message for finding in compiled.findings))
     path, text = next(iter(compiled.compiled.files.items()))
     file = options.output or root / path
+    if file.is_file() and is_compiled(file):
+        message = f"{file} is the file of a declared run, and is not overwritten"
+        raise Unusable(message, f"{command_line(options)} --output {name}.toml")
     file.parent.mkdir(parents=True, exist_ok=True)
     return HubRun(compiled, identity, file, text)
 
 
-def _external(addresses: list[str], prime: Prime, access: HubAccess) -> dict[str, ExternalEntry]:
-    """The environments by name, at the version that was named or at the latest. Raises `Unusable`."""
+def _external(addresses: list[str], platform: TrainingPlatform) -> dict[str, ExternalEntry]:
+    """The environments by name, at the version that was named or at the latest.
+
+    Raises `Unusable` for one that is not on the Hub.
+    """
     plain = [address.partition("@")[0] for address in addresses]
     pinned = [address for address in addresses if "@" in address]
-    hub = read_hub(prime, access, plain, threading.Event(), pinned=pinned)
+    hub = read_hub(platform.prime, platform.access, plain, platform.stop, pinned=pinned) if platform.prime else None
     found: dict[str, ExternalEntry] = {}
     for address in addresses:
         place, _, version = address.partition("@")
         owner, _, name = place.partition("/")
-        reading = hub.pinned[address] if version else hub.readings[place]
-        there = reading.environment.version if reading.environment else ""
-        if reading.standing != "found" or not (version or there):
-            raise Unusable(f"{address} was not found on the Hub: {reading.why or 'nothing is published there'}")
+        if hub is not None:
+            reading = hub.pinned[address] if version else hub.readings[place]
+            version = version or (reading.environment.version if reading.environment else "")
+            if reading.standing != "found" or not version:
+                raise _absent(address, reading.why)
         label = name if name not in found else f"{owner}-{name}"
-        found[label] = ExternalEntry(label, owner, name, version or there)
+        found[label] = ExternalEntry(label, owner, name, version)
     return found
+
+
+def _absent(address: str, why: str) -> Unusable:
+    """The error for an environment that is not on the Hub; a dataset of that name leads to `inspect`."""
+    place = address.partition("@")[0]
+    if is_dataset(place):
+        return Unusable(
+            f"{place} is a dataset of Hugging Face, not an environment of the Hub", f"nox -s inspect -- {place}"
+        )
+    message = f"{address} was not found on the Hub: {why or 'nothing is published there'}"
+    return Unusable(message, f"prime env list --search {place.partition('/')[2]}")
+
+
+def _notes(options: argparse.Namespace, platform: TrainingPlatform) -> list[str]:
+    """What is not known, and what the GPUs cost."""
+    offer, notes = platform.offer, []
+    if offer.unread:
+        notes.append(f"note: {offer.unread}: whether environments, model and GPUs exist there is not known")
+    prices = {kind: price for kind, price in offer.gpus.items() if price is not None}
+    kind = options.gpu_type or (next(iter(prices)) if len(prices) == 1 else "")
+    if kind in prices:
+        count = sum(options.gpus or (1, 1))
+        notes.append(f"cost: {count} GPUs of {kind} at ${prices[kind]:g} an hour: ${count * prices[kind]:g} per hour")
+    elif offer.gpus and not options.gpu_type:
+        notes.append(f"GPU types (--gpu-type): {', '.join(offer.gpus)}; without it the platform chooses")
+    return notes
 
 
 def _name(options: argparse.Namespace) -> str:

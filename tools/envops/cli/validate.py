@@ -11,11 +11,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.after_passing import after_passing
-from envops.cli.selection import HarnessUnsupported, check_harness, chosen_environments
+from envops.cli.selection import Choice, HarnessUnsupported, check_harness, chosen_environments
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
@@ -31,6 +32,8 @@ from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
 
 PLAYED = ("smoke", "distribution")
 """The gates that play rollouts."""
+WITH_RUNS = ("validate", "schema")
+"""The commands that judge declared runs."""
 _ON_ALL = """examples:
   envops {name}                        every environment of the registry
   envops {name} reverse-text gsm8k     these two
@@ -63,6 +66,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="run part K of N, split by expected work; `envops report merge` joins the parts",
     )
     arguments.reports(command)
+    if command.get_default("command") in WITH_RUNS:
+        command.add_argument(
+            "--runs", nargs="+", metavar="RUN", help="judge these declared runs; without NAME no environment"
+        )
     if command.get_default("command") in PLAYED:
         arguments.model(command, speaker=who)
         command.add_argument(
@@ -100,7 +107,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
     try:
         choice = chosen_environments(root, options, set_apart=True)
         if "schema" in gates:
-            _check_runs(choice.repository)
+            _check_runs(root, choice)
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
@@ -126,6 +133,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         tool_version=__version__,
         gates=gates,
         shard=choice.share,
+        runs=choice.runs if "schema" in gates else (),
     )
     if result.verdict == "pass" and gates == GATES:
         result = replace(result, next_command=after_passing(choice.repository, names, options.changed))
@@ -154,12 +162,19 @@ def _observation_request(
     return replace(request, evaluations=(options.command,))
 
 
-def _check_runs(repository: Repository) -> None:
-    """Raise `DeclarationError` if a declared training run fails its rules."""
-    if not repository.registry.specs:
-        return
-    from envops.training.declared_runs import run_problems
+def _check_runs(root: Path, choice: Choice) -> None:
+    """Raise `DeclarationError` if a declared training run fails its rules.
 
-    problems = run_problems(repository.registry, repository.packages)
+    A run of an environment that cannot be read is left out: that environment fails already.
+    """
+    repository, specs = choice.repository, choice.repository.registry.specs
+    if not specs:
+        return
+    from envops.training.declared_runs import packages_of_runs, run_problems, runs_of_packages
+
+    usual = runs_of_packages(repository.registry, repository.packages)
+    asked = {name for name in choice.runs if repository.broken.keys().isdisjoint(specs[name].environment_names)}
+    others = packages_of_runs(root, repository.registry, [specs[name] for name in asked - usual])
+    problems = run_problems(repository.registry, {**others, **repository.packages}, usual | asked)
     if problems:
         raise DeclarationError(problems)

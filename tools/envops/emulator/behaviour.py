@@ -25,7 +25,7 @@ ASSUMPTIONS = {
     "visibility": Assumption(
         "A push names another visibility than the environment has: is it changed?", ("changed", "kept")
     ),
-    "default_visibility": Assumption("A push names no visibility: which one does it get?", ("PRIVATE", "PUBLIC")),
+    "default_visibility": Assumption("A push without a visibility: which one does it get?", ("PRIVATE", "PUBLIC")),
     "private_wheels": Assumption(
         "Are a private environment's wheel and index offered to those who may see it?", ("served", "hidden")
     ),
@@ -69,7 +69,7 @@ def behaviour(settings: Iterable[str]) -> Behaviour:
             raise UnknownAssumption(f"{setting}: unknown setting; the settings are {known}")
         allowed = ASSUMPTIONS[name].allowed
         if not allowed and not answer.isdecimal():
-            raise UnknownAssumption(f"{setting}: the answer is a whole number")
+            raise UnknownAssumption(f"{setting}: the answer must be a whole number")
         if allowed and answer not in allowed:
             raise UnknownAssumption(f"{setting}: the answers are {' and '.join(allowed)}")
         value: Any = answer if allowed else int(answer)

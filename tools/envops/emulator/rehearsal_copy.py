@@ -9,7 +9,7 @@ from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
 
 CACHE = ".envops"
-_NOBODY = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")
+_AUTHOR = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")
 
 
 def rehearsal_copy(root: Path, folder: Path) -> bool:
@@ -39,7 +39,7 @@ def rehearsal_copy(root: Path, folder: Path) -> bool:
     git(folder, "add", "--all", "--", ".", f":!{CACHE}")
     if not git(folder, "status", "--porcelain", "--untracked-files=no").stdout.strip():
         return False
-    git(folder, *_NOBODY, "commit", "--quiet", "--no-verify", "-m", "what would be merged")
+    git(folder, *_AUTHOR, "commit", "--quiet", "--no-verify", "-m", "what would be merged")
     return True
 
 

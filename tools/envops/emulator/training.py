@@ -50,7 +50,7 @@ def prepare(hub: Hub, request: HubRequest) -> HubResponse:
     "/training/runs",
     MEASURED,
     "run_names: whether two runs may have one name (--assume run-names=unique)",
-    "a config that is no table, or is without a model, is refused with 422; nothing else of it is looked at",
+    "a config that is not a table, or has no model, is refused with 422; nothing else in it is checked",
     "a new run is QUEUED and stays so until the control endpoint changes it",
 )
 def create(hub: Hub, request: HubRequest) -> HubResponse:

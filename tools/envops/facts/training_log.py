@@ -1,8 +1,9 @@
 """Metrics of a training run, from a trainer's own files or from the platform's response.
 
 Read are JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our own), TRL's
-`trainer_state.json`, a JSON list or `{"metrics": […]}` (the platform), CSV, and folders that hold such files. Rows of
-one step are joined. Values that are not finite count as missing and are listed, as are missing steps.
+`trainer_state.json`, what verl, rLLM and SkyRL print (`console.log`), a JSON list or `{"metrics": […]}` (the platform),
+CSV, and folders that hold such files. Rows of one step are joined. Values that are not finite count as missing and are
+listed, as are missing steps.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from envops.text.plain_data import parsed_json
 MOST_BYTES = 200 << 20
 LOG_TAIL = 200_000
 STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_step", "progress/batch", "train/step")
-METRIC_FILES = ("metrics.jsonl", "trainer_state.json", "metrics.csv", "metrics.json", "training_log.jsonl")
+CONSOLE_LOG = "console.log"
+"""What compiled scripts keep of a trainer that writes its metrics nowhere else."""
+METRIC_FILES = ("metrics.jsonl", "trainer_state.json", "metrics.csv", "metrics.json", "training_log.jsonl", CONSOLE_LOG)
+PRINTED_STEP = re.compile(r"\b(?:step:(?P<inline>\d+) - (?P<values>.*)|Step (?P<above>\d+): *$)")
+"""verl and rLLM print `step:1 - name:value - …`; SkyRL prints `Step 1:`, and below it a dictionary."""
+PRINTED_ENTRY = re.compile(r"'(?P<name>[^']+)': '?(?P<value>[^',}]+)'?[,}]")
 LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
 
 
@@ -36,7 +42,7 @@ class RunMetrics:
 
     steps: Mapping[int, Mapping[str, float]]
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Metric → steps at which it was no finite number."""
+    """Metric → steps at which it was not a finite number."""
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Lines that could not be read."""
@@ -73,7 +79,8 @@ def read_metrics(path: Path) -> RunMetrics:
     if not path.is_file():
         raise NoMetrics(f"{path} does not exist")
     if path.suffix in (".log", ".out", ".err", ".txt"):
-        return joined([], [str(path)], _tails([path]))
+        rows = [_read(path)] if path.name == CONSOLE_LOG else []
+        return joined(rows, [str(path)], _tails([path]))
     return joined([_read(path)], [str(path)])
 
 
@@ -120,6 +127,8 @@ def _read(path: Path) -> Rows:
         return [dict(row) for row in csv.DictReader(io.StringIO(text))], []
     if path.suffix == ".json":
         return _document(path, text)
+    if path.name == CONSOLE_LOG:
+        return list(_printed(text)), []
     rows: list[Mapping[str, Any]] = []
     notes = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -131,6 +140,24 @@ def _read(path: Path) -> Rows:
         else:
             notes.append(f"{path.name}:{number} is not a JSON object")
     return rows, notes
+
+
+def _printed(text: str) -> Iterator[Mapping[str, Any]]:
+    """The metrics that a trainer printed, among everything else that it printed."""
+    step: int | None = None
+    for line in text.splitlines():
+        found = PRINTED_STEP.search(line)
+        if found is not None and found["values"] is not None:
+            pairs = (part.rpartition(":") for part in found["values"].split(" - "))
+            yield {"step": int(found["inline"])} | {name.strip(): value for name, _, value in pairs if name}
+            step = None
+        elif found is not None:
+            step = int(found["above"])
+        elif step is not None:
+            entries = {each["name"]: each["value"] for each in PRINTED_ENTRY.finditer(line)}
+            yield {"step": step} | entries
+            if not entries or "}" in line:
+                step = None
 
 
 def _document(path: Path, text: str) -> Rows:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import Message
+from http.client import HTTPException
 from itertools import count
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -85,7 +86,7 @@ class GitHub:
             said = error.read(500).decode("utf-8", "replace")
             limited = _limited_seconds(error.code, error.headers, said)
             raise GitHubError(f"{method} {path}: HTTP {error.code}: {said}", error.code, limited) from None
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise GitHubError(f"{method} {path}: {error}") from None
 
 

@@ -50,7 +50,7 @@ def comment(github: GitHub, number: int, text: str) -> str:
 
 
 def _own(github: GitHub, number: int) -> dict[str, Any] | None:
-    """The comment with our mark by our author, because anybody can write the mark."""
+    """The comment with our mark by our author, because others can write the mark too."""
     for each in github.all(f"issues/{number}/comments"):
         if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(MARK):
             return dict(each)

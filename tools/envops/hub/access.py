@@ -22,6 +22,8 @@ OLDEST_PRIME = "0.13.0"
 TESTED_PRIME = "0.18.0"
 INSTALL = f"nox installs it (nox -s plan); by hand: uv tool install prime=={TESTED_PRIME}"
 DEFAULT_URL = "https://api.primeintellect.ai"
+DEFAULT_INFERENCE_URL = "https://api.pinference.ai/api/v1"
+DEFAULT_SITE = "https://app.primeintellect.ai"
 _PASSED = frozenset(
     {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE"}
     | {"REQUESTS_CA_BUNDLE", "PRIME_FRONTEND_URL", "PRIME_INFERENCE_URL"}
@@ -47,6 +49,23 @@ class HubAccess:
     url: str = DEFAULT_URL
     source: str = ""
     """Where the key was found, for messages."""
+    inference_url: str = DEFAULT_INFERENCE_URL
+    """The address of Prime Inference."""
+    pages: str = ""
+    """The address of the Hub's pages in the CLI's own files."""
+
+    @property
+    def site(self) -> str:
+        """The address of the Hub's pages, as the CLI has it."""
+        return (os.environ.get("PRIME_FRONTEND_URL") or self.pages or DEFAULT_SITE).rstrip("/")
+
+    def page_of_environment(self, address: str) -> str:
+        """The Hub's page of an environment, `owner/name`."""
+        return f"{self.site}/dashboard/environments/{address}"
+
+    def page_of_run(self, id: str) -> str:
+        """The platform's page of a training run."""
+        return f"{self.site}/dashboard/training/{id}"
 
     @property
     def scrubber(self) -> Scrubber:
@@ -85,7 +104,15 @@ def hub_access(environ: Mapping[str, str] = os.environ) -> HubAccess:
     url = (
         environ.get("PRIME_API_BASE_URL") or environ.get("PRIME_BASE_URL") or str(saved.get("base_url") or DEFAULT_URL)
     )
-    return HubAccess(key.strip(), team, url.rstrip("/").removesuffix("/api/v1"), source if key else "")
+    inference = environ.get("PRIME_INFERENCE_URL") or str(saved.get("inference_url") or DEFAULT_INFERENCE_URL)
+    return HubAccess(
+        key.strip(),
+        team,
+        url.rstrip("/").removesuffix("/api/v1"),
+        source if key else "",
+        inference.rstrip("/"),
+        str(saved.get("frontend_url") or ""),
+    )
 
 
 def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:

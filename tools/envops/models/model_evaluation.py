@@ -16,6 +16,7 @@ from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
 from envops.facts.stages import needed_by
+from envops.models.prime_inference import PRIME_KEY, key_at_prime
 from envops.models.relay import Relay
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
@@ -77,14 +78,15 @@ class ModelEvaluation:
 
 
 def key_of(endpoint: Endpoint) -> str:
-    """The key from its variable; empty for a server on this machine that needs none.
+    """The key from its variable, or that of `prime login`; empty for a server on this machine that needs none.
 
     Raises `NoKey`.
     """
-    key = os.environ.get(endpoint.key_variable, "").strip()
+    key = os.environ.get(endpoint.key_variable, "").strip() or key_at_prime(endpoint)
     local = (urlsplit(endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")
     if not key and not local:
-        raise NoKey(f"endpoint {endpoint.name} needs a key in {endpoint.key_variable}, which is not set")
+        login = "; or run: prime login" if endpoint.key_variable == PRIME_KEY else ""
+        raise NoKey(f"endpoint {endpoint.name} needs a key in {endpoint.key_variable}, which is not set{login}")
     return key
 
 

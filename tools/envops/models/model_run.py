@@ -16,11 +16,12 @@ from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Spending
 from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, NoKey, OpenedTasks, key_of
+from envops.models.prime_inference import endpoint_named
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
 from envops.models.spending import CostEstimate, estimate
 from envops.reports.printing import print_message
-from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint
+from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository
@@ -60,9 +61,11 @@ def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
     if wanted == "none":
         return None
     if not endpoint.has_prices:
+        where = f"{ENDPOINTS_FILE}:{endpoint.line} has" if endpoint.line else "the list of Prime Inference has"
+        add = "Add them" if endpoint.line else f"Add an [[endpoint]] with them to {ENDPOINTS_FILE}"
         raise RunRefused(
-            f"no price configured for {endpoint.name}: {ENDPOINTS_FILE}:{endpoint.line} has no input_price and "
-            "output_price (dollars per million tokens).\nAdd them, or use --max-cost none to run without a limit."
+            f"no price configured for {endpoint.name}: {where} no input_price and output_price (dollars per million "
+            f"tokens).\n{add}, or use --max-cost none to run without a limit."
         )
     return DEFAULT_CEILING if wanted is None else float(wanted)
 
@@ -73,7 +76,7 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
 
     Raises `RunRefused` with the endpoint's message, and `DeclarationError`.
     """
-    endpoint = find_endpoint(root, options.endpoint)
+    endpoint = endpoint_named(root, options.endpoint)
     with relay_for(endpoint, ceiling_of(options, endpoint)) as relay:
         yield relay
 
@@ -113,8 +116,8 @@ def refused_by(error: EndpointRefuses) -> RunRefused:
     """An unreachable endpoint is an error of the run; a wrong key or model is a usage error."""
     fixes = {
         "unreachable": "Check that it is running and that this machine can reach it.",
-        "unauthorised": f"Check the key in the variable that {ENDPOINTS_FILE} names.",
-        "unknown-model": f"Check the key model in {ENDPOINTS_FILE}.",
+        "unauthorised": f"Check the key in the variable that {ENDPOINTS_FILE} names; for Prime Inference: prime login.",
+        "unknown-model": f"Check the key model in {ENDPOINTS_FILE}; for Prime Inference: prime inference models.",
         "refused": "See the endpoint's message.",
     }
     code = exit_codes.ERROR if error.kind in ("unreachable", "refused") else exit_codes.USAGE

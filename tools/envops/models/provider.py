@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from envops.facts.spending import Tokens
+from envops.models.prime_inference import PRIME_KEY, team_at_prime
 from envops.models.spending import SpendingLimit, bound_of_prompt
 from envops.repository.endpoints import Endpoint
 from envops.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
@@ -30,7 +31,6 @@ LONGEST_ANSWER = 32 * 2**20
 MOST_TOKENS = 10**9
 """The most tokens of one call that an endpoint can plausibly report."""
 SHOWN = 400
-PRIME_KEY = "PRIME_API_KEY"
 
 EndpointProblem = Literal["unreachable", "unauthorised", "unknown-model", "refused"]
 
@@ -102,7 +102,7 @@ class Provider:
 
     async def __aenter__(self) -> Provider:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        team = os.environ.get("PRIME_TEAM_ID")
+        team = os.environ.get("PRIME_TEAM_ID") or team_at_prime(self._endpoint)
         if team and self._endpoint.key_variable == PRIME_KEY:
             headers["X-Prime-Team-ID"] = team  # who pays, as verifiers and the prime CLI say it
         local = (urlsplit(self._endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -39,6 +39,8 @@ class LedgerEntry:
     published: Published | None = None
     verified: Verified | None = None
     evaluations: tuple[PushedEvaluation, ...] = ()
+    page: str = ""
+    """On the Hub, once it is published."""
     seconds: float = 0.0
 
     @property
@@ -95,6 +97,7 @@ def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
         "result": entry.result,
         "message": entry.message,
         "next": entry.next,
+        "page": entry.page,
         "pushes": published.pushes if published else 0,
         "said": list(published.said) if published else [],
         "before": asdict(entry.step.found) if entry.step.found else None,
@@ -117,11 +120,19 @@ def render_release_text(ledger: ReleaseLedger) -> str:
             f"{_SIGNS.get(entry.result, '?')} {address:<{width}}  {entry.result:<9}  {on_one_line(entry.message)}"
         )
         lines += [f"  {'':<{width}}  {on_one_line(text)}" for text in _besides(entry)]
-    lines += [f"  run {run['name']}: {run['outcome']}, {on_one_line(str(run['message']))}" for run in ledger.runs]
+    lines += [f"  run {run['name']}: {_outcome_of(run)}" for run in ledger.runs]
     return "\n".join([*lines, sum_of(ledger)]) + "\n"
 
 
+def _outcome_of(run: Mapping[str, Any]) -> str:
+    """The outcome of a run's submission, with its id and its page."""
+    parts = (run["outcome"], run["message"], run["id"], run["page"], run["next"])
+    return on_one_line(", ".join(str(part) for part in parts if part))
+
+
 def _besides(entry: LedgerEntry) -> Iterator[str]:
+    if entry.page:
+        yield entry.page
     if entry.verified:
         yield entry.verified.message
     for each in entry.evaluations:
@@ -150,8 +161,7 @@ def render_release_markdown(ledger: ReleaseLedger) -> str:
         named = code_span(entry.step.desired.name)
         parts += [f"- {named}: {prose(on_one_line(text))}" for text in _besides(entry)]
     for run in ledger.runs:
-        said = on_one_line(f"{run['outcome']}, {run['message']}")
-        parts.append(f"- run {code_span(str(run['name']))}: {prose(said)}")
+        parts.append(f"- run {code_span(str(run['name']))}: {prose(_outcome_of(run))}")
     parts.append(f"\n**{prose(sum_of(ledger))}**")
     return "\n".join(parts) + "\n"
 

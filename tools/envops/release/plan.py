@@ -12,23 +12,36 @@ from packaging.version import InvalidVersion, Version
 
 from envops.facts.observed import Facts
 from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.hub.state import HubEnvironment, HubReading, HubState, read_hub
 from envops.repository.changes import Change, changed_environments
 from envops.repository.git import ContentMissing
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
+from envops.repository.recordings import read_recordings
 from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
 from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_findings
 from envops.training.due import DecidedRun, Situation, decided_runs
+from envops.training.submit import RunIdentity
 
 ReleaseAction = Literal[
-    "create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked"
+    "create",
+    "publish",
+    "visibility",
+    "unchanged",
+    "conflict",
+    "drift",
+    "no-access",
+    "unreadable",
+    "not-asked",
+    "broken",
 ]
 WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
-REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access"})
-"""The Hub has something that a release cannot replace: a person has to decide."""
+NOTHING = "no environments and no runs were selected"
+REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access", "broken"})
+"""A person has to decide: the Hub has something that a release cannot replace, or the declaration is wrong."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +179,23 @@ class PlannedRun:
     action: Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
     reason: str
     next: str = ""
+    findings: tuple[Finding, ...] = ()
+    """Of the rules of runs."""
+    played: tuple[str, ...] = ()
+    """What is recorded of a model on each of its environments."""
+
+
+@dataclass(frozen=True)
+class RemovedRun:
+    """A run that is no longer declared, and what was submitted of it; a release changes none of that."""
+
+    name: str
+    submitted: tuple[PlatformRun, ...] | None
+    """`None` where the platform was not read."""
+    why: str = ""
+    """Why it was not read."""
+    pages: Mapping[str, str] = field(default_factory=dict)
+    """Id of a submitted run → its page."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +206,7 @@ class ReleasePlan:
     external: tuple[ExternalStep, ...] = ()
     orphans: tuple[str, ...] = ()
     runs: tuple[PlannedRun, ...] = ()
+    removed_runs: tuple[RemovedRun, ...] = ()
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """Environment → findings of the rules of releases."""
     whose: str = ""
@@ -183,6 +214,8 @@ class ReleasePlan:
     not_asked: str = ""
     """Why the Hub was not read; empty where it was."""
     prime: str = ""
+    unplayed: tuple[str, ...] = ()
+    """Environments to be published that have no recording of a real model."""
     notes: tuple[str, ...] = ()
     """Further notes: what was chosen, what could not be listed."""
 
@@ -249,25 +282,33 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     registry = load_registry(root)
     choice = _chosen(root, registry, names, changed)
     concerned = _concerned_runs(registry, choice)
+    removed = tuple(sorted(choice.change.removed_runs)) if choice.change else ()
     beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
     read = (*choice.names, *beside)
-    desired = [_desired(root, registry.environments[name]) for name in read]
+    broken: dict[str, ReleaseStep] = {}
+    desired = [each for name in read if (each := _desired(root, registry.environments[name], broken))]
     access, prime = hub_access(), find_prime()
-    hub, not_asked = _asked(access, prime, registry, desired, choice, stop)
+    external = _external(registry, choice, concerned)
+    anything = bool(choice.whole or desired or external or removed)
+    hub, not_asked = _asked(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
-    steps = tuple(step for step in known if step.desired.name not in beside)
-    of_versions, further_notes = _version_findings(root, choice, steps)
+    by_name = broken | {step.desired.name: step for step in known}
+    steps = tuple(by_name[name] for name in choice.names)
+    readable = replace(choice, names=tuple(name for name in choice.names if name not in broken))
+    of_versions, further_notes = _version_findings(root, readable, steps)
     of_pages = _publishing_findings(root, steps)
     findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
-    decided = decided_runs(situation) if concerned else []
+    decided = decided_runs(situation, concerned) if concerned else []
     plan = ReleasePlan(
         steps=steps,
-        runs=tuple(_planned_run(each) for each in decided if each.run.spec.name in concerned),
+        runs=tuple(_planned_run(each) for each in decided),
+        removed_runs=_removed_runs(removed, situation),
         findings=findings,
-        external=tuple(external_step(each, hub) for each in registry.external.values()) if choice.whole else (),
+        unplayed=_unplayed(root, registry, steps),
+        external=tuple(external_step(each, hub) for each in external),
         orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),
         whose=hub.identity.slug if hub else "",
         not_asked=not_asked,
@@ -278,14 +319,45 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
 
 
 def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
-    """Runs that use something of what was chosen, each with all environments that it uses."""
+    """Runs that changed or use something of what was chosen, each with all environments that it uses."""
+    changed = choice.change.runs if choice.change else frozenset()
     used = {name: set(spec.environment_names) for name, spec in registry.specs.items()}
-    return {name: ids for name, ids in used.items() if choice.whole or ids & set(choice.names)}
+    return {name: ids for name, ids in used.items() if choice.whole or name in changed or ids & set(choice.names)}
+
+
+def _external(registry: Registry, choice: _Choice, concerned: Mapping[str, set[str]]) -> list[ExternalEntry]:
+    """The environments of the Hub that the concerned runs use; all for the whole registry."""
+    used = set().union(*concerned.values())
+    return [entry for name, entry in registry.external.items() if choice.whole or name in used]
+
+
+def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRun, ...]:
+    """What was submitted of runs that are no longer declared."""
+    if situation.prime is None or not names:
+        return tuple(RemovedRun(name, None, "the platform was not queried") for name in names)
+    try:
+        listed = list_runs(situation.prime, situation.access, situation.stop)
+    except (RunsUnreadable, HubUnavailable) as error:
+        return tuple(RemovedRun(name, None, str(error).splitlines()[0]) for name in names)
+    removed = []
+    for name in names:
+        submitted = tuple(run for run in listed if RunIdentity(name, "").is_another_version(run.name))
+        pages = {run.id: situation.access.page_of_run(run.id) for run in submitted}
+        removed.append(RemovedRun(name, submitted, pages=pages))
+    return tuple(removed)
 
 
 def _planned_run(each: DecidedRun) -> PlannedRun:
     decision = each.decision
-    return PlannedRun(each.run.spec.name, each.run.trainer.name, decision.action, decision.reason, decision.next)
+    return PlannedRun(
+        each.run.spec.name,
+        each.run.trainer.name,
+        decision.action,
+        decision.reason,
+        decision.next,
+        each.run.findings,
+        each.run.played,
+    )
 
 
 def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
@@ -293,10 +365,24 @@ def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> De
     return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
 
 
-def _desired(root: Path, entry: EnvironmentEntry) -> Desired:
-    """The desired state of an environment of the working tree. Raises `DeclarationError` with every problem."""
+def _desired(root: Path, entry: EnvironmentEntry, broken: dict[str, ReleaseStep]) -> Desired | None:
+    """The desired state of an environment of the working tree. One that cannot be read is added to `broken`."""
     content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
-    return desired_of(entry, content or Repository.load(root, [entry.name]).packages[entry.name])
+    if content is not None:
+        return desired_of(entry, content)
+    repository = Repository.load(root, [entry.name], set_apart=True)
+    if entry.name in repository.packages:
+        return desired_of(entry, repository.packages[entry.name])
+    problem, *more = repository.broken[entry.name]
+    where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+    also = f" (and {len(more)} more)" if more else ""
+    broken[entry.name] = ReleaseStep(
+        Desired(entry.name, entry.owner, "", "", entry.visibility),
+        "broken",
+        f"{where}: {problem.message}{also}",
+        problem.fix or f"nox -s schema -- {entry.name}",
+    )
+    return None
 
 
 def _chosen(root: Path, registry: Registry, names: Sequence[str], changed: str | None) -> _Choice:
@@ -314,17 +400,15 @@ def _asked(
     prime: Prime | None,
     registry: Registry,
     desired: Sequence[Desired],
+    external: Sequence[ExternalEntry],
     choice: _Choice,
     stop: threading.Event,
 ) -> tuple[HubState | None, str]:
     """The Hub's state, or why it was not read."""
-    if not desired and not choice.whole:
-        return None, "no environments were selected"
     if not access.key:
         return None, "no API key (set PRIME_API_KEY, or run: prime login)"
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", INSTALL)
-    external = registry.external.values() if choice.whole else ()
     owners = sorted({registry.owner, *(each.owner for each in desired)}) if choice.whole else ()
     addresses = [each.address for each in desired]
     pinned = [address_of(each) for each in external]
@@ -374,6 +458,17 @@ def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, 
         if judged := tuple(publishing_findings(subject)):
             found[name] = judged
     return found
+
+
+def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> tuple[str, ...]:
+    """Environments without a recording of a real model that would be published, as far as that is known."""
+    names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
+    folders = {name: root / ENVIRONMENTS_FOLDER / registry.environments[name].folder_name for name in names}
+    return tuple(name for name, folder in folders.items() if not _is_played(folder))
+
+
+def _is_played(folder: Path) -> bool:
+    return any(each.baseline.get("model") and each.rows and not each.problems for each in read_recordings(folder))
 
 
 def _declared(registry: Registry) -> Iterator[str]:

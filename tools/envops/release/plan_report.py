@@ -21,7 +21,7 @@ from envops.text.visible_text import on_one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.release.plan import ReleasePlan, ReleaseStep
+    from envops.release.plan import PlannedRun, ReleasePlan, ReleaseStep, RemovedRun
     from envops.rules.engine import Finding
 
 PlanFormat = Literal["text", "json", "markdown"]
@@ -37,6 +37,7 @@ SIGNS = {
     "no-access": "!",
     "unreadable": "?",
     "not-asked": "?",
+    "broken": "!",
 }
 MOST_ROWS = 300
 """The summary of a job is limited to a megabyte; the JSON has all rows."""
@@ -55,7 +56,7 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
     unchanged = sum(step.action == "unchanged" for step in plan.steps)
     if unchanged and len(shown) < len(plan.steps):
         lines.append(f"  {unchanged:,} unchanged")
-    lines += [on_one_line(text) for text in _others(plan)]
+    lines += [f"{text[: -len(text.lstrip(' '))]}{on_one_line(text)}" for text in _others(plan)]
     lines += ["", _sum(plan)]
     return "\n".join(visible(line).replace("\n", " ") for line in lines) + "\n"
 
@@ -85,9 +86,27 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
         )
     for address in plan.orphans:
         yield f"? {address}  orphan  on the Hub but not in registry.yaml; releases do not change it"
+    if plan.unplayed:
+        names = ", ".join(plan.unplayed)
+        yield f"  played by no model yet: {names}; scripted policies do not measure difficulty (nox -s record)"
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
+        yield from (f"  {each}" for each in run.played)
+        yield from (f"  {_worded(each)}" for each in run.findings if each.severity != "advice")
+    for removed in plan.removed_runs:
+        yield from _removed(removed)
+
+
+def _removed(run: RemovedRun) -> Iterator[str]:
+    head = f"- run {run.name}  removed"
+    if run.submitted is None:
+        yield f"{head}  what was submitted of it stays as it is ({run.why}); to see it: prime train list"
+    elif not run.submitted:
+        yield f"{head}  it was never submitted"
+    for each in run.submitted or ():
+        then = "" if each.ended else f"; it goes on until: prime train stop {each.id}"
+        yield f"{head}  nothing happens to {each.name}, {each.status.lower()} ({each.id}) {run.pages[each.id]}{then}"
 
 
 def _sum(plan: ReleasePlan) -> str:
@@ -95,7 +114,12 @@ def _sum(plan: ReleasePlan) -> str:
     for step in plan.steps:
         counted[step.action] = counted.get(step.action, 0) + 1
     parts = [f"{count:,} {action}" for action, count in counted.items()]
-    said = "Nothing to do." if not plan.steps else f"{', '.join(parts)}."
+    if plan.runs:
+        parts.append(f"{len(plan.runs)} {'run' if len(plan.runs) == 1 else 'runs'}")
+    if plan.removed_runs:
+        count = len(plan.removed_runs)
+        parts.append(f"{count} removed {'run' if count == 1 else 'runs'}")
+    said = f"{', '.join(parts)}." if parts else "Nothing to do."
     if any(plan.blocked(name) for name in plan.findings):
         said += " Errors stop this release."
     elif plan.refused:
@@ -152,8 +176,15 @@ def plan_data(plan: ReleasePlan) -> dict[str, Any]:
         "environments": [_step_data(plan, step) for step in plan.steps],
         "external": [asdict(each) for each in plan.external],
         "orphans": list(plan.orphans),
-        "runs": [asdict(run) for run in plan.runs],
+        "unplayed": list(plan.unplayed),
+        "runs": [_run_data(run) for run in plan.runs],
+        "removed_runs": [asdict(run) for run in plan.removed_runs],
     }
+
+
+def _run_data(run: PlannedRun) -> dict[str, Any]:
+    kept = ("name", "backend", "action", "reason", "next", "played")
+    return {**{key: getattr(run, key) for key in kept}, "findings": [finding_data(each) for each in run.findings]}
 
 
 def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
@@ -227,4 +258,10 @@ def plan_annotations(plan: ReleasePlan) -> list[str]:
         if step.action in REFUSED:
             said, title = f"{step.reason}\nNext: {step.next}", f"{step.action} {step.desired.address}"
             commands.append(workflow_command("error", f"{folder}/pyproject.toml", None, title, said))
+    for run in plan.runs:
+        for found in run.findings:
+            if found.ignored is None and found.severity != "advice" and found.place:
+                said = f"{found.message}\nFix: {found.fix}"
+                title = f"{found.rule} run {run.name}"
+                commands.append(workflow_command(found.severity, found.place.file, found.place.line, title, said))
     return first_of_each_kind(commands)

@@ -163,6 +163,7 @@ class Release:
         )
         if published.outcome != "published":
             return known
+        known = replace(known, page=self.access.page_of_environment(step.desired.address))
         handed_out = self._verifier.fetch(step.desired, wheel, folder)
         if isinstance(handed_out, Verified):
             return self._verified(known, handed_out)
@@ -178,6 +179,7 @@ class Release:
         desired = known.step.desired
         if desired.name not in fetched:
             return known
+        self.report(f"{desired.address}: installing and loading the published wheel")
         entry, package = self.repository.registry.environments[desired.name], self.repository.packages[desired.name]
         return self._verified(known, self._verifier.load(fetched[desired.name], desired, entry, package))
 

@@ -126,7 +126,7 @@ def _own_line(traceback: str) -> str:
 
 
 def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
-    """What broke and is not the environment's own doing."""
+    """Failures outside the environment."""
     said = f"{failure.type}: {failure.message}" if failure.type else failure.message
     message = _fitted(said, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
     page.paragraph((f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)

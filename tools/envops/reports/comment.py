@@ -23,7 +23,7 @@ def conversation(folder: Path, limit: int, run: str) -> str:
 
     Raises `DeclarationError` where there is no report or it is none.
     """
-    plan = "".join(_plan(folder / "plan.json"))
+    plan = "".join((*_plan(folder / "plan.json"), *_plan_of_runs(folder / "plan.json")))
     foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
     report = folder / "validate.json"
     if not report.is_file() and plan:
@@ -42,6 +42,48 @@ def _plan(path: Path) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |\n"
     if len(steps) > MOST_STEPS:
         yield f"\nand {len(steps) - MOST_STEPS} more\n"
+
+
+def _plan_of_runs(path: Path) -> Iterator[str]:
+    """The runs of a plan: what would happen to each, its findings, and runs that are no longer declared."""
+    runs, removed = _rows(path, "runs"), _rows(path, "removed_runs")
+    if not runs and not removed:
+        return
+    yield "\n### Training runs\n\n| | run | why |\n|---|---|---|\n"
+    findings = []
+    for run in runs[:MOST_STEPS]:
+        yield f"| {table_cell(_text(run, 'action'))} | {table_cell(_text(run, 'name'))} | {_cell(run)} |\n"
+        played = run.get("played")
+        findings += [f"- {prose(str(each)[:300])}\n" for each in played] if isinstance(played, list) else []
+        for found in [each for each in _rows_of(run, "findings") if each.get("severity") != "advice"][:MOST_STEPS]:
+            what = f"{_text(found, 'rule')} {_text(found, 'severity')}: {_text(found, 'message')}"
+            findings.append(f"- {prose(what)} Fix: {prose(_text(found, 'fix'))}\n")
+    for run in removed[:MOST_STEPS]:
+        names = ", ".join(f"{_text(each, 'name')} ({_text(each, 'id')})" for each in _rows_of(run, "submitted"))
+        said = f"nothing happens to what was submitted of it: {names}" if names else "no submitted run is known"
+        yield f"| removed | {table_cell(_text(run, 'name'))} | {prose(said)} |\n"
+    if len(runs) > MOST_STEPS:
+        yield f"\nand {len(runs) - MOST_STEPS} more runs\n"
+    yield "".join(["\n", *findings[:MOST_STEPS]]) if findings else ""
+
+
+def _cell(run: Mapping[str, Any]) -> str:
+    return prose("; ".join(filter(None, (_text(run, "reason"), _text(run, "next"))))).replace("|", "&#124;")
+
+
+def _text(row: Mapping[str, Any], key: str) -> str:
+    return str(row.get(key) or "")[:300]
+
+
+def _rows(path: Path, key: str) -> list[Mapping[str, Any]]:
+    """A list of the plan's objects; earlier versions lack some of them."""
+    data: Any = json.loads(_small(path).read_bytes()) if path.is_file() else {}
+    return _rows_of(data, key) if isinstance(data, dict) else []
+
+
+def _rows_of(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = row.get(key)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _steps(path: Path) -> Iterator[Mapping[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from envops.reports.page import Page
     from envops.statistics.checks import MeasuredCheck
@@ -49,7 +49,7 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
 def check_line(check: MeasuredCheck) -> str:
     """One check with its interval and its bound."""
     more = f"; {check.more}" if check.more else ""
-    return f"{check.rule} {check.name} {_spread(check.estimate)}, required {check.needed}: {check.answer}{more}"
+    return f"{check.rule} {check.name} {_measured(check)}, required {check.needed}: {check.answer}{more}"
 
 
 def show(page: Page, measured: Distribution) -> None:
@@ -57,7 +57,7 @@ def show(page: Page, measured: Distribution) -> None:
     page.line((title(measured), "bold"), indent=2)
     for label, text in number_lines(measured):
         page.field(label, text, indent=4)
-    _table(page, measured.checks)
+    _table(page, measured)
     if measured.advice and measured.scripted:
         page.paragraph((SCRIPTED, "dim"), indent=4)
     for one in measured.advice:
@@ -65,7 +65,7 @@ def show(page: Page, measured: Distribution) -> None:
     page.blank()
 
 
-def _table(page: Page, checks: Sequence[MeasuredCheck]) -> None:
+def _table(page: Page, measured: Distribution) -> None:
     from envops.reports.page import TableColumn
 
     columns = [
@@ -80,22 +80,29 @@ def _table(page: Page, checks: Sequence[MeasuredCheck]) -> None:
             (_SIGNS[check.answer], _STYLES[check.answer]),
             (check.rule, _STYLES[check.answer]),
             (check.name, ""),
-            (_spread(check.estimate), ""),
+            (_measured(check), ""),
             (check.needed, ""),
         ]
-        for check in checks
+        for check in measured.checks
+    ]
+    rows += [
+        [("–", "dim"), (each.rule, "dim"), (each.name, ""), ("not judged", "dim"), ("", "")]
+        for each in measured.unjudged
     ]
     if rows:
         page.table(columns, rows)
-    for check in checks:
+    for check in measured.checks:
         if check.more:
             page.paragraph((check.rule, _STYLES[check.answer]), check.more, indent=4, hanging=6)
+    for each in measured.unjudged:
+        page.paragraph((each.rule, "dim"), f"not judged: {each.reason}", indent=4, hanging=6)
 
 
 def markdown_lines(measured: Distribution) -> list[str]:
     """The section as plain lines; the caller escapes them."""
     lines = [f"{label}: {text}" if label else text for label, text in number_lines(measured)]
     lines += [f"{_SIGNS[check.answer]} {check_line(check)}" for check in measured.checks]
+    lines += [f"– {each.rule} {each.name}: not judged, {each.reason}" for each in measured.unjudged]
     if measured.advice and measured.scripted:
         lines.append(SCRIPTED)
     return lines + [f"{one.do}: {one.because}" for one in measured.advice]
@@ -129,6 +136,7 @@ def distribution_data(measured: Distribution) -> dict[str, Any]:
             }
             for check in measured.checks
         ],
+        "not_judged": [{"rule": each.rule, "name": each.name, "reason": each.reason} for each in measured.unjudged],
         "advice": list(measured.advice),
     }
 
@@ -137,6 +145,10 @@ def _estimate(estimate: Estimate | None) -> dict[str, float] | None:
     if estimate is None:
         return None
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def _measured(check: MeasuredCheck) -> str:
+    return f"{check.estimate.value:g}" if check.is_count else _spread(check.estimate)
 
 
 def _predicted(measured: Distribution) -> str:

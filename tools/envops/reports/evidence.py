@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from envops.rules.evidence import Evidence
 
 LONGEST_IN_LINE = 56
+READY_CASE = "ready case"
+"""The label of an entry for tests/cases.yaml."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:
     yield from _counted(evidence)
     for label, value in evidence.details.items():
         yield _entry(label.replace("_", " "), value)
+    if evidence.ready_case is not None:
+        yield _block(READY_CASE, evidence.ready_case)
     for one in evidence.more:
         yield ShownEvidence("also", _in_brief(one), quoted=True)
 

@@ -83,6 +83,7 @@ def head_data(result: ValidationResult) -> dict[str, Any]:
         "gates": result.gates,
         "endpoint": result.endpoint,
         "shard": result.shard and asdict(result.shard),
+        "runs": result.runs,
         "problems": [asdict(problem) for problem in result.problems],
     }
 

@@ -43,6 +43,7 @@ def merged(reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = ()) 
         "unfinished": missing,
         "seconds": max(float(part["seconds"]) for part in parts),
         "shard": None,
+        "runs": sorted({name for part in parts for name in part.get("runs", ())}),
         "problems": _distinct(problem for part in parts for problem in part["problems"]),
         "environments": environments,
     }

@@ -57,6 +57,7 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
         gates=tuple(data["gates"]),
         endpoint=data["endpoint"],
         shard=share_of(data),
+        runs=tuple(data.get("runs", ())),
     )
 
 

@@ -67,7 +67,7 @@ class RunFinding:
     patch: str = ""
     """The change of the registry or of a config that fixes it, as a diff or a snippet."""
     steps: tuple[int, int] | None = None
-    """First and last step that it speaks of."""
+    """First and last step of the finding."""
     curve: str = ""
     """The metric of the curve on which it is to be seen, where there is one."""
 

@@ -38,6 +38,9 @@ def headline(result: ValidationResult) -> str:
     if result.problems:
         return f"{problems_sentence(result)}; nothing was observed"
     if not result.environments and not result.unfinished:
+        if result.runs:
+            noun = "run" if len(result.runs) == 1 else "runs"
+            return f"{len(result.runs)} declared {noun} judged, none fails; no environments selected"
         return "no environments selected, nothing to validate"
     counts = result.outline.counts
     total = len(result.environments) + len(result.unfinished)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from envops.reports.brief_findings import causes
 from envops.reports.distribution import show as show_distribution
-from envops.reports.evidence import shown_evidence
+from envops.reports.evidence import READY_CASE, shown_evidence
 from envops.reports.page import Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
 from envops.reports.summary import headline, mutation_sentence, next_command, score_text, search_sentence
 from envops.repository.registry import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.gold import ORACLE_FILE
-from envops.rules.ready_case import READY_CASE
 from envops.rules.result import (
     EnvironmentResult,
     ValidationResult,

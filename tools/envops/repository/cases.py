@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from envops_worker.author_tests.expectation import FORMS, TOLERANCE, Expectation, parse_expectation
 
 from envops.repository.document import Document, Steps, load_document, place
@@ -11,10 +13,10 @@ from envops.repository.package import CaseDeclaration
 from envops.repository.problem import Problem, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["TOLERANCE", "CaseDeclaration", "Expectation", "parse_expectation", "read_cases"]
+__all__ = ["TOLERANCE", "CaseDeclaration", "Expectation", "parse_expectation", "read_cases", "with_cases"]
 
 _KEYS = ("name", "task", "reply", "expect")
 
@@ -117,3 +119,26 @@ def _expect_problems(document: Document, steps: Steps, expect: Any) -> Iterator[
 def _problem(document: Document, steps: Steps, message: str, found: Any = "", **more: str) -> Problem:
     shown = found if isinstance(found, str) else repr(found)
     return Problem(document.file, document.line(steps), message, place(steps), shown[:120], **more)
+
+
+def with_cases(text: str, entries: Sequence[str]) -> str:
+    """The text of a cases file with entries at its end; what stands there keeps every byte.
+
+    Raises `ValueError` where the text is not a list that can be continued.
+    """
+    before = yaml.safe_load(text) or []
+    root = yaml.compose(text)
+    if isinstance(root, yaml.SequenceNode) and root.flow_style:
+        raise ValueError("is a list in brackets; write each case behind a dash")
+    indent = " " * root.start_mark.column if root is not None else ""
+    added = "\n\n".join(textwrap.indent(entry.rstrip("\n"), indent) for entry in entries) + "\n"
+    newline = "\r\n" if "\r\n" in text else "\n"
+    gap = newline if text.endswith("\n") or not text else newline * 2
+    written = (f"{text}{gap}" if text.strip() else "") + added.replace("\n", newline)
+    try:
+        after = yaml.safe_load(written)
+    except yaml.YAMLError:
+        after = None
+    if after != [*before, *(case for entry in entries for case in yaml.safe_load(entry))]:
+        raise ValueError("has an end that cannot be continued; add the case by hand")
+    return written

@@ -1,4 +1,4 @@
-"""The environments that a change affects, according to git: commits, working tree and untracked files."""
+"""The environments and runs that a change affects, according to git: commits, working tree and untracked files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from packaging.utils import canonicalize_name
 
 from envops.repository.document import parse_document
 from envops.repository.git import files_at, git, is_shallow
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, load_registry, registry_of
+from envops.repository.registry import (
+    REGISTRY_FILE,
+    EnvironmentEntry,
+    ExternalEntry,
+    Registry,
+    load_registry,
+    registry_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +38,7 @@ ALIKE = 0.5
 
 @dataclass(frozen=True)
 class Change:
-    """The effect of a change. With `everything`, all environments are affected, not only `names`."""
+    """The effect of a change. With `everything`, all environments and runs are affected, not only those named."""
 
     names: frozenset[str]
     """Environments whose folder or declaration differs, by distribution name; their folders exist."""
@@ -40,6 +47,10 @@ class Change:
     """In words, for the report."""
     removed: frozenset[str] = frozenset()
     """Environments whose folder or declaration is gone."""
+    runs: frozenset[str] = frozenset()
+    """Runs that are new, are declared differently, or use an environment of the Hub at another version."""
+    removed_runs: frozenset[str] = frozenset()
+    """Runs that are no longer declared."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New name → the name it had, where most files moved along."""
     base: str | None = None
@@ -63,31 +74,45 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
     before = {folder for folder in folders if _was_environment(root, fork, folder)}
     names, removed = _names(existing), _names(before - existing)
+    runs: set[str] = set()
+    removed_runs: set[str] = set()
     reason = ""
     if REGISTRY_FILE in files:
-        entries = entries_at(root, fork)
-        if entries is None:
+        earlier = registry_at(root, fork)
+        if earlier is None:
             reason = f"{REGISTRY_FILE} changed, and its earlier version cannot be read"
         else:
             now = load_registry(root)
-            names |= _changed_entries(entries, dict(now.environments))
-            removed |= {name for name in entries if name not in now.environments and name not in now.external}
+            names |= _changed_entries(earlier.environments, now.environments)
+            removed |= earlier.environments.keys() - now.environments.keys() - now.external.keys()
+            runs, removed_runs = _changed_runs(earlier, now), set(earlier.runs.keys() - now.runs.keys())
     shared = sorted(file for file in files if _is_shared(file))
     if shared:
         more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
         reason = f"{shared[0]}{more} changed, which every environment depends on"
     renamed = _renamed(root, fork, sorted(before - existing), sorted(existing - before))
-    summary = reason or _summary(names, fork)
-    return Change(frozenset(names), bool(reason), summary, frozenset(removed), renamed, fork)
+    return Change(
+        names=frozenset(names),
+        everything=bool(reason),
+        reason=reason or _summary(names, runs, removed_runs, fork),
+        removed=frozenset(removed),
+        runs=frozenset(runs),
+        removed_runs=frozenset(removed_runs),
+        renamed=renamed,
+        base=fork,
+    )
 
 
 def _names(folders: Iterable[str]) -> set[str]:
     return {canonicalize_name(folder) for folder in folders}
 
 
-def _summary(names: set[str], fork: str) -> str:
+def _summary(names: set[str], runs: set[str], removed_runs: set[str], fork: str) -> str:
     since = f"since {fork[:12]}"
-    return f"changed {since}: {', '.join(sorted(names))}" if names else f"no environment changed {since}"
+    parts = [f"changed {since}: {', '.join(sorted(names))}" if names else f"no environment changed {since}"]
+    parts += [f"changed runs: {', '.join(sorted(runs))}"] if runs else []
+    parts += [f"removed runs: {', '.join(sorted(removed_runs))}"] if removed_runs else []
+    return "; ".join(parts)
 
 
 def _was_environment(root: Path, commit: str, folder: str) -> bool:
@@ -127,7 +152,10 @@ def _is_shared(file: str) -> bool:
     return file in SHARED_FILES or file.split("/")[0] in SHARED_FOLDERS
 
 
-def _changed_entries(before: dict[str, EnvironmentEntry], now: dict[str, EnvironmentEntry]) -> set[str]:
+_Entry = TypeVar("_Entry", EnvironmentEntry, ExternalEntry)
+
+
+def _changed_entries(before: Mapping[str, _Entry], now: Mapping[str, _Entry]) -> set[str]:
     """Names whose declaration is new or differs from before, wherever it stands."""
     return {
         name
@@ -136,14 +164,23 @@ def _changed_entries(before: dict[str, EnvironmentEntry], now: dict[str, Environ
     }
 
 
-def entries_at(root: Path, commit: str) -> dict[str, EnvironmentEntry] | None:
+def _changed_runs(before: Registry, now: Registry) -> set[str]:
+    """A run without a local change is another one, too, where an environment of the Hub has another version."""
+    external = _changed_entries(before.external, now.external)
+    return {
+        name
+        for name, declared in now.runs.items()
+        if declared != before.runs.get(name) or not external.isdisjoint(now.specs[name].environment_names)
+    }
+
+
+def registry_at(root: Path, commit: str) -> Registry | None:
     """What registry.yaml declared at a commit; `None` where it cannot be read."""
     shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     if shown.returncode != 0:
         return None
     try:
-        text = shown.stdout.decode()
-        return dict(registry_of(parse_document(text, REGISTRY_FILE)).environments)
+        return registry_of(parse_document(shown.stdout.decode(), REGISTRY_FILE))
     except (DeclarationError, UnicodeDecodeError):
         return None
 

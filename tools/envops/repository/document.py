@@ -58,7 +58,7 @@ class Document:
 def load_document(path: Path, root: Path) -> Document:
     """Read a YAML file; an empty one has `None` for data.
 
-    Raises `DeclarationError` when it is no readable YAML (see also `read_text`).
+    Raises `DeclarationError` if it is not readable YAML (see also `read_text`).
     """
     return parse_document(read_text(path, root), relative(path, root))
 
@@ -66,7 +66,7 @@ def load_document(path: Path, root: Path) -> Document:
 def parse_document(text: str, file: str) -> Document:
     """The same for given text; `file` is what problems name.
 
-    Raises `DeclarationError` when the text is no readable YAML.
+    Raises `DeclarationError` if the text is not readable YAML.
     """
     builder = _Builder(file)
     try:

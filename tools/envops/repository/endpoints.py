@@ -1,8 +1,8 @@
 """configs/endpoints.toml: the models that can be evaluated against, by name.
 
-It is the file that verifiers' own commands read (`[[endpoint]]` with `endpoint_id`, `model`,
-`url` and `key`; verifiers 0.3.1, `legacy/utils/eval_utils.py`). They pass over the keys that
-are this project's own: what a call costs and how it is made.
+It is the file that verifiers' own commands read (`[[endpoint]]` with `endpoint_id`, `model`, `url` and `key`; verifiers
+0.3.1, `legacy/utils/eval_utils.py`). They ignore the keys that are this project's own: what a call costs and how it is
+made.
 """
 
 from __future__ import annotations

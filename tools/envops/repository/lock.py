@@ -7,8 +7,8 @@
     numpy==2.2.6 ; python_full_version < '3.14' \\
         --hash=sha256:…
 
-The header's digest is that of what the lock was resolved from, so that a lock which no longer
-belongs to its pyproject.toml is seen without resolving anything. The requirements below it tell what has changed since.
+The header's digest is that of what the lock was resolved from, so that a lock which no longer belongs to its
+pyproject.toml is noticed without resolving anything. The requirements below it show what has changed since.
 
 A requirement at a git address has that address, with the commit, in place of a version. The commit stands for its hash.
 """

@@ -45,7 +45,7 @@ class ModulePlace:
 
 
 def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> list[ModulePlace]:
-    """The module that verifiers loads: one, or several where nothing tells them apart, or none.
+    """The module that verifiers loads: one, or several if it cannot be determined, or none.
 
     It is the one with the distribution's name, or the only one that the build back end's table names, that there is,
     or that has what verifiers loads.

@@ -130,6 +130,8 @@ class Package:
     exports: tuple[str, ...] = ()
     """Names in the module's `__all__`."""
     defines_load_environment: bool = False
+    eval_split: str = ""
+    """The split that is for evaluation, as its source shows; empty where it shows none."""
     is_harness: bool = False
     """Whether it exports a harness of v1 and nothing that has tasks: only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()

@@ -106,7 +106,7 @@ def _least(datasets: Iterable[PreparedDataset]) -> tuple[PreparedDataset, ...]:
 
 
 def _statements(wanted: WantedData) -> list[str]:
-    """Python that downloads what is no whole dataset. It stands between double quotes, so it has none."""
+    """Python that downloads anything but a whole dataset. It is placed between double quotes, so it has none."""
     pinned = f", revision='{wanted.revision}'" if wanted.revision else ""
     if wanted.kind == "nltk":
         return ["import nltk", f"nltk.download('{wanted.name}', raise_on_error=True)"]

@@ -59,7 +59,7 @@ class Pyproject:
 def read_pyproject(path: Path, root: Path) -> Pyproject:
     """Read a pyproject.toml.
 
-    Raises `DeclarationError` when it is no readable TOML (see also `read_text`).
+    Raises `DeclarationError` if it is not readable TOML (see also `read_text`).
     """
     text, file = read_text(path, root, MAX_BYTES), relative(path, root)
     try:

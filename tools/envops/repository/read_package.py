@@ -89,6 +89,7 @@ def _read(
         test_files=tuple(file for file in files if _TEST_FILE.fullmatch(file)),
         exports=source.exports,
         defines_load_environment=source.defines_load_environment,
+        eval_split=source.eval_split,
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,
@@ -196,7 +197,7 @@ def _module_problems(
         yield Problem(f"{file}/{single.file}", None, message, fix="remove one of them")
     else:
         found = ", ".join(place.file for place in modules)
-        message = "has several modules, and nothing tells which one verifiers loads"
+        message = "has several modules, and the one that verifiers loads cannot be determined"
         fix = "name the module in the build back end's table of pyproject.toml"
         yield Problem(file, None, message, found=found, allowed=f"one called {expected}", fix=fix)
 

@@ -27,6 +27,7 @@ from envops.repository.registry_values import (
     HubAddress,
     Ignored,
     Omissible,
+    OneKey,
     OpenShare,
     Owner,
     Positive,
@@ -130,6 +131,28 @@ class KnownFindings:
     reason: Annotated[Filled, Field(description="Why they are accepted for now.")]
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """The tasks that runs evaluate on: a split of the environment, or what other arguments give."""
+
+    __pydantic_config__ = KEYS
+
+    split: Annotated[
+        Omissible[Filled],
+        Field(description="Value of the taskset's field split (v1); for v0, eval is what get_eval_dataset returns."),
+    ] = None
+    args: Annotated[
+        Omissible[Table],
+        Field(description="Arguments on top of the others that give other tasks, such as another seed."),
+    ] = None
+
+    def settings(self, generation: Generation | None) -> Mapping[str, Any]:
+        """What is set on top of an environment's arguments; nothing for v0's own evaluation split."""
+        if self.args is not None:
+            return self.args
+        return {} if generation == "v0" else {"split": self.split}
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentKeys:
     """An environment of this repository."""
@@ -151,6 +174,7 @@ class EnvironmentKeys:
         Table,
         Field(description="load_environment arguments (v0) or taskset configuration (v1) used when validating."),
     ] = field(default_factory=dict)
+    eval: Omissible[OneKey[HeldOut]] = None
     probe: Probe = Probe()
     prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[
@@ -193,6 +217,7 @@ class ExternalKeys:
             description="The generation of verifiers that it is written for, where known: trainers run one of the two."
         ),
     ] = None
+    eval: Omissible[OneKey[HeldOut]] = None
 
 
 @dataclass(frozen=True)
@@ -205,6 +230,7 @@ class ExternalEntry:
     version: str
     line: int | None = None
     generation: Generation | None = None
+    eval: HeldOut | None = None
 
 
 @dataclass(frozen=True)
@@ -319,7 +345,7 @@ def _build(keys: RegistryKeys, document: Document) -> Registry:
 def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:
     address, _, version = keys.hub.partition("@")
     owner, _, hub_name = address.partition("/")
-    return ExternalEntry(name, owner, hub_name, version, line, keys.generation)
+    return ExternalEntry(name, owner, hub_name, version, line, keys.generation, keys.eval)
 
 
 def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:

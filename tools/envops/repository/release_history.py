@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from envops.repository.changes import entries_at
+from envops.repository.changes import registry_at
 from envops.repository.content import UnreadablePatternError, hub_content_hash, hub_files, reward_digest
 from envops.repository.git import ContentMissing, contents_of, files_at, git, is_shallow, write_files
 from envops.repository.package import folder_of
@@ -82,7 +82,8 @@ def release_history(
 
     Raises `ContentMissing` where git lacks what it would have to read.
     """
-    declared = (entries_at(root, base) or {}).get(renamed_from or entry.name)
+    registry = registry_at(root, base)
+    declared = registry.environments.get(renamed_from or entry.name) if registry else None
     known = None if declared is None else {rule: findings.count for rule, findings in declared.known.items()}
     return replace(_contents_before(root, entry, package, base, renamed_from), known_before=known)
 
@@ -101,7 +102,7 @@ def _contents_before(
         write_files(root, files, folder, place)
         reading = read_package(place, Path(scratch))
         before = reading.package
-        if before is None:  # what was there was no package: whatever is there now is its first version
+        if before is None:  # there was no package before: this is its first version
             return ReleaseHistory(base, used=used, renamed_from=renamed_from, whole=whole)
         changed = _differences(released_files(place, before.files), released_files(package.folder, package.files))
         rewards_differ = reward_digest(entry, before) != reward_digest(entry, package)

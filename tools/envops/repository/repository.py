@@ -46,7 +46,7 @@ class Repository:
         """Read the registry and the environments below `root`, or only those named.
 
         With `names` the folders of other environments are not looked at, so a mistake in one
-        does not stop work on another. With `only` the registry is held against all folders, and
+        does not stop work on another. With `only` the registry is compared with all folders, and
         of these the ones that belong to these names are read. Without `with_locks` the locks are
         not looked at. With `set_apart`, an environment that is wrong is among the `broken` ones.
 

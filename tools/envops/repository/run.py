@@ -188,6 +188,17 @@ class RunBudget:
     gpu_hour_price: Annotated[Omissible[Positive], Field(description="Dollars of one GPU for one hour.")] = None
 
 
+@dataclass(frozen=True)
+class RunBaseline:
+    """What is known of a model on the run's environments where no recording shows it."""
+
+    __pydantic_config__ = KEYS
+
+    none: Annotated[
+        Filled, Field(description="Why the run may start on an environment that no model was recorded on (RUN051).")
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunKeys:
     """One training run."""
@@ -252,6 +263,7 @@ class RunKeys:
         Field(description="When the run is submitted: after a release that changes it, or by hand only."),
     ] = "manual"
     budget: RunBudget = RunBudget()
+    baseline: Omissible[RunBaseline] = None
     ignore: Ignored = field(default_factory=dict)
     overrides: Annotated[Table, Field(description="Merged last into the backend's own configuration.")] = field(
         default_factory=dict
@@ -269,7 +281,9 @@ class RunSpec(RunKeys):
     lines: Mapping[str, int] = field(default_factory=dict)
     """Where a key stands: `sampling.max_tokens` → line; the run itself is ''."""
     written: frozenset[str] = frozenset()
-    """The keys that were written, merged ones included, and are no defaults."""
+    """The keys that were written, merged ones included, and differ from their defaults."""
+    command: str = ""
+    """The command line that gave it; empty where a file declares it."""
 
     def line(self, key: str = "") -> int | None:
         """The line of a key, or of the nearest that holds it."""
@@ -278,7 +292,7 @@ class RunSpec(RunKeys):
         return self.lines.get(key)
 
     def says(self, key: str) -> bool:
-        """Whether the key was written and is no default."""
+        """Whether the key was written and differs from its default."""
         return key in self.written
 
     @property
@@ -298,7 +312,7 @@ class RunSpec(RunKeys):
         return source.rollouts_per_example or self.rollouts_per_example
 
 
-def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str) -> RunSpec:
+def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str, command: str = "") -> RunSpec:
     """The run that a mapping declares.
 
     Raises pydantic's `ValidationError` where the mapping is not what `RunKeys` allows.
@@ -307,7 +321,8 @@ def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], f
     default = LORA_LEARNING_RATE if keys.lora else FULL_LEARNING_RATE
     rate = default if keys.learning_rate is None else keys.learning_rate
     written = frozenset(_keys(declared))
-    return RunSpec(**{**vars(keys), "learning_rate": rate}, name=name, file=file, lines=lines, written=written)
+    whole = {**vars(keys), "learning_rate": rate}
+    return RunSpec(**whole, name=name, file=file, lines=lines, written=written, command=command)
 
 
 def _keys(declared: Any, before: str = "") -> Iterator[str]:

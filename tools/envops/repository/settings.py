@@ -111,7 +111,7 @@ def read_mutation_settings(pyproject: Pyproject) -> tuple[MutationDeclaration, l
     problems: list[Problem] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         place = f"{_EQUIVALENT}[{index}]"
-        place = place if place in pyproject.lines else _EQUIVALENT  # entries that are no text have no line of their own
+        place = place if place in pyproject.lines else _EQUIVALENT  # entries other than text have no line of their own
         found = list(_entry_problems(pyproject, place, entry))
         if not found and entry["mutant"] in marks:
             found = [pyproject.problem(place, "is marked already", entry["mutant"], fix="keep one")]

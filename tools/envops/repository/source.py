@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envops_worker.splits import evaluation_split
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -35,7 +36,7 @@ _CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
 """Only text with one of these is walked call by call: most has none, and walking takes longest."""
 
 _MOVING = (None, "main", "master", "refs/convert/parquet")
-"""Revisions that are no pin."""
+"""Revisions that do not pin a commit."""
 
 _V1_ONLY = Version("0.4.0.dev0")
 _FIRST_V1 = Version("0.2.0.dev0")
@@ -64,6 +65,7 @@ class ModuleSource:
     defines_load_environment: bool = False
     exports_taskset: bool = False
     exports_harness: bool = False
+    eval_split: str = ""
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -85,7 +87,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
             content = read_bytes(folder / name, root)
             tree = _parse(content, folder / name, root)
         except DeclarationError as error:
-            # A folder that is no package holds data: broken Python may be part of a task.
+            # A folder that is not a package holds data: broken Python may be part of a task.
             if not ours or _is_importable(name, above, everything):
                 problems += error.problems
             continue
@@ -97,7 +99,8 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
         return ModuleSource(notes=tuple(notes)), problems
     exports = _exports(main)
     taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
-    return ModuleSource(exports, "load_environment" in _bound_names(main), taskset, harness, tuple(notes)), problems
+    loads = "load_environment" in _bound_names(main)
+    return ModuleSource(exports, loads, taskset, harness, _eval_split(trees.values()), tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -191,6 +194,32 @@ def _derived(trees: Iterable[ast.Module], ending: str) -> set[str]:
         if more <= found:
             return found
         found |= more
+
+
+def _eval_split(trees: Iterable[ast.Module]) -> str:
+    """The evaluation split: of a configuration's field `split` (v1), `eval` for an `eval_dataset` (v0); else empty."""
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        match node:
+            case ast.ClassDef(bases=bases, body=body) if any(
+                (_last_name(base) or "").endswith("Config") for base in bases
+            ):
+                if found := next(filter(None, map(_evaluation_value, body)), None):
+                    return found
+            case ast.Call(keywords=keywords) if any(
+                keyword.arg == "eval_dataset" and not _is_none(keyword.value) for keyword in keywords
+            ):
+                return "eval"
+    return ""
+
+
+def _evaluation_value(field: ast.stmt) -> str | None:
+    """The evaluation split among the values of a field `split`."""
+    match field:
+        case ast.AnnAssign(
+            target=ast.Name(id="split"), annotation=ast.Subscript(value=kind, slice=ast.Tuple() as names), value=current
+        ) if _last_name(kind) == "Literal":
+            return evaluation_split(_strings(names), current.value if isinstance(current, ast.Constant) else None)
+    return None
 
 
 def _last_name(base: ast.expr) -> str | None:

@@ -29,7 +29,7 @@ def requirements_to_lock(pyproject: Pyproject) -> tuple[str, ...]:
 
 
 def sources_left_out(pyproject: Pyproject) -> tuple[str, ...]:
-    """Requirements with a source that is no git repository: a folder or an index. They lock from the usual index."""
+    """Requirements with a source other than a git repository: a folder or an index. They lock from the usual index."""
     requirements = map(readable_requirement, _requires(pyproject))
     names = {canonicalize_name(requirement.name) for requirement in requirements if requirement}
     return tuple(name for name, found in _sources(pyproject).items() if name in names and not any(map(_is_git, found)))

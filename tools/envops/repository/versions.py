@@ -51,7 +51,7 @@ class VersionStep:
 
 
 def version_step(before: str, after: str) -> VersionStep | None:
-    """The step between two versions; `None` where one of them is no version."""
+    """The step between two versions; `None` if one of them is not a version."""
     try:
         return VersionStep(Version(before), Version(after))
     except InvalidVersion:

@@ -227,7 +227,7 @@ def made_once(
 
 def mark_used(path: Path) -> None:
     """Remember that something in the cache was used just now: what is pruned goes by that."""
-    with suppress(OSError):  # somebody else's, or read-only
+    with suppress(OSError):  # another user's, or read-only
         os.utime(path)
 
 

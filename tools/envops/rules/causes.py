@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envops.rules.gold import ORACLE_FILE
-from envops.rules.known import is_known
 
 if TYPE_CHECKING:
     from envops.rules.engine import Finding
@@ -58,7 +57,7 @@ def _is_undecided(cause: Finding, consequence: Finding) -> bool:
 
 
 def _earns_nothing(cause: Finding, consequence: Finding) -> bool:
-    """Whether all rewards are 0, as where nobody gives a right reply. A constant that pays needs no gold."""
+    """Whether all rewards are 0, as without any right reply. A constant reply needs no reference."""
     earned = consequence.evidence.earned
     return _touches_all(cause, consequence) and earned is not None and not earned.reward
 
@@ -148,7 +147,7 @@ def _cause_of(everything: list[Finding], index: int) -> int | None:
             continue
         for number, other in enumerate(everything):
             # what is known blocks nothing, and still keeps its consequences from being judged
-            holds = other.counts or (is_known(other) and replace(other, ignored=None).counts)
+            holds = other.counts or (other.known and replace(other, ignored=None).counts)
             if other.rule in cause.rules and holds and cause.where(other, consequence):
                 return number
     return None

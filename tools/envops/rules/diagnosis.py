@@ -33,6 +33,9 @@ OUT_OF_MEMORY = re.compile(
     r"|NCCL.{0,40}out of memory",
     re.IGNORECASE,
 )
+LEAST_GROUP = 8
+"""Rollouts of a task: at least 8, by prime-rl docs/training.md."""
+QUEUED = ("QUEUED", "PENDING")
 LEAST_STEPS = 20
 """What holds over fewer points may be chance."""
 
@@ -48,10 +51,10 @@ class RunLog:
     """`None` where the registry does not know the run."""
     trainer: TrainerLimits | None = None
     status: str = ""
-    """What the platform calls its state; empty where there is none."""
+    """The state as the platform names it; empty without one."""
     missing_steps: tuple[int, ...] = ()
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Metric → steps at which it was no finite number."""
+    """Metric → steps at which it was not a finite number."""
     log: str = ""
     lowest: float = 0.0
     highest: float | None = None
@@ -115,9 +118,11 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
     """No rollout earns anything.
 
     What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
-        Source: prime-rl docs/training.md (groups that all fail teach nothing).
+        Source: prime-rl docs/training.md (groups that all fail teach nothing); for the order of the advice the skill
+        train-with-environments of verifiers (a flat reward: difficulty, the rubric, the prompt's contract).
     Why: Without any reward, all groups have zero variance and there is no gradient: more steps change nothing.
-    Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
+    Fix: Read some rollouts: does the rubric accept what the prompt asks for, in the format that the model writes?
+        Then make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
         successes.
     """
     reward = run.reward
@@ -129,7 +134,8 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
             f"no rollout earned anything in steps {first} to {last}",
             series=reward,
             steps=(first, last),
-            then="evaluate the model first (nox -s distribution -- NAME --endpoint E), drop tasks without any reward",
+            then="compare some rollouts with the rubric and the format of the answer; if both fit, evaluate the model "
+            "(nox -s distribution -- NAME --endpoint E) and drop tasks without any reward",
             stop="stop now; restart when the model earns a reward before training",
             mean=reward.tail(0.5),
         )
@@ -154,7 +160,7 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
             series=reward,
             steps=(first, last),
             then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
-            stop="stop now; every further step costs without gaining",
+            stop="stop now; further steps cost GPU time and improve nothing",
             mean=reward.tail(),
         )
 
@@ -187,9 +193,10 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
     """Most groups have no variance.
 
     What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
-        3.2; the half is this project's own.
-    Why: They cost compute and give no gradient; the batch is smaller than declared.
-    Fix: Filter and replace them, or use larger groups.
+        3.2; the half is this project's own; for the order of the advice verifiers docs/legacy/training.md (slow
+        training: difficulty).
+    Why: They cost compute and give no gradient; the batch is smaller than declared, and learning is slow.
+    Fix: Look at the difficulty of the tasks first. Then filter and replace such groups, or use larger ones.
     """
     series = run.series.get("zero_variance")
     if series is None or series.tail() <= MOST_WITHOUT_VARIANCE:
@@ -200,7 +207,8 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
         series=series,
         steps=series.last_steps(0.2),
         change=run.filtered() or larger,
-        then="drop tasks that are always or never solved; docs/distribution.md names them",
+        then="look at the difficulty first: drop tasks that are always or never solved (docs/distribution.md names "
+        "them), or shape the reward",
         stop="stop if the share stays above a half for 20 steps after the change",
         share=series.tail(),
     )
@@ -259,25 +267,44 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
 def memory_ran_out(run: RunLog) -> Iterator[Found]:
     """Memory ran out.
 
-    What: The trainer's output has no out-of-memory error of CUDA, vLLM or the kernel.
+    What: The trainer's output has no out-of-memory error of CUDA, vLLM or the kernel. Source: verifiers
+        docs/legacy/training.md (fewer rollouts of a task, an adapter) and its skill train-with-environments (rollouts
+        and lengths before anything larger).
     Why: The run ends there, or continues without the killed process.
-    Fix: Shorter sequences, or more GPUs to spread them over.
+    Fix: Fewer rollouts, then shorter sequences; then an adapter instead of full fine-tuning.
     """
     said = OUT_OF_MEMORY.search(run.log)
     if said is None:
         return
     start = run.log.rfind("\n", 0, said.start()) + 1
     line = run.log[start : run.log.find("\n", said.end()) if "\n" in run.log[said.end() :] else None]
-    change = run.scaled("seq_len", 0.5, least=512)
-    if run.spec is not None and change.get("seq_len", 0) and change["seq_len"] <= run.spec.sampling.max_tokens:
-        change |= {"sampling.max_tokens": change["seq_len"] // 2}
+    then = "if it still does not fit, lower the limit of replies (sampling.max_tokens)"
+    if run.spec is not None and run.spec.lora is None:
+        then += ", then train an adapter (lora: {rank: 16})"
     yield run.found(
         "memory ran out: " + " ".join(line.split())[:200],
-        change=change,
-        then="if sequences must stay this long, double gpus.train, or train an adapter (lora: {rank: 16})",
+        change=_fewer_rollouts(run) or _shorter_sequences(run),
+        then=then,
         stop="the run does not resume by itself; restart it from its last checkpoint",
         line=" ".join(line.split())[:500],
     )
+
+
+def _fewer_rollouts(run: RunLog) -> dict[str, Any]:
+    """Half the rollouts of each task and step; nothing where groups are small, or cannot be halved."""
+    spec = run.spec
+    if spec is None or any(source.rollouts_per_example for source in spec.environments):
+        return {}
+    if spec.rollouts_per_example < 2 * LEAST_GROUP or spec.rollouts_per_example % 2:
+        return {}
+    return run.scaled("rollouts_per_example", 0.5) | run.scaled("batch_size", 0.5)
+
+
+def _shorter_sequences(run: RunLog) -> dict[str, Any]:
+    change = run.scaled("seq_len", 0.5, least=512)
+    if run.spec is not None and change.get("seq_len", 0) and change["seq_len"] <= run.spec.sampling.max_tokens:
+        change |= {"sampling.max_tokens": change["seq_len"] // 2}
+    return change
 
 
 @rule("DGN011", gate="diagnosis")
@@ -307,7 +334,7 @@ def numbers_broke(run: RunLog) -> Iterator[Found]:
 def steps_are_missing(run: RunLog) -> Iterator[Found]:
     """Metrics have gaps.
 
-    What: Between the first and the last step that was logged, none is missing.
+    What: Between the first and the last step that was logged, none is missing. Source: this project's own.
     Why: Means and trends cover only the logged steps; a gap can hide the failure.
     Fix: Check whether the trainer was restarted or the file was truncated.
     """
@@ -317,7 +344,7 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
         yield run.found(
             f"no metric was logged at steps {first}{more}",
             then="compare with the checkpoints: a restart repeats steps, a crash loses them",
-            stop="none: the run may be sound",
+            stop="do not stop: the run may be sound",
             missing=list(run.missing_steps[:50]),
         )
 
@@ -326,7 +353,7 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
 def run_is_gone(run: RunLog) -> Iterator[Found]:
     """The run failed, was stopped, or does not exist.
 
-    What: The platform has the run, and its status is neither failed nor stopped.
+    What: The platform has the run, and its status is neither failed nor stopped. Source: prime 0.18.0, `prime train`.
     Why: It will not continue by itself.
     Fix: Read the end of its log; restart it, or submit a changed declaration.
     """
@@ -347,13 +374,20 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
 def too_few_steps(run: RunLog) -> Iterator[Found]:
     """There is too little to judge.
 
-    What: The reward is logged at 20 steps or more.
+    What: The reward is logged at 20 steps or more. Source: this project's own.
     Why: Results over fewer steps may be due to chance.
     Fix: Wait.
     """
     known = run.series.get("reward")
     count = len(known.points) if known is not None else 0
-    if count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
+    if run.status.upper() in QUEUED and not count:
+        yield run.found(
+            "the run is queued: it waits for its GPUs, and no step was logged yet",
+            then="run again later",
+            stop="none yet",
+            status=run.status,
+        )
+    elif count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
         what = f"the reward was logged at {count} steps" if count else "no reward metric was found"
         yield run.found(
             f"{what}; {LEAST_STEPS} are needed to judge it",

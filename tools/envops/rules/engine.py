@@ -33,6 +33,7 @@ from envops_worker.policies.distorted_answers import format_only
 
 from envops.facts.observed import Place
 from envops.rules.evidence import Evidence, ShownFailure
+from envops.statistics.answer_slots import MOST_ALIGNED, AnswerSlot, answer_slot, prompt_of
 from envops.statistics.declared_range import DeclaredRange, functions_of, range_of, with_undeclared_form
 from envops.statistics.measures import Distribution, distribution_of
 from envops.statistics.outcomes import RolloutSample, samples_of_rollouts
@@ -130,6 +131,11 @@ class Subject:
         return dict(found)
 
     @cached_property
+    def answer_slot(self) -> AnswerSlot | None:
+        """The place of the prompts' template that holds the answer."""
+        return answer_slot([prompt_of(task) for task in self.facts.tasks[:MOST_ALIGNED]])
+
+    @cached_property
     def samples(self) -> tuple[RolloutSample, ...]:
         """The rollouts of each policy whose replies vary as a model's do."""
         return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
@@ -150,7 +156,7 @@ class Found:
     fix: str | None = None
     """Only where the fix for this finding is more exact than the rule's."""
     inconclusive: bool = False
-    """There is too little evidence to fail the gate: nothing is proven, so it is no error."""
+    """There is too little evidence to fail the gate: nothing is proven, so it is not an error."""
     severity: Severity | None = None
     """Only where this finding does less harm than the rule's others."""
 
@@ -169,6 +175,8 @@ class Finding:
     inconclusive: bool = False
     ignored: str | None = None
     """The registry's reason for ignoring this rule here; shown, but without effect."""
+    known: bool = False
+    """Whether it is ignored because the environment came with it: it is still a cause of others."""
     bug: bool = False
     """The rule itself failed: a bug of envops, and nothing is known about the environment."""
     waiting: tuple[str, ...] = ()
@@ -314,7 +322,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
                 gate=known.gate,
                 severity=found.severity or ("warning" if found.inconclusive else known.severity),
                 message=found.message,
-                fix=found.fix or known.fix,
+                fix=_fix(known, found, subject),
                 evidence=found.evidence,
                 place=found.place,
                 inconclusive=found.inconclusive,
@@ -332,3 +340,11 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             ignored=ignored,
             bug=True,
         )
+
+
+def _fix(known: Rule, found: Found, subject: Judged) -> str:
+    """The fix of a finding, with the command that writes its case if it shows one."""
+    fix = found.fix or known.fix
+    if found.evidence.ready_case is None or not isinstance(subject, Subject):
+        return fix
+    return f"{fix} Add the case that is shown: `nox -s cases -- add {subject.package.name} {known.id}`."

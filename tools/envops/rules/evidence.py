@@ -75,6 +75,8 @@ class Evidence:
     """How many were looked at; where both numbers are known, the message has them."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What only this rule knows, by label."""
+    ready_case: str | None = None
+    """An entry for tests/cases.yaml; `envops cases add` writes it."""
     needed: str = ""
     """How much more evidence would decide; the message has it."""
     more: tuple[Evidence, ...] = ()
@@ -98,7 +100,7 @@ class Evidence:
             given["reward"] = self.earned.reward  # null where there is none: that is evidence, too
             if self.earned.functions is not None:
                 given["functions"] = of_functions(self.earned.functions)
-        return given | dict(self.details)
+        return given | dict(self.details) | ({"ready_case": self.ready_case} if self.ready_case else {})
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Evidence:
@@ -119,6 +121,7 @@ class Evidence:
             of=rest.pop("of", None),
             needed=more if isinstance(more, str) else "",
             more=() if isinstance(more, str) else tuple(map(cls.read, more)),
+            ready_case=rest.pop("ready_case", None),
             details=rest,
         )
 

@@ -17,7 +17,7 @@ ENDLESS = "EndlessConversation"
 """Type of the worker's failure where a conversation has more replies than any should."""
 NO_REFERENCE: FailureKind = "no-reference"
 """The failure of a rollout whose policy had no reference reply."""
-NOBODYS_FAULT: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
+UNATTRIBUTED: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
 OFFLINE_FIX = (
     "The gates are offline, and something that rollouts need is not. Validate with `--allow-network`, or let an "
@@ -51,4 +51,4 @@ def is_endless(failure: Failure | None) -> bool:
 
 def is_outside_the_environment(failure: Failure | None) -> bool:
     """Whether a conversation failed for reasons outside the environment, which proves nothing about it."""
-    return failure is not None and failure.kind in NOBODYS_FAULT
+    return failure is not None and failure.kind in UNATTRIBUTED

@@ -60,7 +60,7 @@ class Group:
     count: int
     mean: float
     deviation: float
-    """Between rollouts of this task; 0 where they all earned the same, and then a group teaches nothing."""
+    """Between rollouts of this task; 0 if all earned the same, which leaves nothing to learn."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from envops_worker.messages import Message
 
-READY_CASE = "ready case"
-"""The label of a case in a finding's evidence."""
-
 
 def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | str | None]) -> str:
     """The conversation as a case that expects these numbers or comparisons; `None` is left out."""

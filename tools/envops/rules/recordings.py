@@ -161,4 +161,4 @@ def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
         if recording.changes and _bumped(subject, recording):
             message, evidence, place = _changed(subject.facts, recording)
             was, command = recording.baseline.get("package_version"), _renewal(subject, recording)
-            yield Found(f"{message}; it was recorded of version {was}", evidence, place, f"Run: {command}")
+            yield Found(f"{message}; it was recorded with version {was}", evidence, place, f"Run: {command}")

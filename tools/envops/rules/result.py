@@ -65,7 +65,7 @@ class EnvironmentResult:
     """Why each gate has its verdict."""
     findings: tuple[Finding, ...] = ()
     failures: Mapping[StageName, Failure] = field(default_factory=dict)
-    """What broke and is not the environment's own doing."""
+    """Failures outside the environment."""
     tasks_count: int = 0
     scores_count: int = 0
     rollouts_count: int = 0
@@ -139,6 +139,8 @@ class ValidationResult:
     """`None` when one machine had all of them."""
     next_command: str = ""
     """What follows a pass, such as `git push`; empty where nothing does."""
+    runs: tuple[str, ...] = ()
+    """Declared runs that were judged because they changed or were named."""
 
     @cached_property
     def outline(self) -> Outline:
@@ -256,7 +258,7 @@ def path_in_repository(environment: EnvironmentResult, place: Place | None) -> s
 def path_of_place(folder: str, module_path: str, place: Place) -> str:
     """The same for a package in a folder, whose module lies at `module_path` there.
 
-    A place in the module is seen in the wheel, which has no folder above the module.
+    A place in the module is a path of the wheel, which has no folder above the module.
     """
     if posixpath.isabs(place.file):
         return place.file

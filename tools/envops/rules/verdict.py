@@ -14,21 +14,22 @@ The whole environment is as its worst gate: fail, then error, then inconclusive,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envops.facts.stages import needed_by
 from envops.rules.causes import explained
 from envops.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
-from envops.rules.known import with_known
 from envops.rules.profiles import RewardProfile, profiles
 from envops.statistics.measures import Distribution
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from envops.facts.observed import Facts, Failure
     from envops.facts.stages import StageName
+    from envops.repository.registry import KnownFindings
 
 VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
 """Worst first."""
@@ -56,6 +57,20 @@ class Judgement:
     """What was measured of the rewards, where the distribution gate was judged."""
     profiles: tuple[RewardProfile, ...] = ()
     """What each policy earned."""
+
+
+def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> Iterator[Finding]:
+    """Mark as many findings of each rule as the registry lists as known; those beyond the count stay as they are."""
+    seen: Counter[str] = Counter()
+    for finding in found:
+        listed = known.get(finding.rule)
+        if listed is None or finding.ignored is not None or finding.bug:
+            yield finding
+            continue
+        seen[finding.rule] += 1
+        if seen[finding.rule] <= listed.count:
+            finding = replace(finding, ignored=f"known since {listed.since}: {listed.reason}", known=True)
+        yield finding
 
 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:

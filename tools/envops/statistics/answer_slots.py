@@ -11,10 +11,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from envops_worker.messages import text_of
+from envops_worker.policies.answers import answer_of
+
+if TYPE_CHECKING:
+    from envops.facts.observed import Task
 
 LONGEST_MESSAGE = 6_000
 """Characters of a message that are aligned: half of them from its beginning, half from its end."""
+MOST_ALIGNED = 60
+"""Tasks whose prompts are aligned: a template shows on fewer."""
 LEAST_SHARE = 0.3
 """The least share of the tasks in which the slot holds the answer."""
 ALWAYS = 0.95
@@ -68,21 +76,36 @@ class AnswerSlot:
     """Whether the task is to copy: prompts differ in nothing else, or ask for a part of themselves."""
 
 
+def prompt_of(task: Task) -> Prompt:
+    """The messages and the answer of a task."""
+    roles: Counter[str] = Counter()
+    messages: dict[str, str] = {}
+    for message in task.prompt:
+        role = str(message["role"])
+        messages[f"{role} {roles[role]}"] = text_of(message)
+        roles[role] += 1
+    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+    return Prompt(task.index, messages, answer or "")
+
+
 def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
     """The slot that holds the answer of most tasks; `None` if there is none."""
     known = [prompt for prompt in prompts if prompt.answer.strip()]
     least = max(2.0, LEAST_SHARE * len(known))
     if sum(map(_states_answer, known)) < least:
         return None
-    holding = Counter(slot for prompt in known for slot in _slots_holding(prompt))
-    candidates = {slot for slot, count in holding.items() if count >= least}
-    having: dict[Slot, list[str]] = defaultdict(list)
-    for prompt in known:
-        for slot in candidates & _offsets(prompt.messages).keys():
-            having[slot].append(_plain(prompt.answer))
+    places = [{name: _places_in(text) for name, text in prompt.messages.items()} for prompt in known]
+    slots = [_slots_holding(prompt, there) for prompt, there in zip(known, places, strict=True)]
+    holding = Counter(slot for found in slots for slot in found)
+    candidates = [slot for slot, count in holding.items() if count >= least]
     for slot in sorted(candidates, key=lambda slot: (-holding[slot], _obscurity(slot))):
-        if holding[slot] >= ALWAYS * len(having[slot]) and _chance(having[slot]) ** holding[slot] < BY_CHANCE:
-            filled = [prompt for prompt in known if slot in _slots_holding(prompt)]
+        having = [
+            _plain(prompt.answer)
+            for prompt, there in zip(known, places, strict=True)
+            if _offset(there, slot) is not None
+        ]
+        if holding[slot] >= ALWAYS * len(having) and _chance(having) ** holding[slot] < BY_CHANCE:
+            filled = [prompt for prompt, found in zip(known, slots, strict=True) if slot in found]
             tasks = tuple(prompt.task for prompt in filled)
             return AnswerSlot(slot, tasks, len(known), _is_copied(filled, slot))
     return None
@@ -112,18 +135,19 @@ def _aligned_part(text: str) -> str:
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]}\n{text[-half:]}"
 
 
-def _offsets(messages: Mapping[str, str]) -> dict[Slot, int]:
-    """Every slot of a prompt, and the offset in its message at which it begins, or ends if it precedes its words."""
-    return {slot: offset for name, text in messages.items() for slot, offset in _offsets_in(name, text).items()}
+WordsBeside = tuple[bool, tuple[str, ...]]
+"""Words, and whether they stand before what they mark."""
+Places = dict[WordsBeside, list[int]]
+"""Of a message: the offsets at which slots after some words begin, or slots before them end."""
 
 
-def _offsets_in(message: str, text: str) -> dict[Slot, int]:
+def _places_in(text: str) -> Places:
     text = _aligned_part(text)
     tokens = list(_TOKEN.finditer(text))
     words = [START, *(token[0] for token in tokens), END]
     starts = [0, *(token.start() for token in tokens)]
     ends = [*(token.end() for token in tokens), len(text)]
-    places: dict[tuple[bool, tuple[str, ...]], list[int]] = defaultdict(list)
+    places: Places = defaultdict(list)
     for position, offset in enumerate(starts[1:], 1):
         places[True, (words[position - 1],)].append(offset)
         if position > 1:
@@ -132,15 +156,16 @@ def _offsets_in(message: str, text: str) -> dict[Slot, int]:
         places[False, (words[position + 1],)].append(offset)
         if position + 2 < len(words):
             places[False, (words[position + 1], words[position + 2])].append(offset)
-    return {
-        Slot(message, is_after, following, number): offset
-        for (is_after, following), offsets in places.items()
-        for position, offset in enumerate(offsets)
-        for number in (position, position - len(offsets))
-    }
+    return dict(places)
 
 
-def _slots_holding(prompt: Prompt) -> set[Slot]:
+def _offset(places: Mapping[str, Places], slot: Slot) -> int | None:
+    """The offset of a slot in its message; `None` where the prompt does not have it."""
+    offsets = places.get(slot.message, {}).get((slot.is_after, slot.words), [])
+    return offsets[slot.number] if -len(offsets) <= slot.number < len(offsets) else None
+
+
+def _slots_holding(prompt: Prompt, places: Mapping[str, Places]) -> set[Slot]:
     """The slots of a prompt that hold its answer."""
     found: set[Slot] = set()
     answer = prompt.answer.strip()
@@ -151,8 +176,13 @@ def _slots_holding(prompt: Prompt) -> set[Slot]:
         if occurrences:
             starts = {occurrence.start() for occurrence in occurrences}
             ends = {occurrence.end() for occurrence in occurrences}
-            offsets = _offsets_in(name, text)
-            found |= {slot for slot, offset in offsets.items() if offset in (starts if slot.is_after else ends)}
+            found |= {
+                Slot(name, is_after, words, number)
+                for (is_after, words), offsets in places[name].items()
+                for position, offset in enumerate(offsets)
+                if offset in (starts if is_after else ends)
+                for number in (position, position - len(offsets))
+            }
     return found
 
 
@@ -168,7 +198,11 @@ def _is_copied(prompts: Sequence[Prompt], slot: Slot) -> bool:
 def _rest(prompt: Prompt, slot: Slot) -> str:
     """All messages of a prompt without what stands in the slot."""
     text = _aligned_part(prompt.messages[slot.message])
-    offset, length = _offsets_in(slot.message, prompt.messages[slot.message])[slot], len(prompt.answer.strip())
+    offset, length = (
+        _offset({slot.message: _places_in(prompt.messages[slot.message])}, slot),
+        len(prompt.answer.strip()),
+    )
+    assert offset is not None, "the slot was found in this prompt"
     start = offset if slot.is_after else offset - length
     emptied = {**prompt.messages, slot.message: text[:start] + text[start + length :]}
     return "\n".join(emptied.values())

@@ -39,11 +39,24 @@ class MeasuredCheck:
     answer: CheckAnswer
     more: str = ""
     """What would decide, where nothing is decided."""
+    is_count: bool = False
+    """Whether it counts rollouts: the bound itself suffices, and there is no interval."""
 
     @property
     def needed(self) -> str:
         """The bound in words."""
+        if self.is_count:
+            return f"≥ {self.bound:g}"
         return f"{'>' if self.above else '<'} {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class UnjudgedCheck:
+    """A classic check without a measure, and why."""
+
+    rule: str
+    name: str
+    reason: str
 
 
 def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
@@ -77,6 +90,14 @@ def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
     return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide at the same rates"
 
 
+def rollouts_are_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
+    count, least = float(sample.count), gate.min_rollouts
+    estimate = Estimate(count, count, count)
+    answer: CheckAnswer = "pass" if sample.count >= least else "inconclusive"
+    more = "" if answer == "pass" else f"{least - sample.count} more rollouts with a reward are needed"
+    return MeasuredCheck("DST001", "scored rollouts", estimate, least, True, answer, more, is_count=True)
+
+
 def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
     return check("DST002", "mean reward", _mean(sample), gate.min_mean, sample, above=True)
 
@@ -91,9 +112,9 @@ def rewards_vary(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck
 
 
 def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
-    """One check for each function that judges form and has scores."""
+    """One check for each function that judges form and has scores, those of weight 0 too."""
     found = []
-    for function in sample.range.format_functions:
+    for function in (*sample.range.format_functions, *sample.range.format_metrics):
         said = [
             [each.functions[function].score for each in outcomes if function in each.functions]
             for outcomes in sample.by_task.values()
@@ -169,10 +190,25 @@ def _mean(sample: RolloutSample) -> Estimate:
 
 def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """Every check of a sample, in the order of their rules; about format alone where nothing has a reward."""
-    found: list[MeasuredCheck] = []
+    found = [rollouts_are_enough(sample, gate)]
     if sample.clusters:
         found += [mean_is_high_enough(sample, gate), mean_is_low_enough(sample, gate), rewards_vary(sample, gate)]
     found += format_is_met(sample, gate)
     if sample.clusters and (live := groups_are_live(sample, gate)) is not None:
         found.append(live)
     return found + incidents(sample, gate)
+
+
+def unjudged_checks(sample: RolloutSample, gate: DistributionGate) -> list[UnjudgedCheck]:
+    """The classic checks that a sample leaves without a measure."""
+    found = []
+    if not sample.clusters:
+        empty = "the declared range is empty" if sample.range.span <= 0 else "no rollout has a reward"
+        names = {"DST002": "mean reward", "DST003": "mean reward", "DST004": "standard deviation of the reward"}
+        found += [UnjudgedCheck(rule, name, empty) for rule, name in names.items()]
+    if not format_is_met(sample, gate):
+        functions = (*sample.range.format_functions, *sample.range.format_metrics)
+        none = "no function is declared or named as one that measures the format"
+        reason = f"no rollout has a score of {', '.join(functions)}" if functions else none
+        found.append(UnjudgedCheck("DST005", "format", reason))
+    return found

@@ -29,7 +29,7 @@ def clustered_mean(clusters: Clusters, confidence: float) -> Estimate:
     50(2), 2015, and Student's t with m − 1 degrees for m tasks.
 
     Values between 0 and 1 get Wilson's interval at the effective size p(1 − p) / SE² (Korn and
-    Graubard; see `wilson`). Where everything is equal and the standard error is no estimate,
+    Graubard; see `wilson`). Where everything is equal and the standard error is not an estimate,
     the effective size is the number of tasks: another task may differ. Other values get the
     plain interval.
     """

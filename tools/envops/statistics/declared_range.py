@@ -6,6 +6,7 @@ The author declares it in `[tool.envops.reward]` only where the default does not
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
     from envops.repository.package import Package
 
 UNDECLARED_FORM = 0.2
-"""How much of the maximum form may earn that nobody declared: more than that competes with the answer."""
+"""Largest share of the maximum that undeclared form may earn: more than that competes with the answer."""
 ALLOWANCE = 0.05
 """How much of the range above its floor a worthless reply may earn: form functions of
 both generations give crumbs to garbage (0.04 was measured)."""
+
+
+_COUNTS_FAULTS = re.compile(r"error|fail|fault|invalid|violation|bad|wrong|missing|malformat|unformat", re.IGNORECASE)
+"""In names of metrics whose higher scores are worse."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class DeclaredRange:
     format_functions: tuple[str, ...] = ()
     format_share: float = 0.0
     """The most that form alone may earn, as a share of the maximum."""
+    format_metrics: tuple[str, ...] = ()
+    """Functions of weight 0 that measure form, where none are declared."""
 
     @property
     def span(self) -> float:
@@ -105,7 +112,14 @@ def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -
         maximum=maximum,
         format_functions=formats,
         format_share=share,
+        format_metrics=_format_metrics(functions) if declared.format is None else (),
     )
+
+
+def _format_metrics(functions: Iterable[RewardFunction]) -> tuple[str, ...]:
+    """Functions of weight 0 with format in their names, and nothing that makes a higher score worse."""
+    names = (function.name for function in functions if not is_reward(function))
+    return tuple(dict.fromkeys(name for name in names if "format" in name.lower() and not _COUNTS_FAULTS.search(name)))
 
 
 def with_undeclared_form(

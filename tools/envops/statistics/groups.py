@@ -1,6 +1,6 @@
 """Groups: the rollouts of one task that a trainer compares with each other.
 
-A group in which all rewards are equal is dead: every advantage is 0 and it teaches nothing.
+A group in which all rewards are equal has zero variance: every advantage is 0, so training learns nothing from it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_FOLD = 1e6
-"""More than so many times the data that there are is no advice."""
+"""Most times the present data that a report advises to collect."""
 
 
 @dataclass(frozen=True)

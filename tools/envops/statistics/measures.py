@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envops.statistics.checks import MeasuredCheck, checks_of, group_size_measured, groups_are_live
+from envops.statistics.checks import (
+    MeasuredCheck,
+    UnjudgedCheck,
+    checks_of,
+    group_size_measured,
+    groups_are_live,
+    unjudged_checks,
+)
 from envops.statistics.clusters import Variance, clustered_mean, variance_parts
 from envops.statistics.groups import pass_at, predicted_live
 from envops.statistics.intervals import Estimate
@@ -44,6 +51,8 @@ class Distribution:
     shaping: Shaping | None
     checks: tuple[MeasuredCheck, ...]
     advice: tuple[TrainingAdvice, ...]
+    unjudged: tuple[UnjudgedCheck, ...] = ()
+    """Classic checks without a measure."""
 
 
 def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distribution:
@@ -66,6 +75,7 @@ def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distributi
         shaping=shaping(sample),
         checks=tuple(checks_of(sample, gate)),
         advice=advice(sample, gate) if clusters else (),
+        unjudged=tuple(unjudged_checks(sample, gate)),
     )
 
 

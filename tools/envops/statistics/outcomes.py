@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envops.statistics.declared_range import DeclaredRange
 
 FIXED_POLICIES = frozenset({*POLICIES, "case"})
-"""Scripted policies with a single reply: their rewards are no distribution."""
+"""Scripted policies with a single reply: their rewards do not form a distribution."""
 CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "prompt_too_long", "context_length"})
 """Stops that mean that a reply, or the conversation, did not fit. Turn limits are the environment's own."""
 TaskId = int | str

@@ -24,6 +24,6 @@ def coverage(scored: int, attempted: int) -> float:
     """The share of rollouts that have a reward: a missing reward is not zero.
 
     Source: E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640, on missing
-    observations; the bound of 0.9 is this project's own. Nothing attempted is no coverage.
+    observations; the bound of 0.9 is this project's own. Nothing attempted means no coverage.
     """
     return scored / attempted if attempted else 0.0

@@ -14,7 +14,7 @@ def usable_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError, IndexError):
         quota, period = (CONTROL_GROUP / "cpu.max").read_text().split()[:2]
-        cores = min(cores, round(int(quota) / int(period)))  # raises for "max", which is no limit
+        cores = min(cores, round(int(quota) / int(period)))  # raises for "max", which means no limit
     return max(1, cores)
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from envops.repository.problem import Problem
 from envops.repository.recordings import read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
-from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
+from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
 from envops.training.trainers import LIMITS, compile_run, trainer_named
-from envops.training.trainers.trainer import CONFIG_FOLDER, CompileError, CompileRequest, environment_of
+from envops.training.trainers.trainer import (
+    COMPILED_BY,
+    CONFIG_FOLDER,
+    CompileError,
+    CompileRequest,
+    environment_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from envops.repository.package import Package
@@ -33,6 +40,12 @@ class DeclaredRun:
     request: CompileRequest
     compiled: Compiled | None
     findings: tuple[Finding, ...]
+    trained_on: tuple[TrainedOn, ...] = ()
+
+    @property
+    def played(self) -> tuple[str, ...]:
+        """What the last recording of a model shows of each environment, or that there is none."""
+        return tuple(played_by(used, self.spec) for used in self.trained_on)
 
     @property
     def trainer(self) -> TrainerLimits:
@@ -87,14 +100,15 @@ def declared_run(
         _trained_on(request, source, index, packages.get(source.id), recorded, on_hub)
         for index, source in enumerate(spec.environments)
     )
-    subject = run_subject(spec, compiled, trained_on, broken)
-    return DeclaredRun(spec, request, compiled, tuple(findings(subject)))
+    subject = run_subject(request, compiled, trained_on, broken)
+    return DeclaredRun(spec, request, compiled, tuple(findings(subject)), trained_on)
 
 
 def run_subject(
-    spec: RunSpec, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
+    request: CompileRequest, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
 ) -> RunSubject:
     """The run as its rules see it: read back from what it compiles to, so that overrides count."""
+    spec = request.spec
     trainer = trainer_named(spec.backend)
     if compiled is None:
         return RunSubject(spec, trainer.limits, trained_on, broken=broken, trainers=LIMITS)
@@ -104,6 +118,7 @@ def run_subject(
         spec=spec,
         trainer=trainer.limits,
         trained_on=trained_on,
+        evaluated_on=tuple(_evaluated_on(request, trainer.limits)),
         settings=settings,
         refusals=tuple(trainer.refusals(spec, native.values, settings)),
         left_out=tuple(native.left_out),
@@ -112,20 +127,29 @@ def run_subject(
     )
 
 
-def run_problems(registry: Registry, packages: Mapping[str, Package]) -> list[Problem]:
-    """Findings of the declared runs whose environments are all given, as problems of the declaration.
+def _evaluated_on(request: CompileRequest, trainer: TrainerLimits) -> Iterator[EvaluatedOn]:
+    evaluation = request.spec.eval
+    key = "eval.environments" if evaluation is not None and evaluation.environments else "environments"
+    for index, source in enumerate(request.spec.evaluated):
+        others = request.evaluates_on_other_tasks(source, trainer.evaluates)
+        yield EvaluatedOn(source.id, others, f"{key}[{index}]")
 
-    A run that uses an environment of this repository that is not among the packages is left to
-    those who read them all.
-    """
-    known = {*packages, *registry.external}
-    specs = [
-        spec
-        for spec in registry.specs.values()
-        if known.issuperset(spec.environment_names) and any(source.id in packages for source in spec.environments)
-    ]
+
+def runs_of_packages(registry: Registry, packages: Mapping[str, Package]) -> set[str]:
+    """The runs on these environments that use no other environment of this repository; all runs for all of them."""
     if len(packages) == len(registry.environments):
-        specs = list(registry.specs.values())
+        return set(registry.specs)
+    known = {*packages, *registry.external}
+    return {
+        name
+        for name, spec in registry.specs.items()
+        if known.issuperset(spec.environment_names) and any(source.id in packages for source in spec.environments)
+    }
+
+
+def run_problems(registry: Registry, packages: Mapping[str, Package], names: Collection[str]) -> list[Problem]:
+    """Findings of the named runs that count, as problems of the declaration."""
+    specs = [spec for name, spec in registry.specs.items() if name in names]
     return [
         Problem(
             spec.file,
@@ -159,14 +183,15 @@ def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
     return [
         name
         for path in found
-        if (name := f"{CONFIG_FOLDER}/{path.name}") not in current and path.is_file() and _is_compiled(path)
+        if (name := f"{CONFIG_FOLDER}/{path.name}") not in current and path.is_file() and is_compiled(path)
     ]
 
 
-def _is_compiled(path: Path) -> bool:
+def is_compiled(path: Path) -> bool:
+    """Whether a file was compiled from a declared run, and not by `envops train hub` or by hand."""
     with path.open(encoding="utf-8", errors="replace") as file:
         head = "".join(line for _, line in zip(range(4), file, strict=False))
-    return "by `envops train " in head  # earlier versions wrote --compile-only behind it
+    return COMPILED_BY in head or "--compile-only" in head  # as earlier versions wrote it
 
 
 def _trained_on(
@@ -197,6 +222,21 @@ def _trained_on(
     )
 
 
+def played_by(used: TrainedOn, spec: RunSpec) -> str:
+    """One line: the recorded model, its reward, and what that says about the difficulty for it."""
+    recorded = used.recorded
+    if recorded is None or recorded.scripted:
+        why = f"; {spec.baseline.none}" if spec.baseline else ""
+        return f"{used.id}: played by no model yet{why}"
+    interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
+    reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
+    other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"
+    stale = "" if recorded.current else ", other files than here"
+    size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
+    about = f"{recorded.speaker}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
+    return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.rollouts_per_example)}{other}"
+
+
 def last_recording(package: Package) -> Recorded | None:
     """The rewards of the latest sound recording, a model's before a scripted policy's."""
     sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
@@ -215,4 +255,19 @@ def last_recording(package: Package) -> Recorded | None:
         scripted=not latest.baseline.get("model"),
         rewards=tuple(map(tuple, by_task.values())),
         mean_share=sum(count * mean for count, mean in counted) / total if total else None,
+        date=str(latest.baseline.get("date") or ""),
+        digest=str(latest.baseline.get("digest") or ""),
+        current=latest.baseline.get("digest") == package.digest,
+        mean=_number(latest.baseline.get("mean")),
+        interval=_interval(latest.baseline.get("interval")),
     )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and isfinite(value) else None
+
+
+def _interval(value: object) -> tuple[float, float] | None:
+    """The two numbers of an interval; `None` where the baseline has another value."""
+    low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)

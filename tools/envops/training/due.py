@@ -36,6 +36,8 @@ class RunState:
     """Rules that count and found something."""
     missing: tuple[str, ...]
     """Environments that are not on the Hub as they are declared."""
+    external: frozenset[str]
+    """Environments of other owners, which no release publishes."""
     platform: Sequence[PlatformRun] | None
     """`None` where the platform was not queried."""
     unreadable: str = ""
@@ -74,7 +76,8 @@ def decision_on(run: RunState) -> RunDecision:
         return RunDecision("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
     if run.missing:
         names = ", ".join(run.missing)
-        return RunDecision("waits", f"not on the Hub as declared here: {names}", "nox -s release")
+        then = "nox -s release" if set(run.missing) - run.external else "correct their hub addresses in registry.yaml"
+        return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
     return RunDecision("submit", f"{changed}{bounds(run.spec)}")
@@ -155,7 +158,8 @@ def carry_out(situation: Situation, each: DecidedRun) -> Submission:
     name, decision = each.run.spec.name, each.decision
     if decision.action == "submitted":
         there = decision.found.id if decision.found else ""
-        return Submission(name, "already-submitted", decision.reason, decision.next, there)
+        page = situation.access.page_of_run(there) if there else ""
+        return Submission(name, "already-submitted", decision.reason, decision.next, there, page)
     if decision.action != "submit" or situation.prime is None:
         return Submission(name, NOT_SUBMITTED.get(decision.action, "unknown"), decision.reason, decision.next)
     notes = Workspace(situation.root).base
@@ -182,6 +186,7 @@ def _decided(
         retired=run.trainer.retired,
         failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
         missing=tuple(name for name in spec.environment_names if name not in ready),
+        external=frozenset(registry.external),
         platform=platform,
         unreadable=unreadable,
         named=spec.name in asked,

@@ -186,7 +186,7 @@ def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float
 
 
 def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
-    """The curve that a finding speaks of: that of its metric, else the reward's where it names steps."""
+    """The curve of a finding: that of its metric, else the reward's if it names steps."""
     metric = finding.evidence.details.get("metric")
     named = next((shown for ours, shown, _ in CURVES if ours in series and series[ours].metric == metric), "")
     return named or ("reward" if finding.evidence.details.get("steps") and "reward" in series else "")

@@ -35,7 +35,7 @@ SUBMIT_SECONDS = 900.0
 NOTES = "runs"
 
 SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed", "unknown"]
-NOT_IDENTITY = ("submit", "budget", "ignore")
+NOT_IDENTITY = ("submit", "budget", "baseline", "ignore")
 """Keys that change when and whether a run is submitted, and nothing about the run itself."""
 DIGEST_LENGTH = 12
 LONGEST_STEM = 40
@@ -104,6 +104,11 @@ class Submission:
     message: str
     next: str = ""
     id: str = ""
+    page: str = ""
+    """Of the run on the platform."""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.outcome, self.message, self.id, self.page, self.next)))
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
     there = _found(identity, platform)
     if there is not None:
         pending.end()
-        return _is_there(identity, there, "already-submitted")
+        return _is_there(identity, there, "already-submitted", platform)
     if pending.holds:
         message = "an earlier submission has no result yet and may still appear"
         return Submission(identity.run, "unknown", message, _when(pending))
@@ -150,7 +155,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
         platform.pauses,
     )
     if there is not None:
-        return _is_there(identity, there, "submitted")
+        return _is_there(identity, there, "submitted", platform)
     if is_refusal(printed):
         return Submission(identity.run, "failed", printed, "fix the reported error, then run it again")
     return Submission(identity.run, "unknown", printed, _when(pending))
@@ -161,8 +166,9 @@ def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
     return next((run for run in listed if identity.is_this(run.name)), None)
 
 
-def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome) -> Submission:
-    return Submission(identity.run, outcome, f"{run.name} is {run.status.lower()}", "", run.id)
+def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome, platform: Platform) -> Submission:
+    page = platform.access.page_of_run(run.id)
+    return Submission(identity.run, outcome, f"{run.name} is {run.status.lower()}", "", run.id, page)
 
 
 def _when(pending: PendingSubmission) -> str:

@@ -1,9 +1,9 @@
 """The budget of an observation: how long each stage may take, and how much of its work fits into that.
 
-The clock runs while a stage of the environment works, and stands still while all of them wait for other environments.
-A stage gets what is left in proportion to its share among the stages that are not over, and those that wait for it.
-Its jobs are told when to stop (`Session.is_late` in the worker), which leaves them time to send what they have; a job
-that does not stop is ended.
+The clock runs while a stage of the environment works, and stands still while all of them wait for other environments. A
+stage gets what is left in proportion to its share among the stages that are not over, and those that wait for it. Its
+jobs get a time to stop at (`Session.is_late` in the worker), which leaves them time to send what they have; a job that
+does not stop is ended.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class CollectedFacts:
                 raise WorkerLost(failure)
 
     def count_as_cut(self, stage: StageName) -> None:
-        """The time of a stage was over: that its job was ended then is no failure, but something that is missing."""
+        """The time of a stage was over: its job was ended then, so its results are missing and it has not failed."""
         failure = self.failures.get(stage)
         if failure is not None and failure.kind == "timeout":
             del self.failures[stage]

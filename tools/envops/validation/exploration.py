@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -141,5 +142,5 @@ def commit_of(dataset: str) -> str:
     try:
         with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
             return str(json.load(answer)["sha"])
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
         return ""

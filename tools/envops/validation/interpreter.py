@@ -43,7 +43,7 @@ class Interpreter:
 
     @property
     def identity(self) -> list[str]:
-        """Tells it from all others."""
+        """Identifies the interpreter."""
         return [self.build, self.prefix]
 
 

@@ -29,7 +29,7 @@ from envops.validation.venv import VirtualEnvironment
 MEMORY_LIMIT = Gates.memory_mib * 2**20
 """Bytes that the processes of an environment may hold together."""
 LINE_LIMIT = 64 * 2**20
-"""Bytes of one answer; a longer line is no answer."""
+"""Most bytes of one answer; a longer line is refused."""
 ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0

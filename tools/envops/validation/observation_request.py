@@ -67,6 +67,8 @@ class Requests:
     confinement: Confinement
     args: Mapping[str, Any]
     """What the environment is loaded with."""
+    held_out: Mapping[str, Any] | None = None
+    """What it is loaded with on top, for tasks to evaluate on; `None` where none are declared."""
     stages: Mapping[StageName, Any] = field(default_factory=dict)
     """The request of every stage that is wanted."""
     day: str = ""
@@ -90,6 +92,7 @@ class Requests:
             "module": package.module,
             "generation": package.generation or "v1",
             "args": dict(self.args),
+            "held_out": None if self.held_out is None else dict(self.held_out),
             "package": str(package.folder.resolve()),
             "overlay": str(overlay.resolve()),
             "answer_type": package.answer.type,

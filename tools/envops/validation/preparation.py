@@ -122,22 +122,22 @@ def _prepared(
     """The folder of a preparation. One with a command begins with the datasets, which are kept by themselves, too."""
     datasets = without_command(preparation)
 
-    def make(aside: Path) -> None:
-        home = aside / HOME
+    def make(staging: Path) -> None:
+        home = staging / HOME
         home.mkdir(parents=True)
         if preparation.command and datasets.needed:
             first = _prepared(datasets, entry, package, workspace, venv, stop, note)
             place_prepared(first / HOME, home)
-        with tempfile.TemporaryDirectory(dir=aside.parent, prefix=f"{aside.name}.") as temporary:
+        with tempfile.TemporaryDirectory(dir=staging.parent, prefix=f"{staging.name}.") as temporary:
             variables = preparing_variables(venv, home, Path(temporary))
-            watch = DownloadWatch(entry.name, aside, note)
+            watch = DownloadWatch(entry.name, staging, note)
             if preparation.command:
                 if names_module(preparation.command, package.module):
                     variables["PYTHONPATH"] = str(built_wheel(package, workspace, stop).overlay.resolve())
                 _run_command(preparation.command, entry.name, variables, Path(temporary), watch, stop)
             else:
                 _download(preparation.datasets, entry.name, venv, variables, Path(temporary), watch, stop)
-        complete(aside)
+        complete(staging)
 
     return made_once(folder_of(preparation, package), make, lambda folder: read_prepared(folder) is not None, stop)
 
@@ -160,9 +160,8 @@ def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -
 
 
 def _has_password(value: str) -> bool:
-    with suppress(ValueError):
-        return urlsplit(value).username is not None
-    return True
+    """Whether an address names a user; proxies may be written without a scheme, which `urlsplit` would misread."""
+    return "@" in value and not value.startswith("/")
 
 
 class DownloadWatch:
@@ -251,7 +250,7 @@ def _run_command(
     words = split_command(command)
     program = words and shutil.which(words[0], path=variables["PATH"])
     if not program:
-        problem = f"`{command}` is no command of the environment's virtual environment"
+        problem = f"`{command}` was not found in the environment's virtual environment"
         fix = "Correct `command` in registry.yaml, or add the package that brings it to the requirements."
         raise PreparationFailed(PreparationProblem("fail", problem, fix))
     folder = temporary / "work"

@@ -31,6 +31,7 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
     return Requests(
         Confinement(secrets, request.allow_network, entry.gates.memory_mib * 2**20, home=home.home if home else None),
         entry.args,
+        None if entry.eval is None else entry.eval.settings(package.generation if package else None),
         _of_stages(entry, request),
         day=_today() if request.allow_network else "",
         names_of_secrets=entry.secrets,

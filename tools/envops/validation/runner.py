@@ -129,7 +129,7 @@ def _observe_all(
 def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> None:
     """Make what an environment needs while those before it import verifiers.
 
-    What goes wrong here goes wrong again, and is reported, when the environment's turn comes.
+    A failure here happens again, and is reported, when the environment's turn comes.
     """
     package = request.repository.packages[name]
     with suppress(ProgramFailed, Interrupted, OSError):
@@ -168,7 +168,7 @@ def _file(future: Future[EnvironmentResult | None], results: SpilledResults) -> 
 def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
     """One environment from facts to verdict; `None` when the run was cut short.
 
-    Whatever goes wrong here is an `error` of this environment alone.
+    Any failure here is an `error` of this environment alone.
     """
     started = time.monotonic()
     try:

@@ -82,7 +82,7 @@ class KeptVerdict:
 def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:
     """The result of an environment from the cache; `None` where it has to be observed.
 
-    Whatever goes wrong here goes wrong again, and is reported, when the environment is observed.
+    A failure here happens again, and is reported, when the environment is observed.
     """
     started = time.monotonic()
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]

@@ -34,6 +34,8 @@ class Settings:
     allow_network: bool = False
     is_harness: bool = False
     """Whether the module exports a harness of v1 and nothing that has tasks."""
+    held_out: Mapping[str, Any] | None = None
+    """What it is loaded with, on top of `args`, for tasks to evaluate on; `None` where none are declared."""
     prepared: bool = False
     """Whether HOME holds data that was prepared: scoring may read it."""
 

@@ -61,6 +61,7 @@ class AdapterV0:
     infinite = False
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
+        self._settings = settings
         self._sources = sources
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
@@ -113,13 +114,19 @@ class AdapterV0:
         return []
 
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
-        dataset = dataset_of(self._environment, split)
+        declared = None if split == "train" else self._settings.held_out
+        dataset = self._held_out(declared) if declared else dataset_of(self._environment, split)
         if dataset is None:
             return
         for index, row in enumerate(dataset):
             if limit is not None and index >= limit:
                 return
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
+
+    def _held_out(self, declared: Mapping[str, Any]) -> Any:
+        """The tasks that other arguments give, as declared for evaluation."""
+        arguments = {**self._settings.args, **declared}
+        return dataset_of(importlib.import_module(self._settings.module).load_environment(**arguments), "train")
 
     def _trapped_functions(self) -> dict[str, dict[str, Any]]:
         """Put a trap around every reward function of every rubric, and list them."""

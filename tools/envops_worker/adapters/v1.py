@@ -42,10 +42,10 @@ from envops_worker.endpoint.scripted_judge import being_scored
 from envops_worker.failures import Sources, said_as_exception
 from envops_worker.messages import Message
 from envops_worker.policies.oracle import AskingAgent
+from envops_worker.splits import evaluation_split
 from envops_worker.tool_servers import fork_servers
 from envops_worker.waiting import Waits, at_once
 
-EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 MOST_KNOWN = 256
 """Tasks that are kept with their functions: the sampled ones, not the whole taskset."""
 MARGIN_SECONDS = 5.0
@@ -144,11 +144,13 @@ class AdapterV1:
             yield TaskView(index, prompt_of(task.data), data, task)
 
     def _evaluation_taskset(self) -> Any:
-        """The taskset with its field `split` set to the evaluation split; `None` without such a field."""
+        """The tasks to evaluate on: those declared, or of the field `split` at its evaluation split; else `None`."""
+        if self._settings.held_out is not None:
+            declared = {"id": self._settings.module, **self._settings.args, **self._settings.held_out}
+            return vf.load_taskset(type(self._config).model_validate(declared))
         field = type(self._config).model_fields.get("split")
         values = get_args(field.annotation) if field is not None else ()
-        current = getattr(self._config, "split", None)
-        other = next((name for name in EVALUATION_SPLITS if name in values and name != current), None)
+        other = evaluation_split(values, getattr(self._config, "split", None))
         if other is None:
             return None
         return vf.load_taskset(self._config.model_copy(update={"split": other}))

@@ -1,6 +1,7 @@
 """The scoring time of growing replies, in shapes that are hard for parsers.
 
-Seconds are those of the processor, programs that a reward starts and waits for included: a busy machine is no growth.
+Seconds are those of the processor, programs that a reward starts and waits for included, so a busy machine is not
+reported as growth.
 """
 
 from __future__ import annotations

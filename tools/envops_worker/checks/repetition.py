@@ -46,7 +46,7 @@ def scored_units(session: Session, units: Sequence[Unit], seconds: float) -> Rew
     rewards: Rewards = []
     for unit in units:
         if session.is_late:
-            raise OutOfTime("the stage's time was over")
+            raise OutOfTime("the stage's time limit was reached")
         rewards.append(_rewards(session.run(_score(session, unit), seconds)))
     return rewards
 

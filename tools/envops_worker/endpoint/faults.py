@@ -26,7 +26,7 @@ class EndpointFaultError(ValueError):
 
 @dataclass(frozen=True)
 class EndpointFault:
-    """One thing that goes wrong, and when."""
+    """One fault, and when it occurs."""
 
     kind: str
     status: int = 500

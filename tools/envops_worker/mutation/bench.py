@@ -41,7 +41,7 @@ MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
 Way = Literal["code", "mutant"]
-"""What scores a conversation: the code itself, whose first scores are held against scoring in full, or a mutant."""
+"""What scores a conversation: the code itself, whose first scores are compared with scoring in full, or a mutant."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
 MutationProbe = dict[str, Any]
@@ -206,7 +206,7 @@ class Bench:
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
-        except BaseException as error:  # SystemExit and the like are no survivors either
+        except BaseException as error:  # a mutant that raises SystemExit and the like has not survived either
             trial.outcome, trial.by = "killed", f"{probe['name']}: {type(error).__name__}: {error}"
             return
         broken = broken_expectation(probe, known.values, values)

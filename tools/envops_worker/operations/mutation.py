@@ -45,7 +45,7 @@ def _try_all(session: Session, request: JobRequest) -> None:
     mutator = mutator_of(session.settings.overlay)
     survivors = [MutantTrial(mutant, "survived") for mutant in request["survivors"]]
     with contextlib.suppress(BudgetSpent):
-        for marked in (False, True):  # marked ones last: their author says that it is no use
+        for marked in (False, True):  # marked ones last: their author declares them equivalent
             trials = [MutantTrial(mutant) for mutant in request["mutants"] if mutant["marked"] == marked]
             survivors += _ask_all(session, bench, mutator, trials, budget)
         for trial in survivors:

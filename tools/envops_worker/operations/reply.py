@@ -79,7 +79,7 @@ def extracted(adapter: Any, data: Mapping[str, Any], completion: Sequence[Messag
 
 
 def parsers_of(adapter: Any) -> list[tuple[str, Any]]:
-    """The parsers of a v0 environment by name, each once: its own, and those that paying rubrics hold."""
+    """The parsers of a v0 environment by name, each once: its own, and those of rubrics with a weight."""
     environment = getattr(adapter, "environment", None)
     if environment is None:
         return []

@@ -216,7 +216,7 @@ def _holds_when_played(
         jobs.append(RolloutRequest(name, earned["task"]))
     rows = {row["task"]: row for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"])}
     for earned in find["earned"]:
-        if earned["task"] not in rows:  # the stage's time was over
+        if earned["task"] not in rows:  # the stage's time limit was reached
             session.cut("search", "finds that were played", 0, 1)
             return False
         reward = rows[earned["task"]]["reward"]

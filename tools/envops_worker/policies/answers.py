@@ -192,7 +192,7 @@ def near_misses(
 ) -> Iterator[str]:
     """Answers of the same type that are wrong, the nearest first.
 
-    A declared type replaces the detected one: another order of a `set` is no near miss, and `none` has none. If the
+    A declared type replaces the detected one: another order of a `set` is not a near miss, and `none` has none. If the
     prompt (`asked`) offers choices and the answer is one of them, the other choices are the near misses. Another case
     is a near miss only if the author declares that case matters.
     """

@@ -189,7 +189,7 @@ def _quoted_or_all(prompt: str) -> str:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """The value as its schema wants it; `None` if it is no such value."""
+    """The value as its schema wants it; `None` if it is not such a value."""
     try:
         if kind == "integer":
             return int(value)

@@ -1,4 +1,4 @@
-"""Adopting: sources are fetched, made ready aside, validated there, and moved into the repository in one step."""
+"""Adopting: sources are fetched, prepared and validated in a staging folder, and moved into the repository at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from envops.validation.verdicts import ValidationRequest
 AT_ONCE = 4
 """Locks that are resolved at once: most of that is waiting for the package index."""
 BRIEF_REPORTS = False
-"""Adopted environments are shown with all details: somebody is about to look into each of them."""
+"""Adopted environments are shown with all details, since each of them is about to be reviewed."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Outcome:
     """What is to be said of environments that are adopted already."""
     refused: list[Refusal] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
-    """Folders of a collection that are no environments."""
+    """Folders of a collection that are not environments."""
     results: list[EnvironmentResult] = field(default_factory=list)
     """What the first validation found."""
 
@@ -69,7 +69,7 @@ def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
 
 
 def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
-    """Fetch every source and make its environments ready aside, the locks and wheels of several at once.
+    """Fetch every source and prepare its environments in the staging folder, the locks and wheels of several at once.
 
     Raises `Interrupted` when `stop` is set.
     """
@@ -106,7 +106,7 @@ def _begin(
             outcome.passed_over.append(f"{name} ({error})")
         else:
             reason = (
-                f"it is no environment of verifiers: {error}. Name the folder of a package that verifiers can load."
+                f"it is not a verifiers environment: {error}. Name the folder of a package that verifiers can load."
             )
             outcome.refused.append(Refusal(str(candidate.folder), reason))
 

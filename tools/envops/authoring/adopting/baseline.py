@@ -9,7 +9,7 @@ from envops.rules.result import EnvironmentResult
 
 REASON = "it came with this when it was adopted"
 NEVER_KNOWN = ("SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH050")
-"""Rules whose findings keep the rest from being judged: listed as known, they would hide what nobody has seen."""
+"""Rules whose findings keep the rest from being checked: listed as known, they would hide findings of other rules."""
 
 
 def known_counts(result: EnvironmentResult) -> Mapping[str, int]:

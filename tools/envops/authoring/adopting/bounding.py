@@ -44,7 +44,15 @@ def bounded(text: str, generation: Generation) -> Bounded:
     """
     changes: list[str] = []
     project: dict[str, Any] = tomllib.loads(text).get("project", {})
-    requires = [one for one in project.get("dependencies", []) if isinstance(one, str)]
+    listed = project.get("dependencies", [])
+    if not isinstance(listed, list):
+        raise NotBounded("pyproject.toml: write project.dependencies as a list, then adopt again.")
+    requires = [one for one in listed if isinstance(one, str)]
+    if dynamic := {"dependencies", "requires-python"} & set(project.get("dynamic", ())):
+        keys = " and ".join(sorted(dynamic))
+        raise NotBounded(
+            f"pyproject.toml: {keys} cannot be bounded in `dynamic`. Write them in [project], then adopt again."
+        )
     old = next((one for one in requires if _is_verifiers(one)), None)
     wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
     if old is None:
@@ -140,8 +148,10 @@ def _with_key(text: str, line: str) -> str:
     rows = text.splitlines(keepends=True)
     for key in ("project.version", "project.name"):
         if key in lines:
-            rows[lines[key] - 1] = rows[lines[key] - 1].rstrip("\r\n") + "\n"
-            return "".join([*rows[: lines[key]], f"{line}\n", *rows[lines[key] :]])
+            row = rows[lines[key] - 1]
+            end = "\r\n" if row.endswith("\r\n") else "\n"
+            rows[lines[key] - 1] = f"{row.rstrip(end)}{end}{line}{end}"
+            return "".join(rows)
     raise NotBounded(f"pyproject.toml: write {line} below [project], then adopt again.")
 
 

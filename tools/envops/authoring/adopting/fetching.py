@@ -51,7 +51,7 @@ class FetchedSource:
 
     candidates: tuple[Candidate, ...]
     is_collection: bool
-    """Whether it is many folders, of which those that are no environments are passed over."""
+    """Whether it is many folders, of which those that are not environments are skipped."""
 
 
 def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource:
@@ -128,7 +128,7 @@ def _held_by(folder: Path, origin: str, named: str, published: str) -> FetchedSo
     below = tuple(_below(folder, origin, published, ""))
     if not below:
         raise SourceUnreadable(
-            f"{named} is no environment: it has no pyproject.toml, and neither has a folder in it."
+            f"{named} is not an environment: neither it nor a folder in it has a pyproject.toml."
             " Name the folder of a package, or one whose folders are packages."
         )
     return FetchedSource(below, is_collection=True)

@@ -23,7 +23,7 @@ _NO_PART = frozenset({"tests", "test", "docs", "examples", "scripts"})
 
 
 class NoEnvironment(Exception):
-    """The folder is no environment; the message has the reason."""
+    """The folder is not an environment; the message has the reason."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ _SCHEMES = ("https://", "http://", "ssh://", "file://", "git://")
 _SCP = re.compile(r"[\w.-]+@[\w.-]+:(?!/).+")
 _TREE = re.compile(r"(?P<repository>https?://[^/]+/.+?)(?:/-)?/(?:tree|blob)/(?P<ref>[^/]+)(?:/(?P<path>.+))?")
 _HUB = re.compile(r"(?P<owner>[A-Za-z0-9][\w.-]*)/(?P<name>[A-Za-z0-9][\w.-]*)(?:@(?P<version>[\w.+!-]+))?")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class SourceUnreadable(Exception):
@@ -47,10 +46,6 @@ class GitSource:
     def __str__(self) -> str:
         return self.repository + (f"@{self.ref}" if self.ref else "") + (f"#{self.path}" if self.path else "")
 
-    @property
-    def is_commit(self) -> bool:
-        return _COMMIT.fullmatch(self.ref) is not None
-
 
 @dataclass(frozen=True)
 class HubSource:
@@ -72,9 +67,12 @@ def source_of(text: str, here: Path) -> AnySource:
 
     Raises `SourceUnreadable` for a text that names none of the three.
     """
-    folder = here / Path(text).expanduser()
     if is_git_address(text):
         return _git_source(text)
+    try:
+        folder = here / Path(text).expanduser()
+    except RuntimeError as error:
+        raise SourceUnreadable(f"{text}: {error}") from None
     if folder.is_dir():
         return FolderSource(folder.resolve())
     if folder.exists():
@@ -100,7 +98,7 @@ def _git_source(text: str) -> GitSource:
     host, slash, rest = _host_and_rest(address)
     repository, _, ref = rest.partition("@")
     if not repository.strip("/"):
-        raise SourceUnreadable(f"{text} names no repository. Write https://host/owner/repository@ref#path.")
+        raise SourceUnreadable(f"{text} does not name a repository. Write https://host/owner/repository@ref#path.")
     return GitSource(host + slash + repository, ref, _path_in(path or fragment, text))
 
 

@@ -1,4 +1,4 @@
-"""An environment made ready aside: its files, its requirements, its lock and its wheel, before the repository changes.
+"""An environment in the staging folder: its files, requirements, lock and wheel, before the repository changes.
 
 The staging folder is a repository of its own with the future registry, so everything that reads or validates a
 repository works on it unchanged.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from envops.authoring.adopting.recognition import Recognition, recognise_environ
 from envops.authoring.adopting.source_address import SourceUnreadable
 from envops.authoring.new.write import NoPlace, equal_lock, with_entry
 from envops.files.atomic_write import write_whole
+from envops.repository.content import list_content
 from envops.repository.document import load_document
 from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.package import Package, folder_of
@@ -280,7 +280,7 @@ class Staging:
         """The files of the author, with the requirements bounded."""
         try:
             files = copied(candidate, target)
-            text = (target / PYPROJECT).read_text("utf-8")
+            text = (target / PYPROJECT).read_bytes().decode()  # with the line ends that it has
             edited = bounded(text, adoption.recognition.generation)
         except (SourceUnreadable, NotBounded) as error:
             raise NotAdopted(str(error)) from None
@@ -331,8 +331,7 @@ def _compared(source: Path, target: Path, *, inside: bool) -> str:
     place = f"{ENVIRONMENTS_FOLDER}/{target.name}"
     if inside or source == target.resolve():
         return f"{place} is adopted. Nothing to do."
-    with tempfile.TemporaryDirectory() as room:
-        names = [name for name in copied(Candidate(source, ""), Path(room)) if name != PYPROJECT]
+    names = [name for name in list_content(source, source).files if name != PYPROJECT]
     differing = [name for name in names if not _equal(source / name, target / name)]
     if not differing:
         return f"{place} is adopted. Nothing to do."

@@ -16,7 +16,7 @@ from envops.repository.repository import ENVIRONMENTS_FOLDER
 def write_adoptions(staging: Staging) -> None:
     """Move the folders, then write the registry and CODEOWNERS; whatever fails, everything is as it was before.
 
-    Raises `RepositoryChanged` where somebody else wrote what would be written, since the staging folder was made.
+    Raises `RepositoryChanged` if a file that would be written has changed since the staging folder was made.
     """
     root = staging.root
     registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE

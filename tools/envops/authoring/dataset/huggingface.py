@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +13,20 @@ from envops.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSp
 
 MOST_ROWS = 10_000
 """Rows of a split that are read by default."""
-WEB = "https://huggingface.co/datasets"
+SITE = "https://huggingface.co"
+WEB = f"{SITE}/datasets"
+SECONDS = 10.0
+"""How long the Hub may take to say whether a dataset exists."""
+
+
+def is_dataset(name: str) -> bool:
+    """Whether a public dataset of this name is on the Hub; false as well where the Hub cannot be reached."""
+    address = f"{os.environ.get('HF_ENDPOINT') or SITE}/api/datasets/{name}"
+    try:
+        with urllib.request.urlopen(address, timeout=SECONDS) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):  # URLError is an OSError
+        return False
 
 
 def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -> DatasetSource:

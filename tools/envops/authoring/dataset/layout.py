@@ -37,7 +37,7 @@ def options_of(row: DatasetRow, roles: ColumnRoles) -> list[str]:
     """The texts of a row's choices in their order; empty where no column has them."""
     if roles.wrong_choices:
         answers = [value_at(row, roles.answer), *(row.get(name) for name in roles.wrong_choices)]
-        return sorted(text_of(answer) for answer in answers if not is_missing(answer))  # an order that tells nothing
+        return sorted(text_of(answer) for answer in answers if not is_missing(answer))  # an order that reveals nothing
     if len(roles.choices) == 1:
         marked = flagged(row.get(roles.choices[0])) if roles.answer in roles.choices else None
         return sorted(marked[0]) if marked else _listed(row.get(roles.choices[0]))

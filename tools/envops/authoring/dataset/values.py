@@ -271,7 +271,7 @@ SOME_WITH_SEVERAL = 0.1
 """The share of texts that must name several things before one thing alone is taken for a list of one."""
 MOST_RECOMBINE = 0.8
 MOST_PARTS = 60
-"""Different things that a few names can be; more are no names that come again."""
+"""Most distinct values of a column of names; a column with more does not repeat them."""
 
 
 def separator_of(values: Sequence[Any]) -> str:
@@ -303,7 +303,7 @@ def parts_of(text: str, separator: str) -> list[str]:
 
 
 def always_two(values: Sequence[Any]) -> bool:
-    """Whether every text is two parts around a comma that are no numbers, as dates, places and reversed names are."""
+    """Whether every text is two parts around a comma that are not numbers, as in dates, places and reversed names."""
     texts = [value for value in values if isinstance(value, str) and not value.lstrip().startswith(("[", "("))]
     pairs = [parts_of(text, ",") for text in texts if not set(text) & set("\n;|")]
     numbers = all(as_number(part) is not None for pair in pairs for part in pair)

@@ -72,7 +72,7 @@ class Original:
 
     @property
     def most_turns(self) -> int | None:
-        """The limit of turns of an environment with tools, 0 or less for no limit; `None` where it is no number."""
+        """The limit of turns of an environment with tools, 0 or less for no limit; `None` where it is not a number."""
         given = self.keywords.get("max_turns")
         if given is None:
             return USUAL_TURNS
@@ -81,9 +81,9 @@ class Original:
 
 
 def read(folder: Path, module: str) -> Original:
-    """Take the package apart.
+    """Read what has to be moved from the package.
 
-    Raises `NotMovable` where `load_environment` is not found, or makes no environment that can be moved.
+    Raises `NotMovable` if `load_environment` is not found, or its environment cannot be moved.
     """
     modules = {_name(path, folder / module): _parsed(path) for path in sorted((folder / module).rglob("*.py"))}
     if (folder / f"{module}.py").is_file() and not modules:
@@ -102,7 +102,7 @@ def read(folder: Path, module: str) -> Original:
         if name not in PARTS and turns is None:
             found.unmoved.append((f"The argument {name} of {kind} has no counterpart.", code_of(value)))
     if kind == TOOLS and found.most_turns is None:
-        found.unmoved.append(("The limit of turns is no number; set it in env.py.", code_of(keywords["max_turns"])))
+        found.unmoved.append(("The limit of turns is not a number; set it in env.py.", code_of(keywords["max_turns"])))
     found.rewards += _rewards(found, found.keywords.get("rubric"))
     return found
 

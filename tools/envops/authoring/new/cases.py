@@ -201,14 +201,15 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
         case "number":
             yield "several numbers earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
             yield "a unit beside the number earns nothing", f"{gold} apples"
-            yield "nineteen digits are no number", "1" * 19
-            yield "ten decimals are no number", f"0.{'1' * 10}"
-            yield "a group of four digits is no number", "1,2345"
-            yield "seven groups are no number", "1" + ",000" * 6
-            yield "a separator in front is no number", ",123"
-            yield "letters before a separator are no number", "abc,123"
-            yield "a point without decimals is no number", f"{gold.partition('.')[0]}."
-            yield "digits of other scripts are no number", "４２"
+            yield "nineteen digits are not a number", "1" * 19
+            yield "ten decimals are not a number", f"0.{'1' * 10}"
+            yield "a group of four digits is not a number", "1,2345"
+            yield "four digits before a separator are not a number", "1234,567"
+            yield "seven groups are not a number", "1" + ",000" * 6
+            yield "a leading separator does not form a number", ",123"
+            yield "letters before a separator are not a number", "abc,123"
+            yield "a point without decimals is not a number", f"{gold.partition('.')[0]}."
+            yield "digits of other scripts are not a number", "４２"
         case "choice":
             yield "several letters earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
             yield "a letter that is not offered is none", "Z"
@@ -217,7 +218,7 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "another word is none", "perhaps"
         case "label":
             yield "several labels earn nothing", " or ".join(plan.vocabulary[:2])
-            yield "another word is no label", "something else"
+            yield "another word is not a label", "something else"
         case "json":
             yield "cut-off JSON is none", gold[:-1]
             yield "a key that comes twice makes it no answer", '{"a": 1, "a": 2}'
@@ -250,5 +251,5 @@ def readable_texts(plan: EnvironmentPlan) -> list[str]:
 
 
 def unreadable_texts(plan: EnvironmentPlan) -> list[str]:
-    """Texts that are no answer at all."""
+    """Texts that are not an answer at all."""
     return ["", *(text for _, text in unreadable(plan, gold_of(plan)))]

@@ -32,9 +32,9 @@ class ListedEnvironment:
     digest: str
     readme: str
     proven: Mapping[str, Any] | None
-    """Its part of validate.json; `None` where no report speaks of it."""
+    """Its part of validate.json; `None` if no report has it."""
     stale: bool
-    """The report speaks of another digest than the one on disk."""
+    """The report has another digest than the one on disk."""
     runs: tuple[str, ...] = ()
     published: str | None = None
     """The version that the Hub has, as far as the last release knows."""

@@ -135,7 +135,8 @@ def format_is_rarely_met(subject: Subject) -> Iterator[Found]:
     """Replies rarely have the right format.
 
     What: The mean score of each format function, if there is one, and its whole interval, clustered by task, are
-        above `gates.distribution.min_format`.
+        above `gates.distribution.min_format`. Metrics of weight 0 with `format` in their name count too, unless
+        `[tool.envops.reward] format` names others.
     Why: A model that rarely uses the right format is rarely rewarded for a right answer.
     Fix: Show the format in the prompt with an example, or accept more formats.
     """

@@ -63,7 +63,7 @@ def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
     fields = ", ".join(sorted(next((task.data for task in subject.facts.tasks), {})))
     skeleton = f'def reply(task, messages):\n    # The task has: {fields}\n    return "…"'
     return Found(
-        f"{message}: nobody knows yet what a right reply looks like",
+        f"{message}: either the reply or the reward is wrong",
         replace(evidence, reply=reply, details={**evidence.details, TO_COMPLETE: skeleton}),
         Place(ORACLE_FILE),
         f"Write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would reply. If the derived "

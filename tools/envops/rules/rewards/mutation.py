@@ -9,7 +9,7 @@ from envops.facts.observed import Place
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence, described, of_failure, of_reply, shown_reply
-from envops.rules.ready_case import READY_CASE, ready_case
+from envops.rules.ready_case import ready_case
 from envops.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def mutant_survives(subject: Subject) -> Iterator[Found]:
             f"{mutant.operator} in {mutant.function} goes unnoticed{found}",
             _evidence(subject.facts, mutant),
             Place(mutant.file, mutant.line),
-            None if mutant.apart is None else "Add the case that is shown to tests/cases.yaml, or a similar one.",
+            None if mutant.apart is None else "Check that the reply is worth what the code itself pays.",
         )
 
 
@@ -170,12 +170,11 @@ def _missed(mutation: Mutation) -> dict[str, Any]:
 
 def _evidence(facts: Facts, mutant: Mutant) -> Evidence:
     details: dict[str, Any] = {"mutant": mutant.id, "diff": mutant.diff}
-    if mutant.apart is not None:
-        apart = mutant.apart
-        details |= {
-            "code itself": dict(apart.original),
-            "by mutant": dict(apart.mutant),
-            READY_CASE: ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original),
-        }
-        return replace(of_reply(facts, shown_reply(apart.task, apart.completion)), details=details)
-    return Evidence(details=details)
+    apart = mutant.apart
+    if apart is None:
+        return Evidence(details=details)
+    return replace(
+        of_reply(facts, shown_reply(apart.task, apart.completion)),
+        details=details | {"code itself": dict(apart.original), "by mutant": dict(apart.mutant)},
+        ready_case=ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original),
+    )

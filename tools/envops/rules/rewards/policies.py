@@ -195,7 +195,7 @@ def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]
 
     A conversation that ends on the reference reply's last turn is left out: it reached the right answer on another
     way, for example because the environment guided the policy. So is what earns no more than form alone may, and what
-    is compared with a derived reply that misses the maximum: nobody knows whether that is right.
+    is compared with a derived reply that misses the maximum, which may be wrong itself.
     """
     declared = subject.range
     gold = gold_by_task(subject)

@@ -1,4 +1,4 @@
-"""Rules of the exploit search: what it found, held against the declared range."""
+"""Rules of the exploit search: its findings, compared with the declared range."""
 
 from __future__ import annotations
 
@@ -88,9 +88,10 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
             f"all answers of the probe tasks differ, so a constant answer is right on 1 of {len(search.panel)}; "
             f"of all tasks seen the most frequent answer is right on {search.chance:.0%}"
         )
+    case = None
     if len(shown.reply) <= LONGEST_CASE:
         name = f"{exploit.pattern} is not paid, task {shown.task}"
-        details["ready_case"] = ready_case(name, shown.task, _said(shown.reply), {"reward": expected})
+        case = ready_case(name, shown.task, _said(shown.reply), {"reward": expected})
     return replace(
         of_reply(
             subject.facts,
@@ -99,6 +100,7 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
         ),
         expected=expected,
         details=details,
+        ready_case=case,
     )
 
 
@@ -124,7 +126,6 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
         reply earns as much as the reference reply on two of them.
     Why: Such a reply cannot be right on both. A model finds it sooner than it learns the task, and then stops.
     Fix: Read what the finding exploits. Read one final answer, compare all of it, and return 0 if nothing was read.
-        Add the case from the finding to tests/cases.yaml.
     """
     for exploit in exploits(subject, "blind"):
         wins = clear_wins(subject, exploit)
@@ -241,7 +242,7 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
     search = subject.facts.search
     for broken in search.broken if search else ():
         yield Found(
-            f"{broken.function} breaks on {_shown(broken.reply)}, task {broken.task}: "
+            f"{broken.function} fails on {_shown(broken.reply)}, task {broken.task}: "
             f"{broken.type}: {shortened(broken.message, 150)}",
             replace(
                 of_reply(subject.facts, shown_reply(broken.task, _said(broken.reply))),

@@ -98,7 +98,7 @@ def conversation_never_ends(subject: Subject) -> Iterator[Found]:
     for played in conversations:
         if is_endless(played.failure) and played.failure is not None:
             yield Found(
-                f"the conversation of {played.policy} on task {played.task} has no end: {played.failure.message}",
+                f"the conversation of {played.policy} on task {played.task} does not end: {played.failure.message}",
                 of_conversation(subject.facts, played),
             )
             return

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, all_rules, rule
+from envops.rules.runs.model_names import most_alike
 from envops.rules.runs.subject import RunSubject
 from envops.rules.runs.trainer import alternatives, refusal_of_environment
 
@@ -53,7 +54,9 @@ def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
         rejects models missing from its list. envops has copies of both lists; a nightly job shows where they are out of
         date.
     Why: The run would fail at the start, on paid machines. A newer release may support the model.
-    Fix: Correct the name; for a fine-tuned model with prime-rl, name the renderer of its base.
+    Fix: Correct the name. With prime-rl, a model of your own takes `renderer: default`, which uses its own chat
+        template (with tools also a tool_parser), or the renderer of its base if the template is unchanged. Source:
+        prime-rl configs/orchestrator.py, validate_renderer_auto_resolves.
     """
     trainer, settings = run.trainer, run.settings
     if trainer.renderers and settings.renderer not in (None, "auto"):
@@ -61,10 +64,14 @@ def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
             near = nearest(str(settings.renderer), trainer.renderers)
             yield run.found("renderer", f"the renderer {settings.renderer} is unknown", _meant(near), nearest=near)
     elif trainer.models is not None and settings.model and settings.model not in trainer.models:
-        near = nearest(settings.model, trainer.models)
+        near = most_alike(settings.model, trainer.models)
         fix = _meant(near)
         if trainer.renderers:
-            fix = f"{fix} Or name the chat renderer: `renderer: qwen3`.".strip()
+            own = "`renderer: default` uses the model's own chat template; with tools, also set "
+            own += "`overrides: {orchestrator: {renderer: {tool_parser: NAME}}}`"
+            base = trainer.models.get(near, "")
+            same = f"; `renderer: {base}` if its template is that of {near}" if base else ""
+            fix = f"{fix} For a model of your own: {own}{same}.".strip()
         message = f"{run.spec.backend} is not known to support the model {settings.model}"
         yield run.found("model", message, fix or None, nearest=near)
 

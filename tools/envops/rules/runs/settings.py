@@ -196,3 +196,23 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
         key = line.partition(":")[0].partition(" ")[0]
         if run.spec.says(key):
             yield run.found(key, f"left out: {line}")
+
+
+@rule("RUN031", gate="run")
+def evaluated_on_what_is_trained_on(run: RunSubject) -> Iterator[Found]:
+    """The evaluation has the tasks of the training.
+
+    What: What a run evaluates on has other tasks than what it trains on: the environment's evaluation split (a field
+        `split` of the taskset in v1, an `eval_dataset` in v0), or those that `eval` of the environment declares in
+        registry.yaml, or settings of its own below `eval.environments`. Trainers that keep tasks from training pass.
+    Why: An evaluation on tasks from training measures memory.
+    Fix: Give the environment `eval: {split: test}`, or `eval: {args: {seed: 1}}` with arguments that give other tasks.
+    """
+    for used in run.evaluated_on:
+        if used.on_other_tasks:
+            continue
+        fix = f"Declare environments.{used.id}.eval: {{split: test}}, or {{args: {{seed: 1}}}}."
+        if run.trainer.evaluates == "own split":
+            fix = f"{run.spec.backend} evaluates on the package's own eval_dataset (v0). Give it one, or remove eval."
+        message = f"{used.id} is trained on and evaluated on with the same tasks"
+        yield run.found(used.key, message, fix, environment=used.id)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
-from envops.rules.engine import Found, rule
-from envops.rules.runs.subject import RunSubject, TrainedOn
+from envops.rules.engine import Found, Severity, rule
+from envops.rules.runs.subject import TOO_EASY, RunSubject, TrainedOn
 
 LORA_RATES = (1e-5, 1e-4)
 FULL_RATES = (1e-6, 1e-5)
 SMALL_BATCH = 64
 SMALL_GROUP = 8
+LONG_BATCH, LONG_GROUP = 512, 16
+LEAST_OFF_POLICY, MOST_OFF_POLICY = 8, 32
+OVERSAMPLING = 2
 MOST_WITHOUT_VARIANCE = 0.5
 """Above this share of zero-variance groups a step learns from less than half of what it paid for."""
-TOO_EASY = 0.8
 DROP_THINKING = ("Qwen/Qwen3-", "Qwen/QwQ", "deepseek-ai/DeepSeek-R1")
 """Models whose chat template removes earlier `<think>` sections from the conversation.
 
@@ -71,7 +74,7 @@ def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
         return
     for used in run.trained_on:
         if used.recorded is not None and used.recorded.binary and used.recorded.zero_variance_share(2) is not None:
-            message = f"{used.id} pays only two different rewards, and nothing replaces zero-variance groups"
+            message = f"{used.id} returns only two different rewards, and nothing replaces zero-variance groups"
             yield run.found("difficulty_filter", message, environment=used.id)
 
 
@@ -90,13 +93,13 @@ def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]
         share = used.recorded.zero_variance_share(_group_of(run, used))
         if run.spec.difficulty_filter and share is not None and share < 0.01:
             message = (
-                f"{used.id} pays a continuous reward: groups without variance, which the filter drops, do not occur"
+                f"{used.id} returns a continuous reward: groups without variance, which the filter drops, do not occur"
             )
             yield run.found("difficulty_filter", message, environment=used.id)
         for bounds in run.settings.difficulty_bounds:
             if bounds and set(bounds) <= {0, 1}:
                 ends = sorted(set(bounds))
-                message = f"pools of difficulty end at {ends}, and {used.id} pays a continuous reward"
+                message = f"pools of difficulty end at {ends}, and {used.id} returns a continuous reward"
                 yield run.found("overrides", message, environment=used.id)
 
 
@@ -197,7 +200,7 @@ def hub_is_behind(run: RunSubject) -> Iterator[Found]:
     for used in run.trained_on:
         if used.on_hub is None or used.external or not _older(used.on_hub, used.version):
             continue
-        message = f"{used.id} is {used.version} here and {used.on_hub or 'not there'} on the Hub"
+        message = f"{used.id} is {used.version} here and {used.on_hub or 'missing'} on the Hub"
         yield run.found(used.key, message, environment=used.id)
 
 
@@ -236,6 +239,116 @@ def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
     budget = run.spec.budget
     if budget.hours is None and (budget.max_gpu_hours is not None or budget.max_dollars is not None):
         yield run.found("budget", "a budget without hours has no effect")
+
+
+@rule("RUN060", gate="run", severity="advice")
+def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
+    """A run on conversations has the size of a run on single replies.
+
+    What: On environments of several turns, at least 16 rollouts of each task and 512 per step. Source: the skill
+        train-with-environments of Prime's Lab, for complex and long-horizon environments; 8 and 128 are its values
+        for simple ones.
+    Why: Rewards of long conversations differ more by chance, and a small group estimates its mean badly.
+    Fix: Raise rollouts_per_example to 16 and batch_size to 512, step by step from settings that are stable.
+    """
+    several = [used for used in run.trained_on if used.multi_turn]
+    if several and run.settings.batch is not None and run.settings.batch < LONG_BATCH:
+        message = f"{run.settings.batch} rollouts per step; {LONG_BATCH} is usual for several turns ({several[0].id})"
+        yield run.found("batch_size", message, environment=several[0].id)
+    for used in several:
+        if SMALL_GROUP <= _group_of(run, used) < LONG_GROUP:
+            message = (
+                f"{_group_of(run, used)} rollouts of each task; {LONG_GROUP} are usual for several turns ({used.id})"
+            )
+            yield run.found("rollouts_per_example", message, environment=used.id)
+
+
+@rule("RUN061", gate="run", severity="advice")
+def age_of_rollouts_is_unusual(run: RunSubject) -> Iterator[Found]:
+    """Rollouts may be older, or must be younger, than in the trainer's own examples.
+
+    What: max_off_policy_steps of 8 to 32 on environments of several turns, and of at most 32 elsewhere. Source:
+        prime-rl docs/training.md (8 by default; more for throughput on long rollouts, less for tighter training), and
+        its examples/advanced, which have 8 to 32.
+    Why: A long rollout that exceeds the bound is dropped after it was paid for; an old one was sampled from another
+        policy than the one that learns from it.
+    Fix: Leave the key out, or set 16 to 32 for long conversations; watch the off-policy metrics and the KL divergence.
+    """
+    steps = run.spec.max_off_policy_steps
+    if steps is None or not run.trainer.bounds_age:
+        return
+    if steps > MOST_OFF_POLICY:
+        yield run.found(
+            "max_off_policy_steps", f"rollouts may be {steps} steps old; the most that is usual is {MOST_OFF_POLICY}"
+        )
+    for used in run.trained_on:
+        if used.multi_turn and steps < LEAST_OFF_POLICY:
+            usual = f"{LEAST_OFF_POLICY} to {MOST_OFF_POLICY} are usual"
+            message = f"conversations of {used.id} are dropped after {steps} steps; {usual}"
+            yield run.found("max_off_policy_steps", message, environment=used.id)
+
+
+@rule("RUN062", gate="run", severity="advice")
+def turns_exceed_the_sequence(run: RunSubject) -> Iterator[Found]:
+    """The turns of a conversation may not fit the sequence.
+
+    What: max_turns × sampling.max_tokens is at most seq_len. Source: prime-rl docs/configuration.md and
+        docs/training.md: seq_len is one sequence of prompt, replies and the environment's messages.
+    Why: Conversations that reach the length are cut, and earn what a cut conversation earns.
+    Fix: Raise seq_len, or lower sampling.max_tokens or max_turns of the environment.
+    """
+    length = run.settings.seq_len
+    for source in run.spec.environments:
+        limit = run.settings.max_tokens.get(source.label)
+        if length is None or limit is None or source.max_turns is None or source.max_turns * limit <= length:
+            continue
+        message = f"{source.max_turns} turns of {limit} tokens ({source.label}) exceed the sequence of {length}"
+        yield run.found("seq_len", message, environment=source.label)
+
+
+@rule("RUN063", gate="run", severity="advice")
+def filter_without_oversampling(run: RunSubject) -> Iterator[Found]:
+    """Groups are dropped, and too few rollouts are in flight to replace them.
+
+    What: With a filter of groups, max_concurrent is at least twice the batch, or left out. Source: the skill
+        train-with-environments of Prime's Lab: a filter of difficulty with an oversampling factor above 1, such as 2;
+        in prime-rl of today, max_inflight took the place of that factor.
+    Why: A step waits for the groups that replace those without variance.
+    Fix: Set max_concurrent to twice batch_size, or leave it out: the trainer then finds its own number.
+    """
+    settings = run.settings
+    if not (run.spec.difficulty_filter or settings.replaces_groups) or settings.max_inflight is None:
+        return
+    if settings.batch is not None and settings.max_inflight < OVERSAMPLING * settings.batch:
+        message = f"{settings.max_inflight} rollouts in flight replace few groups of a batch of {settings.batch}"
+        fix = f"Set max_concurrent to {OVERSAMPLING * settings.batch}, or leave it out."
+        yield run.found("max_concurrent", message, fix)
+
+
+@rule("RUN051", gate="run", severity="warning")
+def no_model_has_played(run: RunSubject) -> Iterator[Found]:
+    """No model has played an environment of the run.
+
+    What: Each environment has a recording of a real model, or the run gives the reason why it starts without one in
+        `baseline: {none: REASON}`. An error with `submit: on-release`. An environment of the Hub has no recording here.
+    Why: Scripted policies do not measure difficulty. On tasks that the model always or never solves, all groups have
+        equal rewards, and the run is paid for nothing.
+    Fix: Record a model with `nox -s record -- NAME --endpoint E`, or add `baseline: {none: REASON}` to the run.
+    """
+    if run.spec.baseline is not None:
+        return
+    severity: Severity = "error" if run.spec.submit == "on-release" else "warning"
+    for used in run.trained_on:
+        if used.recorded is None or used.recorded.scripted:
+            found = run.found(used.key, f"{used.id} was played by no model yet", _played(used), environment=used.id)
+            yield replace(found, severity=severity)
+
+
+def _played(used: TrainedOn) -> str:
+    """The way to a recording; one of the Hub has its code elsewhere."""
+    if used.external:
+        return "Bring it in with `nox -s adopt` and record a model, or add `baseline: {none: REASON}` to the run."
+    return f"Run `nox -s record -- {used.id} --endpoint E`, or add `baseline: {{none: REASON}}` to the run."
 
 
 def _drops_thinking(model: str) -> bool:

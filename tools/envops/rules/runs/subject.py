@@ -28,6 +28,14 @@ class Recorded:
     """As recorded, task by task."""
     mean_share: float | None
     """The mean as a share of the declared range."""
+    date: str = ""
+    digest: str = ""
+    """Of the package that was recorded."""
+    current: bool = True
+    """Whether the package still is the recorded one."""
+    mean: float | None = None
+    interval: tuple[float, float] | None = None
+    """Of the mean reward, with its confidence in the recording."""
 
     @property
     def binary(self) -> bool:
@@ -40,6 +48,23 @@ class Recorded:
         return 1 - mean([predicted_live(group, size) for group in groups]) if groups else None
 
 
+TOO_EASY = 0.8
+
+
+def difficulty(recorded: Recorded, size: int) -> str:
+    """What a model's recording says about the environment's difficulty for this model, in groups of `size`."""
+    share = recorded.mean_share
+    if share is None:
+        return "the recording has no reward"
+    live = recorded.zero_variance_share(size)
+    groups = "" if live is None else f"; {live:.0%} of groups of {size} would have no variance"
+    if share <= 0:
+        return f"too hard for it: it earns nothing{groups}"
+    if share > TOO_EASY:
+        return f"nearly solved by it: {share:.2f} of the range{groups}"
+    return f"between the extremes for it: {share:.2f} of the range{groups}"
+
+
 @dataclass(frozen=True)
 class TrainedOn:
     """One environment of a run."""
@@ -49,7 +74,7 @@ class TrainedOn:
     id: str
     generation: Generation | None = "v1"
     requires: tuple[str, ...] | None = ()
-    """What the package requires of verifiers; `None` where its code is not here."""
+    """What the package requires of verifiers; `None` where its code is not in this repository."""
     pinned: str | None = None
     external: bool = False
     version: str = ""
@@ -63,6 +88,16 @@ class TrainedOn:
 
 
 @dataclass(frozen=True)
+class EvaluatedOn:
+    """One environment of a run's evaluation."""
+
+    id: str
+    on_other_tasks: bool
+    """Whether its tasks are others than those that the run trains on."""
+    key: str
+
+
+@dataclass(frozen=True)
 class RunSubject:
     """A declared run as the rules of runs see it."""
 
@@ -71,6 +106,7 @@ class RunSubject:
     spec: RunSpec
     trainer: TrainerLimits
     trained_on: tuple[TrainedOn, ...] = ()
+    evaluated_on: tuple[EvaluatedOn, ...] = ()
     settings: TrainerSettings = field(default_factory=TrainerSettings)
     """Of the compiled configuration, overrides included; nothing is set where there is none."""
     refusals: tuple[RefusedSetting, ...] = ()

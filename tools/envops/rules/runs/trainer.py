@@ -21,6 +21,11 @@ RefusalKind = Literal["schema", "service", "names", "combination"]
 clash; combination: settings that the trainer does not take together."""
 
 
+EvaluationTasks = Literal["declared", "own split", "kept from training", "none"]
+"""declared: the tasks that the configuration names; own split: what get_eval_dataset returns; kept from training: tasks
+that the trainer does not train on; none: the trainer evaluates nothing."""
+
+
 @dataclass(frozen=True)
 class TrainerLimits:
     """The limits of one trainer."""
@@ -39,6 +44,8 @@ class TrainerLimits:
     algorithms: tuple[str, ...]
     source: str
     """Where all this is from."""
+    evaluates: EvaluationTasks = "own split"
+    """The tasks of an evaluation while it trains."""
     any_release: bool = False
     """The environment runs in a virtual environment of its own, so its release does not matter."""
     many_environments: bool = False
@@ -115,7 +122,7 @@ class RefusedSetting:
 def refusal_of_environment(
     trainer: TrainerLimits, generation: Generation | None, requires: tuple[str, ...] | None
 ) -> str:
-    """Why the trainer cannot run an environment, or an empty string; what is unknown is no reason."""
+    """Why the trainer cannot run an environment, or an empty string; what is unknown does not count as a reason."""
     if generation is not None and generation not in trainer.generations:
         return f"{trainer.name} runs {' and '.join(trainer.generations)} environments, this one is {generation}"
     if trainer.any_release:

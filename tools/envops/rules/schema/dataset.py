@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from envops_worker.failures import shortened
 from envops_worker.messages import text_of
-from envops_worker.policies.answers import answer_of
 
 from envops.facts.observed import Dataset, Place, Task
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import REPLY_LIMIT, Evidence
-from envops.statistics.answer_slots import AnswerSlot, Prompt, answer_slot
+from envops.statistics.answer_slots import AnswerSlot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +18,11 @@ if TYPE_CHECKING:
 FINITE_DUPLICATES = 0.01
 """The largest share of repeated tasks in a data set: real ones have a few."""
 FEWEST_DISTINCT = 20
-"""An infinite taskset repeats what it draws by chance; below this many different tasks it is none."""
+"""An infinite taskset repeats tasks by chance; with fewer different tasks than this it counts as finite."""
 MOST_OVERLAP = 0.5
 """The largest share of an infinite taskset's eval tasks that may be train tasks by chance."""
 GIVEN_AWAY = 0.3
 """From this share on, answers in prompts are the rule and not coincidence."""
-MOST_ALIGNED = 60
-"""Tasks whose prompts are aligned: a template shows on fewer."""
 _OFFERS_ANSWERS = {"choice", "label", "boolean", "none"}
 
 
@@ -221,36 +217,25 @@ def some_prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
 
 
 def _answer_slot(subject: Subject) -> AnswerSlot | None:
-    """The slot of the prompts' template that holds the answer, where nobody declares it and no other rule names it."""
+    """The slot of the prompts' template that holds the answer, if it is not declared and no other rule names it."""
     declared = subject.package.answer
     if declared.in_prompt or declared.type == "none" or any(usual for _, usual in _given_away(subject)):
         return None
-    return answer_slot([_prompt(task) for task in subject.facts.tasks[:MOST_ALIGNED]])
-
-
-def _prompt(task: Task) -> Prompt:
-    roles: Counter[str] = Counter()
-    messages = {}
-    for message in task.prompt:
-        role = str(message["role"])
-        messages[f"{role} {roles[role]}"] = text_of(message)
-        roles[role] += 1
-    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
-    return Prompt(task.index, messages, answer or "")
+    return subject.answer_slot
 
 
 def _slot_found(subject: Subject, found: AnswerSlot) -> Found:
     split = next(iter(_datasets(subject)), None)
     shown = _tasks(subject, split, found.tasks) if split else []
     return Found(
-        f"the answer stands {found.slot} in {len(found.tasks)} of {found.of} prompts, first task {found.tasks[0]}",
+        f"the answer is {found.slot} in {len(found.tasks)} of {found.of} prompts, first task {found.tasks[0]}",
         Evidence(count=len(found.tasks), of=found.of, details={"place": str(found.slot), "shown": shown}),
     )
 
 
 @rule("SCH058", gate="schema")
 def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
-    """The answer stands in a fixed place of the prompts.
+    """The answer is in a fixed place of the prompts.
 
     What: The prompts of the first 60 tasks, system prompts included, are aligned by the words that they share. No place
         of this template holds the answer of its own task in at least 95 % of the tasks that have the place, where

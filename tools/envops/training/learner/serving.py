@@ -131,7 +131,7 @@ def _asked(body: Any) -> tuple[list[Message], ToolSchemas, int | None]:
     """Messages, tools and the most tokens of a request. Raises `InvalidRequest`."""
     messages = body.get("messages") if isinstance(body, dict) else None
     if not isinstance(messages, list) or not messages:
-        raise InvalidRequest("messages must be a list of at least one")
+        raise InvalidRequest("messages must be a list that is not empty")
     if body.get("stream"):
         raise InvalidRequest("this endpoint does not stream")
     if body.get("n") not in (None, 1):

@@ -37,6 +37,7 @@ LIMITS = TrainerLimits(
     algorithms=("grpo",),
     source="measured: prime 0.12.0 takes its configuration, 0.13.0 and later refuse it",
     any_release=True,
+    evaluates="declared",
     many_environments=True,
     hosted=True,
     retired="the platform accepts no new runs since 2026-10-05 (docs.primeintellect.ai/hosted-training)",
@@ -137,12 +138,16 @@ def _evaluation(config: NativeConfig, request: CompileRequest) -> None:
     config.put("eval.rollouts_per_example", spec.eval.rollouts, origin(spec, "eval.rollouts"))
     config.put("eval.skip_first_step", spec.eval.skip_first or None, origin(spec, "eval.skip_first"))
     for index, source in enumerate(spec.evaluated):
-        environment = request.environment(source)
+        environment, settings = request.environment(source), request.evaluation_settings(source)
         at: tuple[str | int, ...] = ("eval", "env", index)
         if environment.generation == "v1":
             config.put((*at, "taskset", "id"), environment.hub, origin(spec, "eval.environments"))
+            for name, value in settings.items():
+                config.put((*at, "taskset", name), value, origin(spec, "eval.environments"))
         else:
             config.put((*at, "id"), environment.hub, origin(spec, "eval.environments"))
+            if settings:
+                config.put((*at, "args"), dict(settings), origin(spec, "eval.environments"))
 
 
 def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:

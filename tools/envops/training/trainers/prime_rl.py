@@ -15,13 +15,16 @@ from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSett
 from envops.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
 from envops.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
 from envops.training.trainers.trainer import (
+    HELD_OUT,
     Compiled,
     CompileRequest,
     Trainer,
+    checkout_lines,
     file_path,
     heading,
     install_lines,
     number_at,
+    script_heading,
     units,
     value_at,
     whole_at,
@@ -150,15 +153,14 @@ def _compile(request: CompileRequest) -> Compiled:
     about = heading(request, LIMITS.title, f"uv run rl @ {path}", f"Schema: {spec.schema}; see docs/training.md.")
     nodes = config.values.get("slurm") is not None
     to_start = "rl writes a batch script from [slurm] and submits it with sbatch" if nodes else "rl starts everything"
-    lines = heading(
+    lines = script_heading(
         request,
         LIMITS.title,
         f"PRIME_RL=/where/prime-rl/is {script}",
         f"On the machine that trains, in a checkout of prime-rl; {to_start}.",
         f"{script} --dry-run writes the resolved configuration of every process and starts nothing.",
     )
-    installs = install_lines(request, into='uv pip install --project "$PRIME_RL"')
-    before = [': "${PRIME_RL:?the folder of a prime-rl checkout}"', *installs]
+    before = [*checkout_lines("PRIME_RL", "prime-rl", "uv sync --all-extras"), *install_lines(request)]
     launch = script_text(f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"', {}, lines, before)
     return Compiled(
         files={path: toml_text(config, about), script: launch},
@@ -285,7 +287,7 @@ def _train_source(config: NativeConfig, request: CompileRequest, index: int, sou
     own = source.rollouts_per_example is not None
     size = f"{key}.rollouts_per_example" if own else "rollouts_per_example"
     config.put((*at, "group_size"), spec.group_size(source), origin(spec, size, "rollouts of each task"))
-    _environment(config, request, at, source, key, hosted=hosted)
+    _environment(config, request, at, source, key, source.settings, hosted=hosted)
     config.put((*at, "algo", "type"), spec.algorithm, origin(spec, "algorithm"))
     if spec.difficulty_filter:
         _difficulty_filter(config, spec, at)
@@ -304,14 +306,22 @@ def _difficulty_filter(config: NativeConfig, spec: RunSpec, at: tuple[str | int,
 
 
 def _environment(
-    config: NativeConfig, request: CompileRequest, at: tuple[str | int, ...], source: Source, key: str, *, hosted: bool
+    config: NativeConfig,
+    request: CompileRequest,
+    at: tuple[str | int, ...],
+    source: Source,
+    key: str,
+    settings: Mapping[str, Any],
+    *,
+    hosted: bool,
 ) -> None:
     spec, environment = request.spec, request.environment(source)
     taskset = environment.hub if hosted or environment.external else environment.id
     where = "the Hub's" if taskset == environment.hub else "the package installed beside prime-rl"
     config.put((*at, "env", "taskset", "id"), taskset, origin(spec, f"{key}.id", where))
-    for name, value in source.settings.items():
-        config.put((*at, "env", "taskset", name), value, origin(spec, f"{key}.taskset.{name}"))
+    for name, value in settings.items():
+        said = origin(spec, f"{key}.taskset.{name}") if name in source.settings else HELD_OUT
+        config.put((*at, "env", "taskset", name), value, said)
     for name, value in (source.harness or NULL_HARNESS).items():
         config.put((*at, "env", "agent", "harness", name), value, origin(spec, f"{key}.harness"))
     for name, value in (source.runtime or SUBPROCESS).items():
@@ -339,7 +349,7 @@ def _evaluation(config: NativeConfig, request: CompileRequest, evaluated: Evalua
         if evaluated.environments:
             own = origin(spec, f"{key}.rollouts_per_example")
             config.put((*at, "group_size"), source.rollouts_per_example, own)
-        _environment(config, request, at, source, key, hosted=hosted)
+        _environment(config, request, at, source, key, request.evaluation_settings(source), hosted=hosted)
 
 
 def _eval_size(config: NativeConfig, spec: RunSpec, tasks: int | None) -> None:
@@ -563,6 +573,7 @@ LIMITS = TrainerLimits(
     lora="either",
     algorithms=("grpo", "max_rl"),
     source="measured: prime-rl's schema package with verifiers 0.3.1 and 0.4.0; v0 dropped in 03f12efba",
+    evaluates="declared",
     many_environments=True,
     bounds_age=True,
     schemas=("portable", "august", "later"),

@@ -10,13 +10,16 @@ from envops.training.trainers.known_models import TINKER_RENDERERS
 from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envops.training.trainers.tinker import base_model_settings
 from envops.training.trainers.trainer import (
+    INSTALL,
     Compiled,
     CompileRequest,
     Trainer,
     advantage_of,
+    checkout_lines,
+    console_lines,
     file_path,
-    heading,
     install_lines,
+    script_heading,
     units,
     with_overrides,
 )
@@ -86,18 +89,19 @@ def _compile(request: CompileRequest) -> Compiled:
     tasks = request.tasks_per_step(source)
     config = with_overrides(_config(request, tasks), spec)
     script, entry = file_path(request, "sh"), file_path(request, "py")
-    lines = heading(
+    lines = script_heading(
         request,
         LIMITS.title,
         f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
-        "With rLLM installed from its checkout (extra tinker) in the active environment.",
+        "With rLLM installed from its checkout (extra tinker), in its own .venv.",
         *(f"left out: {line}" for line in config.left_out),
     )
-    before = ["uv pip install 'verifiers==0.1.9.post3'", *install_lines(request, "uv pip install")]
-    before += [': "${RLLM:?the folder of an rLLM checkout}"', 'export PYTHONPATH="$RLLM:${PYTHONPATH:-}"']
+    before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")
+    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
+    before.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
     arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
     return Compiled(
-        files={script: script_text(f"python {entry}", arguments, lines, before), entry: ENTRY},
+        files={script: script_text(f'"$VENV/bin/python" {entry}', arguments, lines, before), entry: ENTRY},
         command=("bash", script),
         native=config,
         notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (rllm.data.train_batch_size)", *config.left_out),

@@ -5,13 +5,16 @@ from __future__ import annotations
 from envops.rules.runs.trainer import TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envops.training.trainers.trainer import (
+    INSTALL,
     Compiled,
     CompileRequest,
     Trainer,
     advantage_of,
+    checkout_lines,
+    console_lines,
     file_path,
-    heading,
     install_lines,
+    script_heading,
     settings_at,
     units,
     with_overrides,
@@ -64,19 +67,20 @@ def _compile(request: CompileRequest) -> Compiled:
     tasks = request.tasks_per_step(source)
     config = with_overrides(_config(request, tasks), spec)
     script = file_path(request, "sh")
-    lines = heading(
+    lines = script_heading(
         request,
         LIMITS.title,
         f"RLLM=/where/rllm/is {script}",
-        "On the machine that trains, with rLLM installed from its checkout (extra verl) in the active environment.",
+        "On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.",
         *(f"left out: {line}" for line in config.left_out),
     )
-    before = ["uv pip install 'verifiers==0.1.9.post3'", *install_lines(request, "uv pip install")]
-    before += [': "${RLLM:?the folder of an rLLM checkout}"', 'cd "$RLLM"']
+    before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
+    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
+    before.append('cd "$RLLM"')
     arguments = arguments_of(config, hydra_value, NEW_KEYS)
     stale = "rLLM keeps the data by environment id alone: after changed arguments delete its registered dataset"
     return Compiled(
-        files={script: script_text(f"python -m {ENTRY}", arguments, lines, before)},
+        files={script: script_text(f'"$VENV/bin/python" -m {ENTRY}', arguments, lines, before)},
         command=("bash", script),
         native=config,
         notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (data.train_batch_size)", stale, *config.left_out),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 
 from envops.repository.package import folder_of
 from envops.rules.runs.trainer import TrainerLimits
@@ -11,10 +12,13 @@ from envops.training.trainers.trainer import (
     Compiled,
     CompileError,
     CompileRequest,
+    Environment,
     Trainer,
     advantage_of,
+    checkout_lines,
+    console_lines,
     file_path,
-    heading,
+    script_heading,
     settings_at,
     units,
     with_overrides,
@@ -23,6 +27,8 @@ from envops.training.trainers.trainer import (
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce++"}
 ENTRY = "examples.train_integrations.verifiers.entrypoints.main_verifiers"
 PREPARE = "examples/train_integrations/verifiers/prepare_dataset.py"
+INSTALLER = "examples/train_integrations/verifiers/install_environment.py"
+"""SkyRL's own: it adds the release of the Hub, from its owner's index."""
 MOST_MICRO_BATCH = 32
 LIMITS = TrainerLimits(
     name="skyrl",
@@ -62,15 +68,15 @@ def _compile(request: CompileRequest) -> Compiled:
     config = with_overrides(_config(request, tasks), spec)
     script = file_path(request, "sh")
     environment = request.environment(source)
-    lines = heading(
+    lines = script_heading(
         request,
         LIMITS.title,
         f"SKYRL=/where/SkyRL/is {script}",
         f"verifiers: {LIMITS.released}.",
         *(f"left out: {line}" for line in config.left_out),
     )
-    package = environment.name if environment.external else '"$ROOT"/' + f"environments/{folder_of(environment.name)}"
-    before = [': "${SKYRL:?the folder of a SkyRL checkout}"', "ROOT=$PWD", 'cd "$SKYRL"', f"uv add --active {package}"]
+    before = [*checkout_lines("SKYRL", "SkyRL", None), *console_lines(request)]
+    before += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
     before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir data/{spec.name}")
     return Compiled(
         files={
@@ -82,6 +88,13 @@ def _compile(request: CompileRequest) -> Compiled:
         secrets=spec.secrets,
         units=units(request, tasks),
     )
+
+
+def _add_environment(environment: Environment) -> str:
+    """Shell: the environment as a requirement of SkyRL's project, which its Ray workers install again."""
+    if environment.external:
+        return f"uv run python {INSTALLER} {shlex.quote(f'{environment.hub}@{environment.version}')}"
+    return f'uv add "$ROOT/environments/{folder_of(environment.name)}"'
 
 
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:

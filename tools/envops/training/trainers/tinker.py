@@ -11,12 +11,14 @@ from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
 from envops.training.trainers.known_models import TINKER_RENDERERS
 from envops.training.trainers.native_config import NativeConfig, arguments_of, origin, script_text
 from envops.training.trainers.trainer import (
+    INSTALL,
     Compiled,
     CompileRequest,
     Trainer,
     file_path,
-    heading,
     install_lines,
+    own_environment_lines,
+    script_heading,
     settings_at,
     units,
     with_overrides,
@@ -37,6 +39,7 @@ LIMITS = TrainerLimits(
     algorithms=("grpo",),
     source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails (run_group's signature); "
     "recipe verifiers_rl at 9dfcc3a",
+    evaluates="none",
     replaces_groups=False,
     models=TINKER_RENDERERS,
 )
@@ -65,13 +68,13 @@ def _compile(request: CompileRequest) -> Compiled:
     config = with_overrides(_config(request), spec)
     script = file_path(request, "sh")
     left_out = [f"left out: {line}" for line in config.left_out]
-    lines = heading(request, LIMITS.title, f"TINKER_API_KEY=… {script}", *left_out)
-    before = ["uv pip install 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'"]
-    before += install_lines(request, "uv pip install")
+    lines = script_heading(request, LIMITS.title, f"TINKER_API_KEY=… {script}", *left_out)
+    before = own_environment_lines(request, "3.11")
+    before += [f"{INSTALL} 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'", *install_lines(request)]
     source = request.only_source()
     tasks = request.tasks_per_step(source)
     return Compiled(
-        files={script: script_text(f"python -m {MODULE}", arguments_of(config, chz_value), lines, before)},
+        files={script: script_text(f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, chz_value), lines, before)},
         command=("bash", script),
         native=config,
         notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (groups_per_batch)", *config.left_out),
@@ -113,6 +116,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         config.put("save_every", spec.checkpoints.interval, origin(spec, "checkpoints.interval"))
     if spec.eval is not None:
         config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
+        config.left_out.append("eval: the recipe makes no evaluation set, so nothing is evaluated")
     config.put("log_path", f"outputs/{spec.name}", "metrics.jsonl lies there, for `envops watch`")
     config.put("behavior_if_log_dir_exists", "resume", "resumes when started again")
     if spec.wandb is not None:

@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from packaging.version import InvalidVersion, Version
+
+from envops.facts.training_log import CONSOLE_LOG
 from envops.repository.package import folder_of
-from envops.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
+from envops.rules.runs.trainer import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
     from envops.repository.package import Package
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
     from envops.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"
+HELD_OUT = "held out for evaluation, by the environment"
+"""The origin of settings that no run declares."""
+COMPILED_BY = "`envops train compile`"
+"""Marks the compiled files of declared runs."""
 
 
 class CompileError(ValueError):
@@ -41,10 +48,12 @@ class Environment:
     generation: str | None
     external: bool = False
     requires: tuple[str, ...] | None = None
-    """What the package requires of verifiers; `None` where its code is not here."""
+    """What the package requires of verifiers; `None` where its code is not in this repository."""
     pinned: str | None = None
     """The release of verifiers that it was proven with."""
     secrets: tuple[str, ...] = ()
+    held_out: Mapping[str, Any] | None = None
+    """Settings that give the tasks to evaluate on; none are needed for v0's own split. `None` where it has none."""
 
     @property
     def id(self) -> str:
@@ -62,6 +71,23 @@ class CompileRequest:
     def environment(self, source: Source) -> Environment:
         """The environment of a source of the mix."""
         return self.environments[source.id]
+
+    def evaluation_settings(self, source: Source) -> Mapping[str, Any]:
+        """The settings of a source of the evaluation: the held-out tasks, unless it says itself which."""
+        held_out = self.environment(source).held_out or {}
+        named = self.spec.eval is not None and self.spec.eval.environments
+        return {**held_out, **source.settings} if named else {**source.settings, **held_out}
+
+    def evaluates_on_other_tasks(self, source: Source, evaluates: EvaluationTasks) -> bool:
+        """Whether a source of the evaluation has other tasks than what is trained on, as this trainer evaluates."""
+        trained = [each for each in self.spec.environments if each.id == source.id]
+        if not trained or evaluates in ("kept from training", "none"):
+            return True
+        environment = self.environment(source)
+        if environment.generation == "v0" and environment.held_out == {}:
+            return True
+        settings = self.evaluation_settings(source)
+        return evaluates == "declared" and all(each.settings != settings for each in trained)
 
     def only_source(self) -> Source:
         """The one environment of a trainer that takes one; raises `CompileError` for a mix."""
@@ -135,7 +161,8 @@ def environment_of(name: str, registry: Registry, packages: Mapping[str, Package
 def _external(entry: ExternalEntry) -> Environment:
     hub = f"{entry.hub_owner}/{entry.hub_name}"
     module = entry.hub_name.replace("-", "_")
-    return Environment(entry.name, module, hub, entry.version, entry.generation, external=True)
+    held_out = entry.eval.settings(entry.generation) if entry.eval else None
+    return Environment(entry.name, module, hub, entry.version, entry.generation, external=True, held_out=held_out)
 
 
 def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
@@ -152,7 +179,17 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
         requires=wanted,
         pinned=package.lock.pins.get("verifiers") if package.lock else None,
         secrets=entry.secrets,
+        held_out=_held_out(entry, package),
     )
+
+
+def _held_out(entry: EnvironmentEntry, package: Package) -> Mapping[str, Any] | None:
+    """What is declared in the registry, or else the split that the package's source shows."""
+    if entry.eval is not None:
+        return entry.eval.settings(package.generation)
+    if not package.eval_split:
+        return None
+    return {} if package.generation == "v0" else {"split": package.eval_split}
 
 
 # What the trainers' modules share.
@@ -161,11 +198,14 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
 def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
     """The comment that every compiled file begins with."""
     spec = request.spec
-    return [
-        f"Run {spec.name} for {title}: {file}",
-        f"Compiled from {spec.file} (runs.{spec.name}) by `envops train compile`; do not edit by hand.",
-        *lines,
-    ]
+    declared = f"Compiled from {spec.file} (runs.{spec.name}) by {COMPILED_BY}; do not edit by hand."
+    made = f"Made by `{spec.command}`; registry.yaml does not declare it." if spec.command else declared
+    return [f"Run {spec.name} for {title}: {file}", made, *lines]
+
+
+def script_heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
+    """The comment that every compiled script begins with."""
+    return heading(request, title, file, *lines, PASSED_ON)
 
 
 def file_path(request: CompileRequest, ending: str) -> str:
@@ -173,15 +213,76 @@ def file_path(request: CompileRequest, ending: str) -> str:
     return f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
 
 
-def install_lines(request: CompileRequest, into: str) -> list[str]:
-    """One line of shell for each environment: it installs the folder of this repository, or the Hub's package."""
+PASSED_ON = "Arguments of this script are passed on to the trainer."
+INSTALL = 'uv pip install --python "$VENV/bin/python"'
+"""Installs into the trainer's own virtual environment, whatever other one is active."""
+
+
+def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
+    """Shell: the absolute path of a trainer's checkout, and its own virtual environment.
+
+    `create` is what creates that environment, for the message where it is missing; `None` where uv creates it.
+    """
+    lines = [f': "${{{variable}:?the folder of a checkout of {title}}}"', f'{variable}=$(cd "${variable}" && pwd)']
+    lines.append(f'VENV="${variable}/.venv"')
+    if create is not None:
+        message = f"$VENV does not exist; in ${variable} run: {create}"
+        lines.append(f'[ -x "$VENV/bin/python" ] || {{ echo "{message}" >&2; exit 2; }}')
+    return [*lines, EXPORTED]
+
+
+def console_lines(request: CompileRequest) -> list[str]:
+    """Shell: keeps what the trainer prints, metrics and errors, where `envops watch` and `diagnose` read it."""
+    folder = f"outputs/{request.spec.name}"
+    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
+
+
+def own_environment_lines(request: CompileRequest, python: str) -> list[str]:
+    """Shell: a virtual environment for this run alone, created where there is none yet."""
+    return [
+        f'VENV="$PWD/.envops/trainers/{request.spec.name}/.venv"',
+        f'[ -x "$VENV/bin/python" ] || uv venv --python {python} "$VENV"',
+        EXPORTED,
+    ]
+
+
+EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
+"""`uv run` and `prime env install` follow these variables; another environment that is active has no effect."""
+
+
+def install_lines(request: CompileRequest) -> list[str]:
+    """Shell that installs each environment: the folder of this repository, or the Hub's package."""
     used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
     return [
-        f"prime env install {shlex.quote(f'{environment.hub}@{environment.version}')}"
-        if environment.external
-        else f"{into} {shlex.quote(f'environments/{folder_of(environment.name)}')}"
+        line
         for environment in used.values()
+        for line in (
+            _from_hub(environment)
+            if environment.external
+            else [f"{INSTALL} {shlex.quote(f'environments/{folder_of(environment.name)}')}"]
+        )
     ]
+
+
+def _from_hub(environment: Environment) -> list[str]:
+    """Install and look: `prime env install` (0.18.0) exits with 0 also when the installation failed."""
+    wanted = f"{environment.hub}@{environment.version}"
+    distribution = environment.hub.rpartition("/")[2]
+    asked = f'from importlib.metadata import version; print(version("{distribution}"))'
+    read = f"\"$VENV/bin/python\" -c '{asked}'"
+    message = f"{wanted} was not installed into $VENV"
+    return [
+        f"prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails: the next line looks",
+        f'[ "$({read})" = {shlex.quote(_released(environment.version))} ] || {{ echo "{message}" >&2; exit 1; }}',
+    ]
+
+
+def _released(version: str) -> str:
+    """A version as installed packages spell it."""
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        return version
 
 
 def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:

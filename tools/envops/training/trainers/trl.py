@@ -40,6 +40,7 @@ LIMITS = TrainerLimits(
     lora="either",
     algorithms=("grpo",),
     source="measured: TRL 1.16.0 with rollout_func, two turns and a mask of the environment's own tokens",
+    evaluates="kept from training",
     any_release=True,
     on_this_machine=True,
     replaces_groups=False,

@@ -5,12 +5,15 @@ from __future__ import annotations
 from envops.rules.runs.trainer import TrainerLimits
 from envops.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
 from envops.training.trainers.trainer import (
+    INSTALL,
     Compiled,
     CompileRequest,
     Trainer,
     file_path,
     heading,
     install_lines,
+    own_environment_lines,
+    script_heading,
     settings_at,
     units,
     with_overrides,
@@ -26,6 +29,7 @@ LIMITS = TrainerLimits(
     batch_unit="rollouts",
     lora="either",
     algorithms=("grpo",),
+    evaluates="none",
     source="read: last in verifiers[rl]==0.1.9.post3; removed from the repository in a497ee524 (2026-07-08)",
     replaces_groups=False,
 )
@@ -53,15 +57,17 @@ def _compile(request: CompileRequest) -> Compiled:
     legacy = f"Legacy: {RELEASE} is the last release with this trainer."
     about = heading(request, LIMITS.title, f"vf-rl @ {path}", legacy)
     text = toml_text(config, about)
-    lines = heading(
+    lines = script_heading(
         request,
         LIMITS.title,
         script,
         "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.",
     )
-    before = [f"uv venv --python 3.11 && uv pip install '{RELEASE}'", *install_lines(request, "uv pip install")]
+    before = [*own_environment_lines(request, "3.11"), f"{INSTALL} '{RELEASE}'", *install_lines(request)]
+    # tmux starts `uv run` in --cwd, where uv finds the folder .venv, also without these variables.
+    start = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
     return Compiled(
-        files={path: text, script: script_text(f"uv run vf-rl @ {path}", {}, lines, before)},
+        files={path: text, script: script_text(start, {}, lines, before)},
         command=("bash", script),
         native=config,
         notes=tuple(config.left_out),

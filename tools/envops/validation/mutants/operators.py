@@ -81,8 +81,8 @@ _BUILTINS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _RE_FUNCTIONS = frozenset({"compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"})
 _RE_MODULES = frozenset({"re", "regex"})
 _LEFT_ALONE = frozenset({"strict", "encoding", "errors", "flags"})
-"""Keyword arguments whose change is no mistake that a reward could notice, or that has an operator of its own."""
-_TEXTS_NOBODY_READS = frozenset(
+"""Keyword arguments whose change a reward could not notice, or that have an operator of their own."""
+_MESSAGE_ARGUMENTS = frozenset(
     {"debug", "info", "warning", "error", "exception", "critical", "log", "print", "warn", "getLogger"}
 )
 _LOOSE = (
@@ -185,7 +185,7 @@ def cannot_affect_rewards(node: cst.CSTNode) -> bool:
         case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
             return True
         case cst.Call(func=cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name))):
-            return name in _TEXTS_NOBODY_READS
+            return name in _MESSAGE_ARGUMENTS
         case cst.Index(value=cst.SimpleString()):
             return True
     return False

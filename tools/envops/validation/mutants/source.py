@@ -23,7 +23,7 @@ from envops.validation.mutants.operators import (
 )
 
 MOST_OF_ONE_CONSTANT = 24
-"""A table of words is no reward code; a regular expression has its place."""
+"""Most mutants of one constant: a table of words is not reward code, a regular expression is."""
 Lines = tuple[int, int]
 
 

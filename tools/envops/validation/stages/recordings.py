@@ -4,7 +4,7 @@ Single-turn environments score them in place. Multi-turn environments keep state
 (v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only where
 the environment replies as it did when it was recorded.
 
-A recording is no part of the digest that facts are kept under, so a new one costs a scoring of its replies and not a
+A recording is not part of the digest that facts are kept under, so a new one costs a scoring of its replies and not a
 whole observation.
 """
 

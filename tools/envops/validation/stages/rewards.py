@@ -32,7 +32,7 @@ SECONDS_PER_VALIDATION = 60.0
 POLICIES_SHARE = 0.8
 """The part of the stage's time that policies get; the author's cases get the rest."""
 MANY_REPLIES = 10**9
-"""As many as nobody counts."""
+"""Replies to score without a limit."""
 
 
 def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Mapping[str, Any]] | None:

@@ -27,7 +27,7 @@ function quote(text, label) {
   return h("pre.quote", { dir: "auto", tabindex: "0", role: "group", "aria-label": label || "quoted text" }, text === "" ? "(empty)" : text);
 }
 
-/** A diff with its lines told apart by sign and colour. */
+/** A diff with its lines marked by sign and colour. */
 function diff(text, label) {
   const lines = text.replace(/\n$/, "").split("\n").map((line) => {
     const kind = line.startsWith("@@") || line.startsWith("---") || line.startsWith("+++") ? "hunk" : line.startsWith("+") ? "add" : line.startsWith("-") ? "cut" : "same";

@@ -21,7 +21,7 @@ function runFinding(one) {
     one.fix && h("p.fix", null, h("b", null, "Fix"), one.fix), one.patch && diff(one.patch, "the change"));
 }
 
-/** A curve with its interval, a gap where nothing is known, and what was found marked at the steps it speaks of. */
+/** A curve with its interval, a gap where nothing is known, and findings marked at their steps. */
 function curvePicture(curve, found) {
   const told = curve.points.filter((point) => point.value !== null);
   const banded = told.filter((point) => point.low !== null && point.high !== null);

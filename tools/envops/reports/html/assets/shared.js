@@ -18,7 +18,7 @@ function printing() {
   addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
 }
 
-/** A list narrowed by the words searched for, the verdict's button and what `also` says; how many are left is told. */
+/** A list filtered by the searched words, the verdict's button and `also`, with a count of the remaining rows. */
 function narrowing(items, also) {
   const controls = find("controls"), list = items[0].closest("table, ul");
   let verdict = "";

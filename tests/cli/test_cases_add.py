@@ -1,0 +1,157 @@
+"""Cases that findings show, written into tests/cases.yaml by a command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.reports.written import write_reports
+from envops.repository.cases import read_cases, with_cases
+from envops.repository.repository import Repository
+from envops.rules.engine import GATES, Finding
+from envops.rules.evidence import Evidence
+from envops.rules.ready_case import ready_case
+from envops.rules.result import EnvironmentResult, ValidationResult
+from small_repository import edit, small_repository
+
+CASES = Path("environments/reverse_text/tests/cases.yaml")
+SURVIVOR = Finding("RWD081", "rewards", "advice", "compare in right goes unnoticed", "Read it.")
+EXPLOIT = Finding("RWD085", "rewards", "error", "one reply is paid everywhere", "Read one answer.")
+
+
+def case(name: str, reply: str, expected: float | str) -> str:
+    return ready_case(name, 2, [{"role": "assistant", "content": reply}], {"reward": expected})
+
+
+FINDINGS = (
+    replace(SURVIVOR, evidence=Evidence(ready_case=case("detects a.py:3:compare", "one\ntwo", 0.5))),
+    replace(SURVIVOR, evidence=Evidence(ready_case=case("detects a.py:4:drop", "one\ntwo", 0.5))),
+    replace(EXPLOIT, evidence=Evidence(ready_case=case("many tags is not paid, task 2", "<a>", "<= 0.05"))),
+    replace(EXPLOIT, message="nothing to show"),
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return small_repository(tmp_path, "reverse_text")
+
+
+def report(root: Path, *findings: Finding) -> None:
+    """The report of a validation that found these."""
+    digest = Repository.load(root).packages["reverse-text"].digest
+    result = EnvironmentResult(
+        name="reverse-text",
+        folder="environments/reverse_text",
+        verdict="fail",
+        generation="v1",
+        version="0.1.0",
+        digest=digest,
+        gates=dict.fromkeys(GATES, "pass"),
+        findings=findings,
+    )
+    write_reports(ValidationResult("fail", (result,)), root / "reports")
+
+
+def add(root: Path, *arguments: str) -> int:
+    return main(["cases", "add", "--root", str(root), "reverse-text", *arguments])
+
+
+def test_cases_add_writes_each_case_once_and_keeps_the_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(root, *FINDINGS)
+    before = (root / CASES).read_bytes()
+    assert add(root) == exit_codes.PASS
+    after = (root / CASES).read_bytes()
+    assert after.startswith(before)
+    cases, problems = read_cases(root / CASES, root)
+    assert not problems
+    assert [(one.name, one.reply) for one in cases[-2:]] == [
+        ("many tags is not paid, task 2", "<a>"),
+        ("detects a.py:3:compare", "one\ntwo"),
+    ]
+    printed = capsys.readouterr().out
+    assert case("detects a.py:3:compare", "one\ntwo", 0.5) in printed
+    assert printed.endswith("next: nox -s validate -- reverse-text\n")
+
+
+@pytest.mark.parametrize("chosen", ["rwd085", "many tags is not paid, task 2"])
+def test_cases_add_chosen_case_is_the_only_one_written(chosen: str, root: Path) -> None:
+    report(root, *FINDINGS)
+    count = len(read_cases(root / CASES, root)[0])
+    assert add(root, chosen) == exit_codes.PASS
+    assert [one.name for one in read_cases(root / CASES, root)[0][count:]] == ["many tags is not paid, task 2"]
+
+
+def test_cases_add_dry_run_prints_and_writes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(root, *FINDINGS)
+    before = (root / CASES).read_bytes()
+    assert add(root, "--dry-run") == exit_codes.PASS
+    assert (root / CASES).read_bytes() == before
+    assert '- name: "detects a.py:3:compare"' in capsys.readouterr().out
+
+
+def test_cases_add_to_missing_file_makes_it(root: Path) -> None:
+    (root / CASES).unlink()
+    report(root, *FINDINGS)
+    assert add(root) == exit_codes.PASS
+    assert len(read_cases(root / CASES, root)[0]) == 2
+
+
+def refused(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The message of a call that must write nothing."""
+    before = (root / CASES).read_bytes()
+    assert add(root, *arguments) == exit_codes.USAGE
+    assert (root / CASES).read_bytes() == before
+    return capsys.readouterr().err
+
+
+def test_cases_add_without_report_names_the_session(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(root, capsys)
+    assert "holds no validate.json\nrun first: nox -s validate -- reverse-text" in message
+
+
+def test_cases_add_report_of_other_environments_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_reports(ValidationResult("pass", ()), root / "reports")
+    assert "does not contain reverse-text" in refused(root, capsys)
+
+
+def test_cases_add_stale_report_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(root, *FINDINGS)
+    edit(root / "environments/reverse_text/README.md", "# ", "#  ")
+    assert "reverse-text has changed since the last report" in refused(root, capsys)
+
+
+def test_cases_add_unknown_case_lists_those_that_are_shown(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(root, *FINDINGS)
+    message = refused(root, capsys, "RWD086")
+    assert "did you mean 'RWD085'?" in message
+    assert "  RWD085  many tags is not paid, task 2" in message
+
+
+def test_cases_add_report_without_cases_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(root, FINDINGS[-1])
+    assert "the last report shows no case for reverse-text" in refused(root, capsys)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("many tags is not paid, task 2", 1), ("of another name", "<= 0.05")])
+def test_cases_add_known_case_is_refused_with_its_line(
+    name: str, expected: float | str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / CASES).write_text(case(name, "<a>", expected) + "\n")
+    report(root, *FINDINGS)
+    message = refused(root, capsys)
+    assert f"'many tags is not paid, task 2' is in {CASES.as_posix()} already, on line 1" in message
+
+
+def test_with_cases_continues_the_list_as_it_is_indented() -> None:
+    text = '# mine\r\n  - name: x\r\n    task: 0\r\n    reply: "a"\r\n    expect: {reward: 0}  # why'
+    written = with_cases(text, [case("y", "b", 1.0)])
+    assert written.startswith(f'{text}\r\n\r\n  - name: "y"\r\n    task: 2\r\n')
+
+
+@pytest.mark.parametrize("text", ["[{name: x}]\n", "- name: x\n...\n", "- name: |+\n    x\n"])
+def test_with_cases_refuses_text_that_cannot_be_continued(text: str) -> None:
+    with pytest.raises(ValueError, match=r"brackets|by hand"):
+        with_cases(text, [case("y", "b", 1.0)])

@@ -1,0 +1,148 @@
+"""Every compiled script, run with the real uv and prime CLI, in a clean home, with another environment active."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dummy_trainers import make_environment, uv, wheel, write_checkout, write_environment, write_wheels
+from envops.emulator.server import EmulatedHub, emulator
+from envops.repository.repository import Repository
+from envops.training.declared_runs import declared_runs
+from published import publish
+
+REPOSITORY = Path(__file__).parents[2]
+LOADED = Repository.load(REPOSITORY, with_locks=False)
+RUNS = {run.spec.name: run for run in declared_runs(LOADED.registry, LOADED.packages)}
+SCRIPTS = {
+    name: run for name, run in RUNS.items() if run.compiled and any(path.endswith(".sh") for path in run.compiled.files)
+}
+OWN_ENVIRONMENT = ("tinker", "verifiers-rl")
+"""Trainers that are packages: their runs have an environment of their own."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A clone, a checkout of the trainers, and the variables of a shell in which another environment is active."""
+
+    root: Path
+    checkout: Path
+    other: Path
+    variables: dict[str, str]
+
+    def launch(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the compiled script of a run."""
+        command = ["bash", f"configs/rl/{name}.sh", *arguments]
+        return subprocess.run(
+            command, cwd=self.root, env=self.variables, capture_output=True, text=True, check=False, timeout=300
+        )
+
+    @property
+    def recorded(self) -> Any:
+        """How the trainer was started."""
+        return json.loads(Path(self.variables["RECORDED"]).read_text())
+
+
+@pytest.fixture(scope="module")
+def hub_with_wordle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedHub]:
+    folder = tmp_path_factory.mktemp("hub")
+    with emulator(folder / "state", teams=["primeintellect"]) as hub:
+        for version in ("0.1.8", "0.1.9"):
+            content = wheel(folder, "wordle", version, {"wordle.py": ""}).read_bytes()
+            publish(hub, "wordle", version, f"hash-{version}", "primeintellect", content=content, visibility="PUBLIC")
+        yield hub
+
+
+@pytest.fixture
+def machine(tmp_path: Path, hub_with_wordle: EmulatedHub) -> Machine:
+    root, home, programs = tmp_path / "clone", tmp_path / "home", tmp_path / "bin"
+    shutil.copytree(REPOSITORY / "configs", root / "configs")
+    for name in ("word-problems", "gsm8k"):
+        write_environment(root / "environments", name)
+    for folder in (home, programs):
+        folder.mkdir()
+    for program in (uv(), str(Path(sys.executable).parent / "prime")):
+        (programs / Path(program).name).symlink_to(program)
+    write_wheels(tmp_path / "wheels")
+    index = tmp_path / "index"
+    index.mkdir()
+    other = tmp_path / "other"
+    variables = {
+        "PATH": f"{other}/bin:{programs}:/usr/bin:/bin",
+        "HOME": str(home),
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_DEFAULT_INDEX": index.as_uri(),
+        "UV_FIND_LINKS": str(tmp_path / "wheels"),
+        "UV_PYTHON_DOWNLOADS": "never",
+        "UV_PYTHON": sys.executable,
+        "VIRTUAL_ENV": str(other),
+        "RECORDED": str(tmp_path / "recorded.json"),
+        "HUB_OF_TEST": hub_with_wordle.url,
+        "PRIME_API_BASE_URL": hub_with_wordle.url,
+        "PRIME_DISABLE_VERSION_CHECK": "1",
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+    make_environment(other, variables)
+    write_checkout(tmp_path / "checkout", variables)
+    checkouts = dict.fromkeys(("PRIME_RL", "RLLM", "SKYRL"), os.path.relpath(tmp_path / "checkout", root))
+    return Machine(root, tmp_path / "checkout", other, variables | checkouts)
+
+
+def test_scripts_cover_every_self_managed_trainer() -> None:
+    without = {"prime", "prime-lora", "trl"}
+    assert {run.spec.backend for run in SCRIPTS.values()} == {run.spec.backend for run in RUNS.values()} - without
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_script_starts_trainer_in_its_own_environment(machine: Machine, name: str) -> None:
+    before = sorted(path.name for path in machine.other.glob("lib/*/site-packages/*"))
+    done = machine.launch(name, "passed=on")
+    assert done.returncode == 0, done.stdout + done.stderr
+    run, recorded = SCRIPTS[name], machine.recorded
+    own = run.spec.backend in OWN_ENVIRONMENT
+    folder = machine.root / ".envops" / "trainers" / name if own else machine.checkout
+    assert Path(recorded["prefix"]).resolve() == (folder / ".venv").resolve()
+    assert recorded["arguments"][-1] == "passed=on"
+    for used in run.request.environments.values():
+        assert recorded["packages"][used.name] == (used.version if used.external else "0.1.0")
+    assert sorted(path.name for path in machine.other.glob("lib/*/site-packages/*")) == before
+    assert not (machine.root / ".venv").exists()
+
+
+@pytest.mark.parametrize("name", [name for name, run in SCRIPTS.items() if run.spec.backend in OWN_ENVIRONMENT])
+def test_script_started_again_keeps_its_environment(machine: Machine, name: str) -> None:
+    assert machine.launch(name).returncode == 0
+    marker = machine.root / ".envops" / "trainers" / name / ".venv" / "kept"
+    marker.touch()
+    done = machine.launch(name)
+    assert done.returncode == 0, done.stderr
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("name", ["maths-lora", "wordle-verl"])
+def test_script_without_environment_of_checkout_names_the_fix(machine: Machine, name: str) -> None:
+    shutil.rmtree(machine.checkout / ".venv")
+    done = machine.launch(name)
+    assert done.returncode == 2
+    assert f"{machine.checkout}/.venv does not exist; in {machine.checkout} run: uv " in done.stderr
+    assert not Path(machine.variables["RECORDED"]).exists()
+
+
+def test_script_stops_where_environment_was_not_installed(machine: Machine) -> None:
+    """`prime env install` exits with 0 also when the installation failed."""
+    prime = machine.root.parent / "bin" / "prime"
+    prime.unlink()
+    prime.write_text("#!/bin/sh\nexit 0\n")
+    prime.chmod(0o755)
+    done = machine.launch("wordle-verl")
+    assert done.returncode == 1
+    assert "primeintellect/wordle@0.1.8 was not installed into" in done.stderr
+    assert not Path(machine.variables["RECORDED"]).exists()

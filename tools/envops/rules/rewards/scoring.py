@@ -122,11 +122,13 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
     Why: Nothing is proven about what was not tried.
     Fix: Fix the reported line.
     """
+    reported = set()
     for stage in needed_by("rewards"):
         if stage in needed_by("schema"):
             continue  # loading has rules of its own
         failure = own_failure(subject, stage)
-        if failure is not None:
+        if failure is not None and described(failure) not in reported:
+            reported.add(described(failure))  # stages with one cause are one finding
             offline = needs_the_network(failure)
             yield Found(
                 f"the stage {stage} failed: {described(failure)}",

@@ -86,7 +86,7 @@ class Adoption:
     questions: tuple[str, ...] = ()
     """What could not be found out while it was adopted."""
     lacks_data: bool = False
-    """Whether it downloads data that is not on this machine yet."""
+    """Whether `envops prepare` brings data that is not on this machine yet."""
     known: Mapping[str, int] = field(default_factory=dict)
     """Rules with findings that its entry lists as known, and how many."""
 

@@ -181,6 +181,7 @@ CASES = {
         },
         silent={
             "it answers": subject(),
+            "the network is needed": unscored(kind="network"),
             "the environment raised before any reply": wordless_oracle(description={"conversational": True}),
             "scoring its reply raised": oracle_failure(place=Place("plain_sums/taskset.py", 3)),
             "it has no reply": oracle_failure(type="NoOracle"),
@@ -389,7 +390,11 @@ CASES = {
         },
     ),
     "RWD033": RuleCases(
-        fires={"rewards": unloaded("rewards"), "tests": unloaded("tests")},
+        fires={
+            "rewards": unloaded("rewards"),
+            "tests": unloaded("tests"),
+            "the network is needed": unloaded("rewards", "network"),
+        },
         silent={
             "a crash is not the environment's": unloaded("rewards", "crash"),
             "loading is another rule's": unloaded("load"),
@@ -429,6 +434,7 @@ CASES = {
         fires={
             "invalid": subject(validations=(Validation(0, True), Validation(1, False))),
             "raised": subject(validations=(Validation(0, None, failure()),)),
+            "the network is needed": subject(validations=(Validation(0, None, failure("network")),)),
         },
         silent={"valid": subject(), "unchecked": subject(validations=(Validation(0, None),))},
     ),

@@ -115,6 +115,8 @@ class ComparisonReport:
     """The greatest loss first."""
     only_before: int = 0
     only_after: int = 0
+    split: Split = "train"
+    """Whose tasks both sides played."""
     notes: tuple[str, ...] = ()
     tool_version: str = ""
     version: int = FORMAT_VERSION

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from envops.facts.recordings import split_of
 from envops.repository.problem import Problem
 from envops.repository.recordings import read_recordings
 from envops.repository.repository import Repository
@@ -238,8 +239,9 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
 
 
 def last_recording(package: Package) -> Recorded | None:
-    """The rewards of the latest sound recording, a model's before a scripted policy's."""
-    sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
+    """The rewards of the latest sound recording on the tasks of the training, a model's before a scripted policy's."""
+    recordings = [each for each in read_recordings(package.folder) if split_of(each.baseline) == "train"]
+    sound = [each for each in recordings if not each.problems and each.rows]
     if not sound:
         return None
     latest = max(sound, key=lambda each: (bool(each.baseline.get("model")), str(each.baseline.get("date", ""))))

@@ -19,7 +19,7 @@ from envops import exit_codes
 from envops.cli.main import main
 from envops.repository.problem import DeclarationError
 from envops.system.retry_policy import MODEL_ENDPOINT
-from small_repository import small_repository
+from small_repository import held_out, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
@@ -189,13 +189,10 @@ def test_record_writes_two_small_files_without_key_or_paths(root: Path, run: Cal
 
 
 @pytest.fixture
-def held_out(root: Path) -> Iterator[None]:
+def both_splits(root: Path) -> Iterator[None]:
     """Tasks for evaluation of word-problems are declared; date-arithmetic brings its own."""
-    registry = root / "registry.yaml"
-    before = registry.read_text()
-    registry.write_text(before.replace("word-problems: {}", "word-problems: {eval: {args: {seed: 1}}}"))
-    yield
-    registry.write_text(before)
+    with held_out(root, "word-problems"):
+        yield
 
 
 def prompts(fake: FakeProvider) -> set[str]:
@@ -203,7 +200,7 @@ def prompts(fake: FakeProvider) -> set[str]:
 
 
 @worker
-@pytest.mark.usefixtures("held_out")
+@pytest.mark.usefixtures("both_splits")
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
 def test_record_of_held_out_tasks_is_a_recording_of_its_own(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
@@ -232,7 +229,7 @@ def test_record_of_held_out_tasks_is_a_recording_of_its_own(
 
 
 @worker
-@pytest.mark.usefixtures("held_out")
+@pytest.mark.usefixtures("both_splits")
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
 def test_gate_with_split_plays_held_out_tasks(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]

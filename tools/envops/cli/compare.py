@@ -230,7 +230,7 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
 def _split(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> Split:
     """The split of the sides that are files, or what is asked for, or the evaluation split where there is one."""
     trained_on = () if facts is None else facts.tasks
-    splits = {each.side.name: split_of_side(each, trained_on) for each in held.values()}
+    splits = [(each.side.name, split_of_side(each, trained_on)) for each in held.values()]
     return common_split(splits, comparison.options.split, "eval" if comparison.has_evaluation_split else "train")
 
 

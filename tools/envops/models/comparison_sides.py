@@ -173,16 +173,16 @@ def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split |
     return next(iter(named), unnamed)
 
 
-def common_split(splits: Mapping[str, Split | None], asked: Split | None, usual: Split) -> Split:
-    """The split that both sides are compared on; `splits` are those of the sides that are files, by their name.
+def common_split(splits: Sequence[tuple[str, Split | None]], asked: Split | None, usual: Split) -> Split:
+    """The split that both sides are compared on; `splits` are the names and splits of the sides that are files.
 
     Raises `RunRefused` where two of them, or one of them and what was asked for, differ.
     """
-    known = {name: split for name, split in splits.items() if split is not None}
-    if len(set(known.values())) > 1:
-        said = " and ".join(f"{name} is of the split {split}" for name, split in known.items())
+    known = [(name, split) for name, split in splits if split is not None]
+    if len({split for _, split in known}) > 1:
+        said = " and ".join(f"{name} is of the split {split}" for name, split in known)
         raise RunRefused(f"{said}: results of different splits are not compared. Evaluate both on the same one.")
-    for name, split in known.items():
+    for name, split in known:
         if asked not in (None, split):
             raise RunRefused(
                 f"{name} is of the split {split}, not {asked}: evaluate it on {asked}, or use --split {split}"

@@ -138,8 +138,10 @@ def requested_of(
         raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
-    split = getattr(options, "split", None) or "train"
-    return EvaluationSize(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None), split=split)
+    split: Split | None = getattr(options, "split", None)
+    return EvaluationSize(
+        tasks, rollouts, concurrent, seconds, getattr(options, "harness", None), split=split or "train"
+    )
 
 
 def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:

@@ -240,7 +240,7 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
 
 
 def last_recording(package: Package) -> Recorded | None:
-    """The rewards of the latest sound recording: a model's before a scripted policy's, then one of training tasks first."""
+    """The rewards of the latest sound recording: of a model before a scripted policy, then of training tasks first."""
     sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
     if not sound:
         return None

@@ -373,5 +373,5 @@ def test_release_shows_progress_while_it_validates(place: Place, capfd: pytest.C
 
 def test_plan_names_environments_that_no_model_played(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.run("plan") == 0
-    assert "played by no model yet: reverse-text" in capsys.readouterr().out
+    assert "not recorded with a model yet: reverse-text" in capsys.readouterr().out
     assert place.report("plan.json")["unplayed"] == ["reverse-text"]

@@ -153,7 +153,7 @@ def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
     registry.write_text(registry_with(first="    learning_rate: 2.0e-6\n", second=""))
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
     said = capsys.readouterr().out
-    assert "word-problems: played by no model yet" in said
+    assert "word-problems: no model recorded yet" in said
     assert "RUN051 (warning)" in said
 
     registry.write_text(registry_with(first="    submit: on-release\n", second=""))
@@ -166,7 +166,7 @@ def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
     capsys.readouterr()
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
     said = capsys.readouterr().out
-    assert "word-problems: played by no model yet; its tasks are easy" in said
+    assert "word-problems: no model recorded yet; its tasks are easy" in said
     assert "RUN051" not in said
     assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 0
 

@@ -34,7 +34,7 @@ def test_next_command_is_the_one_that_helps_most(adoption: Adoption, verdict: Ve
     assert next_command([adoption], [result(verdict)] if verdict else []) == command
 
 
-def test_decisions_of_an_adoption_are_what_no_code_answers():
+def test_decisions_of_an_adoption_list_its_open_questions():
     adoption = replace(
         ADOPTION, owners=(), added=(ORACLE_FILE,), known={"RWD020": 1}, questions=("which commit of its data to use",)
     )

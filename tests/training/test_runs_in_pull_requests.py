@@ -106,7 +106,7 @@ def test_changed_external_version_changes_the_runs_on_it(tmp_path: Path) -> None
     assert changed_environments(root, "HEAD").runs == {"first"}
 
 
-def test_removed_run_names_what_was_submitted(
+def test_removed_run_lists_its_submissions(
     branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (branch / "registry.yaml").write_text(registry_with(first=""))
@@ -146,7 +146,7 @@ def test_unknown_run_is_refused_with_the_nearest_name(branch: Path) -> None:
     assert problem["nearest"] == "first"
 
 
-def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
+def test_run_without_recorded_model_warns_and_automatic_run_fails(
     branch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry = branch / "registry.yaml"

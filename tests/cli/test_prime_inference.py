@@ -96,7 +96,7 @@ def test_prices_of_the_file_win(tmp_path: Path, inference: FakeProvider) -> None
     assert (endpoint.name, endpoint.input_price, endpoint.output_price) == ("own", 3.0, 9.0)
 
 
-def test_model_without_price_is_refused_with_what_to_write(tmp_path: Path, inference: FakeProvider) -> None:
+def test_model_without_price_is_refused_with_missing_keys(tmp_path: Path, inference: FakeProvider) -> None:
     inference.about = {}
     endpoint = endpoint_named(tmp_path, MODEL)
     with pytest.raises(RunRefused, match=r"Add an \[\[endpoint\]\] .* --max-cost none"):

@@ -192,7 +192,7 @@ def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:
     assert not {finding.rule for finding in others} & {"SMK001", "RWD032"}
 
 
-def test_rewards_that_only_rollouts_name_wait_for_a_rollout() -> None:
+def test_reward_functions_known_only_by_rollouts_wait_for_one() -> None:
     lost = rollout("oracle", 0, 0, reward=None, functions={}, failure=Failure("infrastructure", "EnvError", "no uv"))
     each = subject(description={"functions": ()}, scores=(), cases=(), rollouts=(lost,), rollouts_asked={"oracle": 1})
     rules = {finding.rule for finding in judge(each).findings}

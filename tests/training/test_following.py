@@ -207,7 +207,7 @@ def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
     assert changes == {16: {"rollouts_per_example": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
 
 
-def test_diagnosis_of_queued_run_says_queued() -> None:
+def test_diagnosis_of_queued_run_reports_queued() -> None:
     [found] = findings(RunLog(status="QUEUED"))
     assert (found.rule, found.severity) == ("DGN015", "advice")
     assert "the run is queued" in found.message

@@ -106,7 +106,7 @@ def test_changed_external_version_changes_the_runs_on_it(tmp_path: Path) -> None
     assert changed_environments(root, "HEAD").runs == {"first"}
 
 
-def test_removed_run_names_what_was_submitted(
+def test_removed_run_lists_its_submissions(
     branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (branch / "registry.yaml").write_text(registry_with(first=""))
@@ -146,14 +146,14 @@ def test_unknown_run_is_refused_with_the_nearest_name(branch: Path) -> None:
     assert problem["nearest"] == "first"
 
 
-def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
+def test_run_without_recorded_model_warns_and_automatic_run_fails(
     branch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry = branch / "registry.yaml"
     registry.write_text(registry_with(first="    learning_rate: 2.0e-6\n", second=""))
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
     said = capsys.readouterr().out
-    assert "word-problems: played by no model yet" in said
+    assert "word-problems: no model recorded yet" in said
     assert "RUN051 (warning)" in said
 
     registry.write_text(registry_with(first="    submit: on-release\n", second=""))
@@ -166,7 +166,7 @@ def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
     capsys.readouterr()
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
     said = capsys.readouterr().out
-    assert "word-problems: played by no model yet; its tasks are easy" in said
+    assert "word-problems: no model recorded yet; its tasks are easy" in said
     assert "RUN051" not in said
     assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 0
 

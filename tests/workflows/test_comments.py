@@ -135,7 +135,7 @@ def test_pull_request_is_found_by_github_not_by_the_artifact(fake: FakeGitHub, g
     assert pull_request_of(github, EVENT) is None
 
 
-def test_claim_locks_a_commit_once(fake: FakeGitHub, github: GitHub) -> None:
+def test_commit_status_lock_is_taken_once(fake: FakeGitHub, github: GitHub) -> None:
     assert claim(github, 7).refusal == ""
     assert "was evaluated before" in claim(github, 7).refusal
     close(github, COMMIT, "success")
@@ -144,7 +144,7 @@ def test_claim_locks_a_commit_once(fake: FakeGitHub, github: GitHub) -> None:
     assert claim(github, 7).refusal == "pull request 7 is closed"
 
 
-def test_github_rate_limit_is_waited_for(fake: FakeGitHub, github: GitHub) -> None:
+def test_github_client_waits_for_rate_limit(fake: FakeGitHub, github: GitHub) -> None:
     fake.refusals = [{"Retry-After": "0"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}]
 
     assert github.get("pulls/7") == fake.pulls[0]

@@ -74,7 +74,7 @@ class SideRollouts:
 
 
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """The side that a name stands for. Raises `RunRefused` if it stands for nothing, or for several things."""
+    """The side that a name stands for. Raises `RunRefused` if the name is unknown or ambiguous."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -135,7 +135,7 @@ def _name_of(recording: RecordingOnDisk) -> str:
 
 
 def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:
-    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they are of something else."""
+    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they do not belong here."""
     if side.recording is not None:
         rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:

@@ -77,7 +77,7 @@ class ModelEvaluation:
     facts: Facts
     rows: tuple[EvaluationRow, ...]
     journal: Journal | None = None
-    """The journal of an evaluation that was to be kept; to be forgotten by the caller."""
+    """The journal of an evaluation made with `keep`, for the caller to delete."""
 
 
 def key_of(endpoint: Endpoint) -> str:
@@ -239,7 +239,7 @@ def _about(
 
 
 def _of_relay(value: Any) -> Any:
-    """A rollout without an answer from the relay has no reward, whatever verifiers makes of it."""
+    """A rollout without an answer from the relay has no reward, even where verifiers gives it one."""
     failure = value.get("failure") if isinstance(value, dict) else None
     if isinstance(failure, dict) and any(code in str(failure.get("message")) for code in RELAY_CODES):
         return {**value, "reward": None, "failure": {**failure, "kind": "infrastructure", "place": None}}

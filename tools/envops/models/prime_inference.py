@@ -28,7 +28,7 @@ _THINKS = re.compile(r"openai/(gpt-5|o\d)")
 def endpoint_named(root: Path, name: str) -> Endpoint:
     """The endpoint of a name or a model: of the file, or else `owner/model` of Prime Inference at its own price.
 
-    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name means nothing.
+    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name is unknown.
     """
     declared = read_endpoints(root)
     of_model = [each for each in declared.values() if each.model == name]

@@ -1,7 +1,7 @@
 """Recorded baselines as evaluations on the Hub: `prime eval push`, once per version and model.
 
-An evaluation's name identifies it: it contains the environment's version and the model. What the
-Hub lists afterwards decides, and an interrupted push continues where it stopped.
+An evaluation's name identifies it: it contains the environment's version and the model. The Hub's list afterwards
+decides, and an interrupted push continues where it stopped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The declared runs of a repository: compiled, and with everything that their rules look at."""
+"""The declared runs of a repository: compiled, with the inputs of their rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """One run: what was declared, what it compiles to, and what the rules find."""
+    """One run: its declaration, its compiled form, and the findings of rules."""
 
     spec: RunSpec
     request: CompileRequest
@@ -45,7 +45,7 @@ class DeclaredRun:
 
     @property
     def played(self) -> tuple[str, ...]:
-        """What the last recording of a model shows of each environment, or that there is none."""
+        """A line on the last recording of a model for each environment."""
         return tuple(played_by(used, self.spec) for used in self.trained_on)
 
     @property
@@ -55,7 +55,7 @@ class DeclaredRun:
 
     @property
     def fails(self) -> bool:
-        """Whether a rule that counts found something."""
+        """Whether a failing rule has a finding."""
         return any(finding.counts for finding in self.findings)
 
 
@@ -108,7 +108,7 @@ def declared_run(
 def run_subject(
     request: CompileRequest, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
 ) -> RunSubject:
-    """The run as its rules see it: read back from what it compiles to, so that overrides count."""
+    """The input of the rules: the run read back from its compiled form, so that overrides count."""
     spec = request.spec
     trainer = trainer_named(spec.backend)
     if compiled is None:
@@ -149,7 +149,7 @@ def runs_of_packages(registry: Registry, packages: Mapping[str, Package]) -> set
 
 
 def run_problems(registry: Registry, packages: Mapping[str, Package], names: Collection[str]) -> list[Problem]:
-    """Findings of the named runs that count, as problems of the declaration."""
+    """Failing findings of the named runs, as problems of the declaration."""
     specs = [spec for name, spec in registry.specs.items() if name in names]
     return [
         Problem(
@@ -165,7 +165,7 @@ def run_problems(registry: Registry, packages: Mapping[str, Package], names: Col
 
 
 def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:
-    """Write what was compiled below `configs/rl/`; the paths whose content changed."""
+    """Write the compiled files below `configs/rl/`; returns the paths whose content changed."""
     changed = []
     for run in runs:
         for name, text in (run.compiled.files if run.compiled else {}).items():
@@ -178,7 +178,7 @@ def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path
 
 
 def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
-    """Compiled files of runs that are declared no more; files written by hand are not among them."""
+    """Compiled files of runs that are no longer declared, without files written by hand."""
     current = {name for run in runs if run.compiled for name in run.compiled.files}
     found = sorted((root / CONFIG_FOLDER).glob("*")) if (root / CONFIG_FOLDER).is_dir() else []
     return [
@@ -224,11 +224,11 @@ def _trained_on(
 
 
 def played_by(used: TrainedOn, spec: RunSpec) -> str:
-    """One line: the recorded model, its reward, and what that says about the difficulty for it."""
+    """One line: the recorded model, its reward, and the difficulty for it."""
     recorded = used.recorded
     if recorded is None or recorded.scripted:
         why = f"; {spec.baseline.none}" if spec.baseline else ""
-        return f"{used.id}: played by no model yet{why}"
+        return f"{used.id}: no model recorded yet{why}"
     interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
     reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
     other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"

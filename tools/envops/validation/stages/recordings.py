@@ -1,4 +1,4 @@
-"""The stage `recordings`: recorded replies, scored again by the present code, without a key and without a model.
+"""The stage `recordings`: recorded replies, scored again by the current code, without a key or a model.
 
 Single-turn environments score them in place. Multi-turn environments keep state that a static scoring does not have
 (v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only where
@@ -39,9 +39,9 @@ from envops.validation.stage import Observation, StageJob
 
 TOLERANCE = 1e-6
 MOST_SCORED, MOST_PLAYED = 5_000, 64
-"""Rows of one recording that are scored again, and rollouts that are played again."""
+"""Maximum rows of one recording to score again, and rollouts to replay."""
 CHANGES_KEPT = 20
-BEYOND = "beyond what is scored again of one recording"
+BEYOND = "beyond the limit of rows of one recording"
 
 _Row = tuple[int, EvaluationRow]
 
@@ -65,7 +65,7 @@ def check_recordings(
 ) -> list[RecordingFacts]:
     """The current code's scores of an environment's recordings; `ask` sends requests to its loaded worker.
 
-    A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
+    A failed scoring is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
     """
     digest = reward_digest(entry, package)
     checks = _Check(ask, entry, description, tasks)
@@ -128,7 +128,7 @@ class _Check:
         for line, row in rows:
             known = self._by_key.get(row.task_key, [])
             if not row.scored:
-                continue  # there was no reward to compare with
+                continue  # without a reward there is nothing to compare
             if grouped:
                 others.append(
                     ("a reward function compares the replies of a group, so single replies have no reward", line)
@@ -147,7 +147,7 @@ class _Check:
         return usable, others
 
     def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
-        """Line → what the present code gives it."""
+        """Line → the current code's score."""
         replies = [{"id": line, "task": task, "completion": list(row.completion or ())} for line, row, task in rows]
         return rescored(self._ask, self._entry, replies, stage="recordings")
 
@@ -231,7 +231,7 @@ def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
 
 
 def knows_recordings(facts: Facts, package: Package) -> bool:
-    """Whether facts cover exactly the recordings that lie there now."""
+    """Whether facts cover exactly the current recordings."""
     return recordings_content(package.folder) == {one.file: one.content for one in facts.recordings}
 
 
@@ -243,7 +243,7 @@ def with_recordings(
     allow_network: bool,
     stop: threading.Event,
 ) -> Facts:
-    """The facts with the present recordings, which are then kept.
+    """The facts with the current recordings, which are then cached.
 
     Raises `Interrupted` when `stop` is set.
     """

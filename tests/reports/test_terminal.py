@@ -255,6 +255,13 @@ def test_terminal_shows_the_innermost_own_line_of_a_raising_reward() -> None:
     assert "    raised     return int(text)\n    fix" in text
 
 
+def test_terminal_never_cuts_the_command_that_adds_the_case() -> None:
+    command = "Add the case that is shown: `nox -s cases -- add capital-cities RWD085`."
+    finding = replace(MISSED_GOLD, fix=f"{'Read one final answer, compare all of it. ' * 5}{command}")
+    text = " ".join(render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),))).split())
+    assert f"… {command}" in text
+
+
 def test_long_list_of_passed_environments_is_counted() -> None:
     many = tuple(replace(ALL_PASS, name=f"env-{number}") for number in range(90))
     text = render_text(ValidationResult("fail", (*many, FAILING)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from envops.reports.evidence import shown_evidence
 from envops.reports.styles import KIND_STYLES, VERDICT_STYLES
 from envops.repository.registry import REGISTRY_FILE
+from envops.rules.engine import ADD_CASE
 from envops.rules.result import (
     DECIDING,
     EnvironmentResult,
@@ -93,7 +94,7 @@ def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None
     else:
         for label, text in _evidence(finding):
             page.field(label, _fitted(text, _room(page), 1), indent=INDENT)
-    page.field("fix", _fitted(finding.fix, _room(page), FIX_LINES), indent=INDENT, style="green")
+    page.field("fix", _fitted_fix(finding.fix, _room(page)), indent=INDENT, style="green")
     if finding.waiting and declaration is None:
         page.field("waiting", _fitted(_named(finding.waiting), _room(page), 1), indent=INDENT)
     page.blank()
@@ -108,6 +109,12 @@ def _fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
     text = on_one_line(text)
     most = max(20, width * lines - taken - (12 * (lines - 1)) - 1)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _fitted_fix(fix: str, width: int) -> str:
+    """The fix, cut before the command that writes its case: a command is of use only as a whole."""
+    advice, begins, command = fix.partition(ADD_CASE)
+    return _fitted(advice, width, FIX_LINES, len(begins + command)) + (f" {begins}{command}" if begins else "")
 
 
 def _evidence(finding: Finding) -> list[tuple[str, str]]:

@@ -501,6 +501,7 @@ CASES = {
             "keys in a block": in_json(f"Here it is:\n```json\n{WEATHER_TASK}\n```"),
             "keys and a tool": in_json(PLAIN_CALL),
             "a tool, and its keys by chance": in_json(PLAIN_CALL, "Name a day when {city} is sunny."),
+            "a tool, and its keys are named": in_json(PLAIN_CALL, system="A list with name and arguments."),
             "a tool below function": in_json('{{"function": {{"name": "sky", "arguments": {{"town": "{city}"}}}}}}'),
             "only that it is JSON": in_json(WEATHER_TASK, system="Reply with JSON."),
         },

@@ -107,16 +107,20 @@ def _shown_text(reply: _JsonReply, to_all: Iterable[str]) -> str:
 
 
 def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> list[_Unnamed]:
-    """Replies most of whose names stand nowhere. A key that only few replies have is content, and not form."""
+    """Replies with a tool, or with most of their keys, that stand nowhere.
+
+    A key that only few replies have is content, and not form.
+    """
     having = Counter(key for reply in replies for key in reply.keys)
     form = {key for key, count in having.items() if count > MOST * len(replies)}
     found: list[_Unnamed] = []
     for reply in replies:
-        names = sorted(reply.keys & form) + sorted(reply.tools)
         text = _shown_text(reply, to_all)
-        missing = tuple(name for name in names if not _is_named(name, text))
-        if names and len(missing) > MOST * len(names):
-            found.append(_Unnamed(reply, missing))
+        keys = sorted(reply.keys & form)
+        missing = [key for key in keys if not _is_named(key, text)]
+        tools = [tool for tool in sorted(reply.tools) if not _is_named(tool, text)]
+        if tools or len(missing) > MOST * len(keys):
+            found.append(_Unnamed(reply, (*missing, *tools)))
     return found
 
 
@@ -126,8 +130,8 @@ def keys_of_the_reply_are_unnamed(subject: Subject) -> Iterator[Found]:
 
     What: Where reference replies that earn a reward are JSON, or call tools in JSON, the model can read the names that
         they use: keys that most of these replies share, and tools. They may stand in the prompt, the system prompt,
-        an example, a message of the environment or the offered tools. The rule fires if most names of a reply stand
-        nowhere, in most tasks.
+        an example, a message of the environment or the offered tools. The rule fires if most keys of a reply, or a
+        tool that it calls, stand nowhere, in most tasks.
     Why: The task can only be solved by guessing the names, and training teaches the model to memorise them.
     Fix: Name the keys, and the tools that may be called, in the system prompt, with an example of a reply.
     """

@@ -8,6 +8,9 @@ from typing import Any
 
 from envops_worker.splits import Split
 
+BEYOND = "beyond the limit of rows of one recording"
+"""Why rows were not compared where a recording has more than are scored again: no fault of the recording."""
+
 
 def split_of(baseline: Mapping[str, Any]) -> Split:
     """The split that a recording is of: the tasks to train on, unless its baseline has another one."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
-from envops.facts.recordings import RecordingFacts, split_of
+from envops.facts.recordings import BEYOND, RecordingFacts, split_of
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import EarnedReward, Evidence, of_reply, shown_reply
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envops.facts.observed import Facts
-
-BEYOND = "beyond what is scored again of one recording"
 
 
 def _renewal(subject: Subject, recording: RecordingFacts) -> str:

@@ -22,7 +22,7 @@ from envops_worker.splits import Split
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Description, Facts, FunctionScore, Task
-from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange, split_of
+from envops.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, ScoreChange, split_of
 from envops.facts.results import EvaluationRow, task_key
 from envops.repository.content import RECORDINGS, reward_digest
 from envops.repository.package import Package
@@ -41,7 +41,6 @@ TOLERANCE = 1e-6
 MOST_SCORED, MOST_PLAYED = 5_000, 64
 """Maximum rows of one recording to score again, and rollouts to replay."""
 CHANGES_KEPT = 20
-BEYOND = "beyond the limit of rows of one recording"
 
 _Row = tuple[int, EvaluationRow]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socketserver
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,7 +120,7 @@ def test_unknown_service_has_no_price(url: str, tmp_path: Path, inference: FakeP
     assert inference.seen == []
 
 
-def test_model_without_price_is_refused_with_what_to_write(tmp_path: Path, inference: FakeProvider) -> None:
+def test_model_without_price_is_refused_with_missing_keys(tmp_path: Path, inference: FakeProvider) -> None:
     inference.about = {}
     endpoint = endpoint_named(tmp_path, MODEL)
     with pytest.raises(RunRefused, match=r"Add an \[\[endpoint\]\] .* --max-cost none"):
@@ -131,6 +133,32 @@ def test_login_key_stays_at_prime_inference(tmp_path: Path, inference: FakeProvi
     with pytest.raises(NoKey, match="prime login"):
         key_of(endpoint_named(tmp_path, MODEL))
     assert inference.seen == []
+
+
+@pytest.mark.parametrize("answer", [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"])
+def test_broken_list_of_prices_is_a_missing_price(
+    answer: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inference: FakeProvider
+) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _answering(answer)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PRIME_INFERENCE_URL", f"http://127.0.0.1:{server.server_address[1]}")
+        assert not endpoint_named(tmp_path, MODEL).has_prices
+        server.shutdown()
+    assert inference.seen == []
+
+
+def test_address_without_scheme_is_a_missing_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIME_INFERENCE_URL", "inference.example.com")
+    assert not endpoint_named(tmp_path, MODEL).has_prices
+
+
+def _answering(answer: bytes) -> type[socketserver.BaseRequestHandler]:
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    return Handler
 
 
 @worker

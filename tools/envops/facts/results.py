@@ -19,6 +19,7 @@ from typing import Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from envops_worker.messages import Message
+from envops_worker.splits import Split
 
 from envops.facts.observed import Failure, FunctionScore, Rollout
 from envops.facts.spending import Tokens
@@ -78,6 +79,8 @@ class EvaluationRow:
     """Over all turns, as the provider counts them."""
     seconds: float = 0.0
     completion: tuple[Message, ...] | None = None
+    split: Split | None = None
+    """`eval` for tasks of the evaluation split, `None` for those of the training and where the source gives none."""
 
     @property
     def identity(self) -> tuple[str, str, int]:
@@ -123,6 +126,8 @@ class EvaluationRow:
     def to_json(self) -> dict[str, Any]:
         """The object of the file."""
         raw = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.split is None:
+            del raw["split"]
         return {
             "version": VERSION,
             **raw,
@@ -167,6 +172,8 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
     for name in ("task", "rollout"):
         if type(raw[name]) is not int or raw[name] < 0:
             raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
+    if raw.get("split") not in (None, *get_args(Split)):
+        raise MalformedRow(f"split is {raw['split']!r}, neither 'train' nor 'eval'")
     if raw["generation"] not in ("v0", "v1"):
         raise MalformedRow(f"generation is {raw['generation']!r}, neither 'v0' nor 'v1'")
     try:

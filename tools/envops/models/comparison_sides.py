@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.facts.observed import Facts
-from envops.facts.results import EvaluationRow
+from envops_worker.splits import Split
+
+from envops.facts.observed import Facts, Task
+from envops.facts.recordings import split_of
+from envops.facts.results import EvaluationRow, task_key
 from envops.models.import_results import Expected, NoResults, import_results, print_problems
 from envops.models.model_evaluation import sampling_of
 from envops.models.model_run import RunRefused
@@ -71,7 +74,7 @@ class SideRollouts:
 
 
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """The side that a name stands for. Raises `RunRefused` if it stands for nothing, or for several things."""
+    """The side that a name stands for. Raises `RunRefused` if the name is unknown or ambiguous."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -132,7 +135,7 @@ def _name_of(recording: RecordingOnDisk) -> str:
 
 
 def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:
-    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they are of something else."""
+    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they do not belong here."""
     if side.recording is not None:
         rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:
@@ -176,6 +179,41 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
         digest = said.get("reward_digest")
         raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)
+
+
+def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split | None:
+    """The split that a side's rollouts are of; `None` where neither the file nor its tasks decide it.
+
+    Results from elsewhere do not name their split: tasks that are trained on show it. Raises `RunRefused` for both
+    splits in one file.
+    """
+    recording = rollouts.side.recording
+    if recording is not None:
+        return split_of(recording.baseline)
+    named: set[Split] = {row.split or "train" for row in rollouts.rows if row.digest is not None}
+    if len(named) > 1:
+        raise RunRefused(f"{rollouts.side.name}: has rollouts of both splits, train and eval; compare one of them")
+    known = {task_key(task.prompt, task.data) for task in trained_on}
+    unnamed: Split | None = "train" if any(row.task_key in known for row in rollouts.rows) else None
+    return next(iter(named), unnamed)
+
+
+def common_split(splits: Sequence[tuple[str, Split | None]], asked: Split | None, usual: Split) -> Split:
+    """The split that both sides are compared on; `splits` are the names and splits of the sides that are files.
+
+    Raises `RunRefused` where two of them, or one of them and what was asked for, differ.
+    """
+    known = [(name, split) for name, split in splits if split is not None]
+    if len({split for _, split in known}) > 1:
+        said = " and ".join(f"{name} is of the split {split}" for name, split in known)
+        raise RunRefused(f"{said}: results of different splits are not compared. Evaluate both on the same one.")
+    for name, split in known:
+        if asked not in (None, split):
+            raise RunRefused(
+                f"{name} is of the split {split}, not {asked}: evaluate it on {asked}, or use --split {split}"
+            )
+        return split
+    return asked or usual
 
 
 def sampled_alike(sides: TwoSides[ComparisonSide], held: Mapping[SideName, SideRollouts]) -> TwoSides[ComparisonSide]:

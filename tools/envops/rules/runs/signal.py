@@ -328,7 +328,7 @@ def filter_without_oversampling(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN051", gate="run", severity="warning")
 def no_model_has_played(run: RunSubject) -> Iterator[Found]:
-    """No model has played an environment of the run.
+    """No model is recorded on an environment of the run.
 
     What: Each environment has a recording of a real model, or the run gives the reason why it starts without one in
         `baseline: {none: REASON}`. An error with `submit: on-release`. An environment of the Hub has no recording here.
@@ -341,7 +341,7 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
     severity: Severity = "error" if run.spec.submit == "on-release" else "warning"
     for used in run.trained_on:
         if used.recorded is None or used.recorded.scripted:
-            found = run.found(used.key, f"{used.id} was played by no model yet", _played(used), environment=used.id)
+            found = run.found(used.key, f"no model is recorded on {used.id} yet", _played(used), environment=used.id)
             yield replace(found, severity=severity)
 
 

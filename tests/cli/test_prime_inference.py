@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.cli.main import main, parsed
+from envops.facts.spending import Spending
 from envops.models.model_evaluation import NoKey, key_of
-from envops.models.model_run import DEFAULT_CEILING, RunRefused, ceiling_of, relay_to
+from envops.models.model_run import DEFAULT_CEILING, RunRefused, ceiling_of, relay_to, spent
 from envops.models.prime_inference import endpoint_named
 from small_repository import edit, small_repository
 
@@ -94,6 +95,29 @@ def test_prices_of_the_file_win(tmp_path: Path, inference: FakeProvider) -> None
     declare(tmp_path, inference.url, "input_price = 3.0\noutput_price = 9.0\n")
     endpoint = endpoint_named(tmp_path, MODEL)
     assert (endpoint.name, endpoint.input_price, endpoint.output_price) == ("own", 3.0, 9.0)
+
+
+def test_price_of_another_service_is_from_the_library_unless_the_file_has_one(
+    tmp_path: Path, inference: FakeProvider
+) -> None:
+    declare(tmp_path, "https://openrouter.ai/api/v1")
+    endpoint = endpoint_named(tmp_path, "own")
+    assert endpoint.input_price is not None
+    assert endpoint.output_price is not None
+    assert 0 < endpoint.input_price < endpoint.output_price < 10
+    assert "(prices: genai-prices " in spent(Spending(), endpoint)
+    shutil.rmtree(tmp_path / "configs")
+    declare(tmp_path, "https://openrouter.ai/api/v1", "input_price = 3.0\noutput_price = 9.0\n")
+    declared = endpoint_named(tmp_path, "own")
+    assert (declared.input_price, declared.output_price, declared.price_source) == (3.0, 9.0, "")
+    assert inference.seen == []
+
+
+@pytest.mark.parametrize("url", ["https://models.example.com/v1", "http://127.0.0.1:8000/v1"])
+def test_unknown_service_has_no_price(url: str, tmp_path: Path, inference: FakeProvider) -> None:
+    declare(tmp_path, url)
+    assert not endpoint_named(tmp_path, "own").has_prices
+    assert inference.seen == []
 
 
 def test_model_without_price_is_refused_with_missing_keys(tmp_path: Path, inference: FakeProvider) -> None:

@@ -12,7 +12,7 @@ from envops.cli import arguments
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
-from envops.models.model_run import RunRefused, breaking_off, refused_by, relay_to, spent
+from envops.models.model_run import RunRefused, breaking_off, price_source, refused_by, relay_to, spent
 from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envops.models.prompt_placing import NotPlaceable, Placement, placement
 from envops.models.relay import Relay
@@ -132,7 +132,8 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
-    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    source = price_source(relay.endpoint)
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
     said = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "

@@ -186,8 +186,13 @@ def described(bound: CostEstimate, endpoint: Endpoint) -> str:
     rollouts = f"{bound.rollouts:,} rollouts (tasks: {bound.tasks}) by {endpoint.model} at {endpoint.name}"
     calls = f"{bound.calls:,} calls, assuming {bound.calls // max(1, bound.rollouts)} per conversation; "
     tokens = f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} answered"
-    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{price_source(endpoint)}"
     return f"{rollouts}: {calls if bound.calls_guessed else ''}{tokens}, {cost}"
+
+
+def price_source(endpoint: Endpoint) -> str:
+    """Where prices are from that the file does not have."""
+    return f" (prices: {endpoint.price_source})" if endpoint.price_source else ""
 
 
 @dataclass
@@ -234,7 +239,7 @@ class EvaluationProgress:
 
 def spent(spending: Spending, endpoint: Endpoint) -> str:
     """The usage and cost of a run, in one sentence."""
-    cost = f"${spending.cost:.4f}" if endpoint.has_prices else "no price configured"
+    cost = f"${spending.cost:.4f}{price_source(endpoint)}" if endpoint.has_prices else "no price configured"
     parts = [
         f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",
         f"{spending.tokens.prompt:,} tokens sent and {spending.tokens.completion:,} answered, {cost}",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from envops.hub.access import HubAccess, hub_access
+from envops.models.library_prices import with_library_price
 from envops.repository.endpoints import MAX_TOKENS, Endpoint, Style, find_endpoint, read_endpoints
 
 PRIME_KEY = "PRIME_API_KEY"
@@ -52,16 +53,22 @@ def team_at_prime(endpoint: Endpoint) -> str:
 
 
 def priced(endpoint: Endpoint) -> Endpoint:
-    """The endpoint with the prices that Prime Inference lists; unchanged where it has prices or is another service."""
+    """The endpoint with the prices that Prime Inference lists, or a kept library for other services.
+
+    Unchanged where it has prices, or none are known.
+    """
     access = hub_access()
-    if endpoint.has_prices or endpoint.url != access.inference_url:
+    if endpoint.has_prices:
         return endpoint
+    if endpoint.url != access.inference_url:
+        return with_library_price(endpoint)
     for model in _listed(access):
         if model.get("id") == endpoint.model:
             pricing = model.get("pricing")
             prices = [pricing.get(f"{side}_usd_per_mtok") for side in ("input", "output")] if pricing else []
             if len(prices) == 2 and all(map(_is_price, prices)):
-                return replace(endpoint, input_price=float(prices[0]), output_price=float(prices[1]))
+                sent, answered = map(float, prices)
+                return replace(endpoint, input_price=sent, output_price=answered, price_source="Prime Inference")
     return endpoint
 
 

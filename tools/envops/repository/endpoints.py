@@ -50,6 +50,8 @@ class Endpoint:
     """Dollars per million prompt tokens; `None` where no price is configured."""
     output_price: float | None = None
     """Dollars per million completion tokens."""
+    price_source: str = ""
+    """Where the prices are from; empty where the file has them, or nothing does."""
     concurrency: int = 8
     style: Style = "instruct"
     max_tokens: int = MAX_TOKENS["instruct"]
@@ -119,7 +121,6 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
 
 def _endpoint(entry: Mapping[str, Any], line: int | None) -> Endpoint:
     style: Style = entry.get("style", "instruct")
-    prices = {name: float(entry[name]) for name in ("input_price", "output_price") if name in entry}
     return Endpoint(
         name=entry["endpoint_id"],
         model=entry["model"],
@@ -130,7 +131,8 @@ def _endpoint(entry: Mapping[str, Any], line: int | None) -> Endpoint:
         max_tokens=entry.get("max_tokens", MAX_TOKENS[style]),
         timeout_s=float(entry.get("timeout_s", 600.0)),
         line=line,
-        **prices,
+        input_price=float(entry["input_price"]) if "input_price" in entry else None,
+        output_price=float(entry["output_price"]) if "output_price" in entry else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from defects_of_company import JUDGE_V0
 from planted import SUMS, sound
 from questions import CAPITALS
 
@@ -95,6 +96,12 @@ CORRECT_V1 = """
 @vf.reward(weight=1.0)
 async def correct(self, trace) -> float:
     return float(final(trace.last_reply) == self.data.answer)
+"""
+GRADING = """
+PROMPT = (
+    "Grade an answer. Question: {question}\\nTarget: {answer}\\n<predicted>\\n{response}\\n</predicted>\\n\\n"
+    "Reply with one letter. A: correct. B: incorrect. C: not attempted."
+)
 """
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
@@ -811,6 +818,35 @@ HABITS = [
             "    call = {'id': 'one', 'type': 'function', 'function': {'name': 'look_up', 'arguments': asked}}\n"
             "    return {'role': 'assistant', 'content': '', 'tool_calls': [call]}\n"
         ),
+    ),
+    sound(
+        "verdict_in_a_letter",
+        GRADING + JUDGE_V0,
+        functions="""
+        async def verdict(judge, prompt, completion, answer, state):
+            said = (await judge(prompt, completion, answer, state)).strip()
+            return said if said in ("A", "B", "C") else "C"
+
+
+        async def correct(judge, prompt, completion, answer, state, **_):
+            return float(await verdict(judge, prompt, completion, answer, state) == "A")
+
+
+        async def incorrect(judge, prompt, completion, answer, state, **_):
+            return float(await verdict(judge, prompt, completion, answer, state) == "B")
+
+
+        async def not_attempted(judge, prompt, completion, answer, state, **_):
+            return float(await verdict(judge, prompt, completion, answer, state) == "C")
+
+
+        JUDGE.add_reward_func(correct, weight=1.0)
+        JUDGE.add_reward_func(incorrect, weight=0.0)
+        JUDGE.add_reward_func(not_attempted, weight=0.0)
+        """,
+        rubric="JUDGE",
+        rows=CAPITALS,
+        asking="Answer in <answer>…</answer>.",
     ),
 ]
 UNGUESSED = [

@@ -10,7 +10,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.rules.engine import Subject, all_rules
 from envops.rules.verdict import judge
 from observed import found_in, in_short
-from oddities_of_habits import UNGUESSED
+from oddities_of_habits import HABITS, UNGUESSED
 from table import DEFECTS, SOUND
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from planted import Planted
 
 FEWEST_DEFECTS = 135
-FEWEST_ODDITIES = 90
+FEWEST_ODDITIES = 160
+FEWEST_HABITS = 30
 LEAKS = ("SCH055", "SCH058")
 """Rules of the schema gate that judge prompts; its others judge files that environments of the suite lack."""
 
@@ -67,6 +68,7 @@ def test_guessed_gold_is_inconclusive_alone(each: Planted, observations: Observa
 def test_suite_has_promised_number_of_packages() -> None:
     assert len(DEFECTS) >= FEWEST_DEFECTS
     assert len(SOUND) >= FEWEST_ODDITIES
+    assert len(HABITS) >= FEWEST_HABITS
     assert {each.generation for each in DEFECTS} == {"v0", "v1"}
     assert max(Counter((each.name, each.generation) for each in [*DEFECTS, *SOUND]).values()) == 1
 

@@ -230,10 +230,18 @@ def worded(prompt: str, right: bool) -> str:
             for word in (positive, negative)
         ]
         if words[0] is not None and words[1] is not None:
-            return words[not right][0]  # type: ignore[index]
+            letters = [_letter(prompt, word) for word in (positive, negative)]
+            verdicts = letters if all(letters) else [word[0] for word in words if word is not None]
+            return str(verdicts[not right])
     if scale is not None:
         return str(scale[right])
     return "yes" if right else "no"
+
+
+def _letter(prompt: str, word: str) -> str | None:
+    """The letter that stands for a verdict, as in "A: CORRECT"."""
+    found = re.search(rf"(?<!\w)([A-Z])\s*[:=]\s*(?i:{word})(?!\w)", prompt)
+    return None if found is None else found[1]
 
 
 def _scale(prompt: str) -> tuple[int, int] | None:

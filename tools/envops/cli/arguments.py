@@ -55,6 +55,15 @@ def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer 
         help="use this model: a name or model of configs/endpoints.toml, or owner/model of Prime Inference",
     )
     max_cost(group, "the run")
+    scripted_judge(group)
+
+
+def scripted_judge(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "--scripted-judge",
+        action="store_true",
+        help="let a scripted judge decide instead of the declared model, and name it in results",
+    )
 
 
 def max_cost(command: argparse._ActionsContainer, what: str) -> None:

@@ -132,6 +132,8 @@ class Package:
     defines_load_environment: bool = False
     eval_split: str = ""
     """The split that is for evaluation, as its source shows; empty where it shows none."""
+    uses_judge: bool = False
+    """Whether its source shows that a reward calls a model."""
     is_harness: bool = False
     """Whether it exports a harness of v1 and nothing that has tasks: only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from envops.repository.problem import Problem
+from envops.repository.endpoints import key_variable_of
+from envops.repository.problem import DeclarationError, Problem
 from envops.repository.recordings import read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
@@ -16,6 +18,7 @@ from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import (
     COMPILED_BY,
     CONFIG_FOLDER,
+    UNDECLARED_JUDGE,
     CompileError,
     CompileRequest,
     environment_of,
@@ -216,10 +219,21 @@ def _trained_on(
         version=environment.version,
         on_hub=on_hub(environment),
         secrets=environment.secrets,
+        judge_key=_judge_key(environment, package),
         multi_turn=package is not None and "multi-turn" in package.tags,
         recorded=recorded[source.id],
         key=f"environments[{index}]",
     )
+
+
+def _judge_key(environment: Environment, package: Package | None) -> str:
+    """What the environment's judge needs; empty where it has none."""
+    if package is None or environment.judge in ("", UNDECLARED_JUDGE):
+        return environment.judge
+    variable = None
+    with suppress(DeclarationError):  # commands that use an endpoint report it
+        variable = key_variable_of(package.folder.parents[1], environment.judge)
+    return variable or f"the key of {environment.judge}"
 
 
 def played_by(used: TrainedOn, spec: RunSpec) -> str:

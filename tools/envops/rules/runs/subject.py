@@ -81,6 +81,8 @@ class TrainedOn:
     on_hub: str | None = None
     """The latest version on the Hub; `None` where it was not read."""
     secrets: tuple[str, ...] = ()
+    judge_key: str = ""
+    """What its judge needs: the variable of a key, or words for a key that no declaration names."""
     multi_turn: bool = False
     recorded: Recorded | None = None
     key: str = "environments"

@@ -1,4 +1,4 @@
-"""A judge beside a real model: its own model behind a relay of its own, a refusal, or a scripted one that results name."""
+"""A judge beside a real model: a model behind a relay of its own, a refusal, or a scripted one that results name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.repository.repository import Repository
 from envops.system.retry_policy import MODEL_ENDPOINT
+from envops.training.declared_runs import declared_runs
 from small_repository import edit, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -199,10 +201,8 @@ def test_scripted_judge_without_model_is_a_usage_error(run: Callable[..., tuple[
     assert run("smoke", NAME, "--scripted-judge")[0] == exit_codes.USAGE
 
 
-def test_judge_of_hosted_run_fails_the_rule_of_keys(root: Path, judge: FakeProvider) -> None:
-    from envops.repository.repository import Repository
-    from envops.training.declared_runs import declared_runs
-
+@pytest.mark.usefixtures("judge")
+def test_judge_of_hosted_run_fails_the_rule_of_keys(root: Path) -> None:
     edit(root / "registry.yaml", "version: 1\n", "version: 1\nruns:\n  first:\n" + RUN)
     repository = Repository.load(root, [NAME])
     [declared] = declared_runs(repository.registry, repository.packages)

@@ -1,4 +1,4 @@
-"""The judge beside a real model: the declared model behind a relay of its own, or a scripted one that every result names."""
+"""The judge beside a real model: the declared one behind a relay of its own, or a scripted one that results name."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def _journal(
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
     sampling = sampling_of(end, relay.seed)
-    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling, harness]
+    about: list[Any] = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling, harness]
     about += [[judge.endpoint.model, judge.endpoint.url]] if isinstance(judge, Relay) else [judge] if judge else []
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")

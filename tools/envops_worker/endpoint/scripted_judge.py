@@ -154,8 +154,8 @@ class ScriptedJudge:
     def _response(self, library: Any, request: Any) -> Any:
         if self.place is None:
             self.undeclared += 1
-            message = f"{UNDECLARED}: registry.yaml declares no judge of this environment"
-            return library.Response(403, json={"error": {"message": message, "code": UNDECLARED}}, request=request)
+            error = {"message": f"{UNDECLARED}: registry.yaml declares no judge", "code": UNDECLARED}
+            return library.Response(403, json={"error": error}, request=request)
         self.calls += 1
         body = json.loads(request.content)
         self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])

@@ -113,7 +113,8 @@ def write(
 ) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
 
-    `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is written to a temporary folder first.
+    `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is
+    written to a temporary folder first.
     Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """

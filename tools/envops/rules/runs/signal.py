@@ -172,7 +172,7 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
         commands/rl.py). The rule covers the run's `secrets`, those of its environments, and the key of the endpoint
         that `judge` of an environment names.
     Why: The judge would fail on every rollout, or the submission is refused.
-    Fix: Train where the variable can be set (prime-rl, trl), or judge without a key.
+    Fix: Train where the variable can be set (prime-rl), or judge without a key.
     """
     forwarded = run.trainer.forwards
     if forwarded is None:

@@ -166,7 +166,9 @@ def _judged(
 ) -> Judgement:
     """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
-    recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
+    known = [one.baseline for one in read_recordings(package.folder) if not one.problems]
+    judge_here = judge_name(replying) or "scripted"  # so were recordings that name none, if they have a judge
+    recorded = [each for each in known if (each.get("judge") or "scripted") == judge_here]
     baseline = baseline_for(recorded, facts)
     judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])
     spending = shared.relay.spending

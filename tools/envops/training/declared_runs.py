@@ -244,6 +244,7 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
         return f"{used.id}: played by no model yet{why}"
     interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
     reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
+    reward += " by a scripted judge" if recorded.scripted_judge else ""
     other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"
     stale = "" if recorded.current else ", other files than here"
     size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
@@ -274,6 +275,7 @@ def last_recording(package: Package) -> Recorded | None:
         current=latest.baseline.get("digest") == package.digest,
         mean=_number(latest.baseline.get("mean")),
         interval=_interval(latest.baseline.get("interval")),
+        scripted_judge=latest.baseline.get("judge") == "scripted",
     )
 
 

@@ -36,6 +36,8 @@ class Recorded:
     mean: float | None = None
     interval: tuple[float, float] | None = None
     """Of the mean reward, with its confidence in the recording."""
+    scripted_judge: bool = False
+    """Whether a scripted judge decided about a model's rollouts."""
 
     @property
     def binary(self) -> bool:

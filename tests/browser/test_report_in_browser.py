@@ -181,7 +181,7 @@ def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
             expect(figure.locator("tbody tr").first).to_be_visible()
 
 
-def test_report_curves_mark_steps_named_by_signatures(visit: Visit, reports: Path) -> None:
+def test_report_curves_mark_steps_of_signatures(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[-1])
     reward, dead, spread = page.locator("#section-curves figure").all()

@@ -99,7 +99,9 @@ def committed(folder: Path, tag: str) -> str:
     return f"file://{bare}"
 
 
-def test_adopt_folder_declares_locks_and_bounds_it(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+def test_adopt_folder_declares_locks_and_bounds_environment(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
     source = theirs / "environments/date_arithmetic"
     assert adopt(repository, source) == 0
     said = printed(capsys)
@@ -146,7 +148,7 @@ def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pyt
     assert "1 of its files differ from the source (README.md)" in printed(capsys)
 
 
-def test_adopt_again_from_a_source_that_cannot_be_copied_says_what_differs(
+def test_adopt_again_from_changed_source_lists_differing_files(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
     source = theirs / "environments/date_arithmetic"
@@ -290,6 +292,26 @@ def test_adopt_second_package_with_one_module_is_refused(
     assert adopt(repository, source) == 2
     assert "its module word_problems is also that of word-problems" in printed(capsys)
     assert contents(repository) == before
+
+
+def test_adopt_module_in_the_wheel_of_a_registered_package_is_refused(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    place = repository / "environments/word_problems"
+    (place / "shared_sums.py").write_text("ONE = 1\n")
+    edit(place / "pyproject.toml", 'packages = ["word_problems"]', 'include = ["word_problems", "shared_sums.py"]')
+    source = theirs / "environments/reverse_text"
+    (source / "shared_sums.py").write_text("ONE = 2\n")
+    edit(source / "pyproject.toml", 'packages = ["reverse_text"]', 'include = ["reverse_text", "shared_sums.py"]')
+    assert adopt(repository, source) == 2
+    assert "its module shared_sums is also that of word-problems" in printed(capsys)
+
+
+def test_adopt_packages_that_ship_equal_files_are_adopted(repository: Path, theirs: Path):
+    for name in ("date_arithmetic", "reverse_text"):
+        file = theirs / f"environments/{name}/pyproject.toml"
+        edit(file, f'packages = ["{name}"]', f'include = ["{name}", "pyproject.toml"]')
+    assert adopt(repository, theirs) == 0
 
 
 def test_adopt_failure_while_moving_restores_everything(

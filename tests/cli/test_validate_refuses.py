@@ -133,9 +133,7 @@ def test_symlink_outside_repository_fails_alone(repository: Path, failed: Callab
     assert "passwords.py" in failed("reverse-text")
 
 
-def test_broken_neighbours_do_not_keep_others_from_their_verdict(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_environments_do_not_affect_other_verdicts(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the neighbours lack: a registry entry, a lock, a pyproject that can be read, a folder that is not a link."""
     for name in ("no_entry", "no_lock", "no_toml"):
         shutil.copytree(repository / "environments/reverse_text", repository / "environments" / name)
@@ -175,7 +173,7 @@ def test_registry_problems_are_reported_together(repository: Path, refused: Call
     assert "registry.yaml:4" in text
 
 
-def test_json_report_names_the_problems(repository: Path, refused: Callable[..., str]) -> None:
+def test_json_report_lists_the_problems(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: []\n")
     refused()
     report = json.loads((repository / "reports/validate.json").read_text())

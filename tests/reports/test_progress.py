@@ -76,7 +76,7 @@ def test_plain_progress_lists_running_after_silence() -> None:
     ]
 
 
-def test_plain_progress_names_what_is_waited_for_and_how_long_at_most() -> None:
+def test_plain_progress_names_running_stage_and_time_limit() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainProgress(["gsm8k"], stream, clock=clock)
     progress.started("gsm8k")

@@ -64,7 +64,7 @@ def recorded(baseline: dict[str, Any] | None = None, **changes: Any) -> Subject:
 
 CHANGED = {"changes": (CHANGE,), "change_count": 1}
 NOT_COMPARED = NotCompared("their task is no longer among the first tasks", 2, 7)
-BEYOND = NotCompared("beyond what is scored again of one recording", 2, 7)
+BEYOND = NotCompared("beyond the limit of rows of one recording", 2, 7)
 
 CASES = {
     "REC001": RuleCases(

@@ -71,7 +71,7 @@ vf.SingleTurnEnv = Shaky
 @pytest.mark.parametrize(
     ("name", "more", "origin"), [("forking", "", "environment"), ("threading_env", THREAD, "lock")]
 )
-def test_rollouts_are_played_by_jobs_without_earlier_scoring(
+def test_rollouts_run_in_jobs_without_earlier_scoring(
     name: str, more: str, origin: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
@@ -179,7 +179,7 @@ def journal(tmp_path: Path) -> Journal:
 EVERY = {(task, rollout): "" for task in range(4) for rollout in range(2)}
 
 
-def test_evaluator_tries_failed_rollouts_again_where_that_helps(journal: Journal) -> None:
+def test_evaluator_retries_failed_rollouts_where_that_helps(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}, set()])
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(3, 0), (3, 1)]]
@@ -204,7 +204,7 @@ def test_evaluator_replaces_a_lost_job(journal: Journal) -> None:
     assert jobs.played == [[(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
 
 
-def test_evaluator_that_loses_two_jobs_keeps_what_was_played(journal: Journal) -> None:
+def test_evaluator_that_loses_two_jobs_keeps_finished_rollouts(journal: Journal) -> None:
     jobs = Jobs([set()], lost={0: (3, CRASH), 1: (1, CRASH)})
     with pytest.raises(StageFailed):
         rollouts_of(jobs, journal)

@@ -116,7 +116,7 @@ def test_segmentation_fault_is_a_crash_with_its_signal(hostile: Callable[[str], 
     assert (failure.kind, failure.message) == ("crash", f"the worker ended with signal {signal.SIGSEGV.value}")
 
 
-def test_crash_shows_what_was_printed_last(hostile: Callable[[str], Path], workspace: Workspace):
+def test_crash_shows_the_last_output(hostile: Callable[[str], Path], workspace: Workspace):
     failure = lost(
         hostile("import os; print('good bye'); os.write(1, b'for ever'); import sys; sys.stdout.flush(); os._exit(1)"),
         workspace,
@@ -229,7 +229,7 @@ def test_worker_above_memory_limit_is_ended(hostile: Callable[[str], Path], work
     assert "the limit is 700 MiB" in failure.message
 
 
-def test_memory_of_strays_counts_as_well(hostile: Callable[[str], Path], workspace: Workspace):
+def test_memory_of_strays_is_counted(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os, time
         if os.fork() == 0:

@@ -363,7 +363,7 @@ def test_network_is_closed_and_attempts_have_their_place(
         ("import ctypes; ctypes.string_at(0)", f"the worker ended with signal {signal.SIGSEGV.value}"),
     ],
 )
-def test_crash_of_a_fork_is_its_own(
+def test_crash_of_a_fork_affects_no_other(
     hostile: Callable[[str], Path], origins: Origins, module: str, message: str
 ) -> None:
     failure = origins.failure("lock", hostile(module))

@@ -119,9 +119,7 @@ def what_servers_see(
 
 
 @pytest.mark.worker
-def test_forked_server_sees_what_a_fresh_one_sees(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
+def test_forked_server_equals_a_fresh_one(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     fresh = "[tool.envops.worker]\nfresh = true\n"
     forked, forked_ahead = what_servers_see("looking_forked", "", environments, workspace, patch)
     alone, alone_later = what_servers_see("looking_fresh", fresh, environments, workspace, patch)

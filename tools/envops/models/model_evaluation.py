@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from envops_worker.splits import Split
+
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
@@ -67,6 +69,7 @@ class EvaluationSize:
     """The harness of v1 to use; `None` for the one that runs in the worker."""
     indices: tuple[int, ...] = ()
     """Exactly these tasks instead of the first ones; `tasks` is their number then."""
+    split: Split = "train"
 
     def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
         """The tasks to evaluate."""
@@ -90,7 +93,7 @@ class ModelEvaluation:
     facts: Facts
     rows: tuple[EvaluationRow, ...]
     journal: Journal | None = None
-    """The journal of an evaluation that was to be kept; to be forgotten by the caller."""
+    """The journal of an evaluation made with `keep`, for the caller to delete."""
 
 
 def key_of(endpoint: Endpoint) -> str:
@@ -139,12 +142,13 @@ def evaluate_speaker(
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
-    journal = None if relay is None else _journal(entry, package, workspace, relay, judge, asked.harness)
+    journal = None if relay is None else _journal(entry, package, workspace, relay, judge, asked)
     with (
         _alone_with(journal, entry.name),
         opened_environment(entry, package, workspace, allow_network, stop) as opened,
     ):
-        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=max(asked.tasks, TASKS_SCORED)))
+        most = max(asked.tasks, TASKS_SCORED)
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=asked.split))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
@@ -153,13 +157,14 @@ def evaluate_speaker(
         if asked.harness is not None:
             seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
         total = len(chosen) * asked.rollouts
-        about = _about(package, description, relay, speaker, judge)
+        about = _about(package, description, relay, speaker, judge, asked.split)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
         for rollout in _rollouts(
             opened.worker, entry.name, name, relay, judge, asked, journal, _is_grouped(description)
         ):
             row = next(rows_of_rollouts([rollout], keys, about))
-            row = row if relay is None else replace(row, policy=None)
+            if relay is not None:
+                row, rollout = replace(row, policy=None), replace(rollout, model=name)
             rollouts.append(rollout)
             rows.append(row)
             seen(row, total)
@@ -255,13 +260,15 @@ def _is_grouped(description: Description) -> bool:
 
 
 def _journal(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, judge: Judge, harness: str | None
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, judge: Judge, asked: EvaluationSize
 ) -> Journal:
     """The journal for rollouts of the same code by the same model and judge with the same settings."""
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
     sampling = sampling_of(end, relay.seed)
-    about: list[Any] = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling, harness]
+    held_out = entry.eval.settings(package.generation) if asked.split == "eval" and entry.eval else None
+    tasks = [dict(entry.args), asked.split, held_out and dict(held_out)]
+    about: list[Any] = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, asked.harness]
     about += [[judge.endpoint.model, judge.endpoint.url]] if isinstance(judge, Relay) else [judge] if judge else []
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
@@ -273,10 +280,16 @@ def judge_name(judge: Judge) -> str | None:
 
 
 def _about(
-    package: Package, description: Description, relay: Relay | None, speaker: Relay | str, judge: Judge
+    package: Package,
+    description: Description,
+    relay: Relay | None,
+    speaker: Relay | str,
+    judge: Judge,
+    split: Split,
 ) -> EvaluationRow:
     """The fields that all rows of an evaluation share."""
     row = EvaluationRow(package.name, package.digest, description.generation, 0, "", 0, None)
+    row = replace(row, split=None if split == "train" else split)
     if relay is None:
         return replace(row, policy=str(speaker))
     end = relay.endpoint
@@ -285,7 +298,7 @@ def _about(
 
 
 def _of_relay(value: Any) -> Any:
-    """A rollout without an answer from the relay has no reward, whatever verifiers makes of it."""
+    """A rollout without an answer from the relay has no reward, even where verifiers gives it one."""
     failure = value.get("failure") if isinstance(value, dict) else None
     if isinstance(failure, dict) and any(code in str(failure.get("message")) for code in RELAY_CODES):
         return {**value, "reward": None, "failure": {**failure, "kind": "infrastructure", "place": None}}

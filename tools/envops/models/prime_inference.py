@@ -11,6 +11,7 @@ import re
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ _THINKS = re.compile(r"openai/(gpt-5|o\d)")
 def endpoint_named(root: Path, name: str) -> Endpoint:
     """The endpoint of a name or a model: of the file, or else `owner/model` of Prime Inference at its own price.
 
-    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name means nothing.
+    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name is unknown.
     """
     found = declared_endpoint(read_endpoints(root), name)
     if found is not None or "/" not in name:
@@ -82,11 +83,11 @@ def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {access.key}"} if access.key else {})
     if access.key and access.team:
         headers["X-Prime-Team-ID"] = access.team
-    request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
     try:
+        request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
         with _OPENER.open(request, timeout=SECONDS) as answer:
             said = json.loads(answer.read(LONGEST_LIST))
-    except (OSError, ValueError):
+    except (OSError, HTTPException, ValueError):
         return
     rows = said.get("data") if isinstance(said, dict) else None
     for each in rows if isinstance(rows, list) else []:

@@ -1,8 +1,7 @@
 """configs/endpoints.toml: the models that can be evaluated against, by name.
 
 It is the file that verifiers' own commands read (`[[endpoint]]` with `endpoint_id`, `model`, `url` and `key`; verifiers
-0.3.1, `legacy/utils/eval_utils.py`). They ignore the keys that are this project's own: what a call costs and how it is
-made.
+0.3.1, `legacy/utils/eval_utils.py`). They ignore the keys that are this project's own: prices, limits and sampling.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MAX_BYTES = 1_000_000
 Style = Literal["instruct", "reasoning"]
 STYLES: tuple[Style, ...] = ("instruct", "reasoning")
 MAX_TOKENS: Mapping[Style, int] = {"instruct": 2_048, "reasoning": 16_384}
-"""Tokens of a reply at most, where the file sets no limit."""
+"""Maximum tokens of a reply, where the file sets no limit."""
 
 _READ_BY_VERIFIERS = ("type", "api_client_type", "headers", "extra_headers")
 """Keys that only verifiers' own commands act on."""
@@ -52,9 +51,9 @@ class Endpoint:
     url: str
     key_variable: str
     input_price: float | None = None
-    """Dollars for a million tokens that are sent; `None` where no price is configured."""
+    """Dollars per million prompt tokens; `None` where no price is configured."""
     output_price: float | None = None
-    """Dollars for a million tokens that are answered."""
+    """Dollars per million completion tokens."""
     concurrency: int = 8
     style: Style = "instruct"
     max_tokens: int = MAX_TOKENS["instruct"]
@@ -66,7 +65,7 @@ class Endpoint:
         return self.input_price is not None and self.output_price is not None
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Dollars for so many tokens; 0 where there are no prices."""
+        """The cost of these tokens in dollars; 0 where there are no prices."""
         return (prompt_tokens * (self.input_price or 0.0) + completion_tokens * (self.output_price or 0.0)) / 1e6
 
 

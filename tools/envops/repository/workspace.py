@@ -30,9 +30,11 @@ OBSERVING = (
     "envops/text",
     "envops/validation",
 )
-"""Folders whose code decides what is observed of an environment; a test follows the imports of all stages."""
+"""Folders whose code decides the observations of an environment; a test follows the imports of all stages."""
 CODE = (".py", ".json", ".lock")
 SCRATCH = "scratch-"
+LONGEST_TEMPORARY = 70
+"""Bytes of the path of a folder for temporary files: an address of a socket below it has 36 more."""
 JUST_MADE_SECONDS = 60.0
 """A scratch folder younger than this may be about to be held by the run that made it."""
 
@@ -111,9 +113,9 @@ class Workspace:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for one worker, gone afterwards; those that a killed run left behind go as well.
+        """A folder for one worker, removed afterwards; those that a killed run left behind go as well.
 
-        Nothing is pruned while it is there: its worker imports from the cache to the end.
+        Nothing is pruned while it exists, because its worker imports from the cache until its end.
         """
         self.base.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -125,13 +127,39 @@ class Workspace:
                 try:
                     yield folder
                 finally:
-                    remove_folder(folder)
+                    _remove_scratch(folder)
 
     def _sweep(self) -> None:
         for folder in self.base.glob(f"{SCRATCH}*"):
             with suppress(OSError, AlreadyLocked), locked(folder, is_folder=True, wait=False):
                 if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
-                    remove_folder(folder)
+                    _remove_scratch(folder)
+
+
+def temporary_folder(scratch: Path) -> Path:
+    """The folder for temporary files of a scratch folder, with a path that sockets fit below.
+
+    The system limits the address of a socket to about 100 characters, and `multiprocessing` puts some there.
+    """
+    temporary = scratch / "tmp"
+    temporary.mkdir(exist_ok=True)
+    if len(os.fsencode(temporary)) <= LONGEST_TEMPORARY:
+        return temporary
+    link = _short_link(scratch)
+    with suppress(FileExistsError):
+        link.symlink_to(temporary)
+    return link if link.resolve() == temporary.resolve() else temporary
+
+
+def _short_link(scratch: Path) -> Path:
+    return Path(tempfile.gettempdir(), f"envops-{scratch.name}")
+
+
+def _remove_scratch(folder: Path) -> None:
+    link = _short_link(folder)
+    if link.is_symlink() and link.resolve() == (folder / "tmp").resolve():
+        link.unlink(missing_ok=True)
+    remove_folder(folder)
 
 
 def users_folder() -> Path | None:
@@ -175,7 +203,7 @@ def made_once(
     """The folder `target`, made by `make` where it is missing or not sound.
 
     Safe with several processes: one makes it in a temporary folder and renames it when complete,
-    and the others wait. An interrupted make leaves nothing behind that is taken for whole.
+    and the others wait. An interrupted `make` leaves nothing that could be mistaken for complete.
     Raises `Interrupted` when `stop` is set while another one makes it.
     """
     if is_sound(target):
@@ -198,14 +226,14 @@ def made_once(
 
 
 def mark_used(path: Path) -> None:
-    """Remember that something in the cache was used just now: what is pruned goes by that."""
+    """Record that a cache entry was used now; pruning goes by this time."""
     with suppress(OSError):  # another user's, or read-only
         os.utime(path)
 
 
 @cache
 def code_digest(*folders: Path, suffixes: tuple[str, ...] = CODE) -> str:
-    """Digest of the code in some folders: what another version of it computed is computed again."""
+    """Digest of the code in some folders, so that results of another version are computed again."""
     digest = hashlib.sha256()
     for number, folder in enumerate(folders):
         for parent, inner, names in os.walk(folder):

@@ -59,7 +59,7 @@ _FENCES = (
 )
 
 LIBRARIES = ("httpx", "httpx2")
-"""What clients of models are built on: openai changed from one to the other."""
+"""The HTTP libraries of model clients: openai changed from one to the other."""
 
 JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 
@@ -75,7 +75,7 @@ def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
 
 
 class JudgedSession(Protocol):
-    """The part of a session that the judge reads to find the right answer."""
+    """The part of a session from which the judge reads the right answer."""
 
     settings: Settings
     policies: ScriptedPolicies

@@ -64,7 +64,7 @@ def _played(session: Session, asked: list[RolloutKey], request: JobRequest) -> I
 
 
 def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
-    """The rollouts, and in the place of those that never came their failure."""
+    """The rollouts, with a failure in place of each missing one."""
     missing = dict.fromkeys(asked)
     failure: dict[str, Any] | None = None
     relay, judge = request.get("relay"), session.judge
@@ -103,7 +103,7 @@ def jobs_of(asked: Iterable[RolloutKey]) -> list[RolloutRequest]:
 
 
 def _groups(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """So many rollouts of one policy on one task together, in the order of their numbers; incomplete groups last."""
+    """Groups of rollouts of one policy on one task, in the order of their numbers; incomplete groups last."""
     waiting: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in rows:
         key = row["policy"], row["task"]

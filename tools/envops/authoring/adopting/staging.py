@@ -10,8 +10,9 @@ import re
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -34,6 +35,7 @@ from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.registry_values import ENVIRONMENT_NAME
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.repository.workspace import Workspace
+from envops.rules.schema.wheel import OUT_OF_PLACE, imported_as
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks
 from envops.validation.wheel import built_wheel
@@ -76,15 +78,15 @@ class Adoption:
     files: tuple[str, ...] = ()
     """The author's files."""
     changes: tuple[str, ...] = ()
-    """What became different in them."""
+    """The changes made to them."""
     added: tuple[str, ...] = ()
-    """Files that were written beside them."""
+    """Files that were added."""
     rows: tuple[str, ...] = ()
     """Further lines of its entry in registry.yaml: the data that it downloads."""
     questions: tuple[str, ...] = ()
-    """What could not be found out while it was adopted."""
+    """The questions that adoption could not answer."""
     lacks_data: bool = False
-    """Whether it downloads data that is not on this machine yet."""
+    """Whether `envops prepare` brings data that is not on this machine yet."""
     known: Mapping[str, int] = field(default_factory=dict)
     """Rules with findings that its entry lists as known, and how many."""
 
@@ -99,7 +101,7 @@ class Adoption:
 
 @dataclass
 class Staging:
-    """The staging folder, and what is ready in it."""
+    """The staging folder, and the environments that are ready in it."""
 
     root: Path
     """The repository that it is for."""
@@ -109,16 +111,16 @@ class Staging:
     workspace: Workspace
     stop: threading.Event
     day: str
-    """Today, for what is listed as known."""
+    """Today's date, for known findings."""
     ready: list[Adoption] = field(default_factory=list)
     before: bytes = b""
     """registry.yaml as it was."""
     text: str = ""
     """The future registry.yaml."""
     modules: dict[str, str] = field(default_factory=dict)
-    """Modules that are taken, and by which environment."""
+    """Top-level modules of adopted packages, and the environment that each belongs to."""
     resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
-    """Held while a lock is resolved, by what it is resolved from: equal ones are resolved once."""
+    """A mutex for each lock's inputs, so that equal locks are resolved once."""
 
     def __post_init__(self) -> None:
         self.before = (self.root / REGISTRY_FILE).read_bytes()
@@ -148,7 +150,7 @@ class Staging:
         return adoption
 
     def replace(self, adoption: Adoption) -> None:
-        """Put what was found out of an environment in the place of what was known, and declare it."""
+        """Replace what is known of an environment by its new state, and declare it."""
         known = next(index for index, one in enumerate(self.ready) if one.name == adoption.name)
         self.ready[known] = adoption
         self._declare(self.ready)
@@ -178,14 +180,37 @@ class Staging:
 
     def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
         """Raise `NotAdopted` where an environment before it has one of these modules: one would hide the other."""
-        if not self.modules:
-            self.modules.update(_modules_of(self.root, self.registry))
-        for module in sorted(modules & self.modules.keys()):
-            raise NotAdopted(
-                f"its module {module} is also that of {self.modules[module]}. Installed together, one would hide the"
-                " other. Rename the module in the source, and adopt again."
-            )
+        for module in sorted(modules):
+            owner = self.modules.get(module) or self._owner_of(module)
+            if owner is not None:
+                raise NotAdopted(
+                    f"its module {module} is also that of {owner}. Installed together, one would hide the other. Rename"
+                    " the module in the source, and adopt again."
+                )
         self.modules.update(dict.fromkeys(modules, adoption.name))
+
+    def _owner_of(self, module: str) -> str | None:
+        """The registered environment whose wheel has a module.
+
+        Only where a file or a folder has the module's name, the wheel is built: building all would take minutes.
+        """
+        for package in self._registered:
+            named = any({module, f"{module}.py"} & set(file.split("/")) for file in package.files)
+            if package.module == module or (named and module in self._modules_of(package)):
+                return package.name
+        return None
+
+    @cached_property
+    def _registered(self) -> list[Package]:
+        folders = [self.root / ENVIRONMENTS_FOLDER / one.folder_name for one in self.registry.environments.values()]
+        readings = [read_package(folder, self.root, with_lock=False) for folder in folders if folder.is_dir()]
+        return [reading.package for reading in readings if reading.package is not None]
+
+    def _modules_of(self, package: Package) -> frozenset[str]:
+        try:
+            return _modules(built_wheel(package, self.workspace, self.stop).wheel.files)
+        except ProgramFailed:
+            return frozenset()  # its own validation reports it
 
     def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
         """Write further files into a package that is ready."""
@@ -196,7 +221,7 @@ class Staging:
         return complete
 
     def repository(self) -> Repository:
-        """The staging repository, as far as it is ready. Raises `DeclarationError`."""
+        """The part of the staging repository that is ready. Raises `DeclarationError`."""
         return Repository.load(self.folder, [one.name for one in self.ready])
 
     def _name_of(self, candidate: Candidate) -> str:
@@ -255,7 +280,7 @@ class Staging:
         """The files of the author, with the requirements bounded."""
         try:
             files = copied(candidate, target)
-            text = (target / PYPROJECT).read_bytes().decode()  # with the line ends that it has
+            text = (target / PYPROJECT).read_bytes().decode()  # with the line ends of the original
             edited = bounded(text, adoption.recognition.generation)
         except (SourceUnreadable, NotBounded) as error:
             raise NotAdopted(str(error)) from None
@@ -283,7 +308,7 @@ class Staging:
         write_whole(self.folder / REGISTRY_FILE, text)
 
     def _lock(self, package: Package) -> None:
-        """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
+        """The lock of an environment with equal requirements, or else a new one. Raises `ProgramFailed`."""
         with self.resolving[inputs_digest(package.requires_to_lock, package.requires_python)]:
             for root in (self.root, self.folder):
                 equal = equal_lock(root, package.requires_to_lock, package.requires_python)
@@ -296,19 +321,9 @@ class Staging:
         return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]
 
 
-def _modules_of(root: Path, registry: Registry) -> Iterator[tuple[str, str]]:
-    """The module of each environment of the repository, and the environment's name."""
-    for entry in registry.environments.values():
-        folder = root / ENVIRONMENTS_FOLDER / entry.folder_name
-        if folder.is_dir():
-            package = read_package(folder, root, with_lock=False).package
-            yield package.module if package else entry.folder_name, entry.name
-
-
 def _modules(files: Sequence[str]) -> frozenset[str]:
-    """The top-level modules of a wheel."""
-    firsts = {name.partition("/")[0] for name in files}
-    return frozenset(first.removesuffix(".py") for first in firsts if not first.endswith((".dist-info", ".data")))
+    """The top-level modules of a wheel, without strays that the wheel's own rule reports."""
+    return frozenset(filter(None, map(imported_as, files))) - OUT_OF_PLACE
 
 
 def _compared(source: Path, target: Path, *, inside: bool) -> str:
@@ -332,7 +347,7 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def _unlocked(error: ProgramFailed) -> NotAdopted:
-    """Why there is no lock: a requirement that cannot be reached now, or one that cannot be satisfied."""
+    """Why there is no lock: an index that cannot be reached, or a requirement that cannot be satisfied."""
     said = error.failure.message
     if _UNREACHABLE.search(said):
         address = re.search(r"https?://[^\s'\"`]+", said)
@@ -353,7 +368,7 @@ def _unbuilt(error: ProgramFailed) -> NotAdopted:
 
 
 def _telling(error: ProgramFailed) -> str:
-    """The lines of a program's output that say why, indented."""
+    """The lines of a program's output with the reason, indented."""
     lines = [" ".join(line.split()) for line in error.failure.message.splitlines() if line.strip()]
     why = [line for line in lines if re.match(r"(error|cause|fatal|\w+(Error|Exception|NotFound))\b", line)]
     return "\n".join(f"    {line[:300]}" for line in (why or lines)[-MOST_REASONS:])

@@ -24,7 +24,7 @@ class AnswerStyle:
     """The type of that value."""
     imports: tuple[str, ...] = ()
     same: str = ""
-    """What does not matter when answers are compared, for the README."""
+    """The differences that comparison ignores, for the README."""
     insensitive: bool = False
     """Whether case does not matter."""
 
@@ -135,7 +135,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
 }
-"""What a program has to print, where replies are programs and answers are not."""
+"""The output that a program must print, where replies are programs and answers are not."""
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
@@ -223,7 +223,7 @@ def prompt_expression(plan: EnvironmentPlan) -> str:
 
 
 def gold_expression(plan: EnvironmentPlan) -> str:
-    """The Python expression that a perfect model answers a task with."""
+    """The Python expression for a perfect reply to a task."""
     listed = plan.answer == "list" and plan.generation == "v1"
     if plan.prints:
         answer = "chr(10).join(task['answer'])" if listed else "task['answer']"

@@ -32,7 +32,7 @@ def with_entry(
     further: Sequence[str] = (),
     remark: str = "",
 ) -> str:
-    """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
+    """The registry with one environment more, in alphabetical order; `ignored` maps rules to reasons.
 
     `further` are lines of other keys, `remark` is a comment behind the name.
 
@@ -96,7 +96,7 @@ def usual_owners(registry: Registry) -> tuple[str, ...]:
 
 
 def equal_lock(root: Path, requires: Iterable[str], requires_python: str) -> Path | None:
-    """The lock of an environment that requires the same, so that nothing needs to be resolved."""
+    """The lock of an environment with equal requirements, so that nothing needs to be resolved."""
     wanted = f"# inputs: {inputs_digest(requires, requires_python)}"
     locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
     return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
@@ -111,7 +111,7 @@ def write(
     ignored: Mapping[str, str] | None = None,
     further: Sequence[str] = (),
 ) -> list[Path]:
-    """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
+    """Write package, lock, registry entry and CODEOWNERS; returns the changed paths, relative to the root.
 
     `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is
     written to a temporary folder first.

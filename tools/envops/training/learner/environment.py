@@ -27,14 +27,14 @@ MODEL = "policy"
 
 @dataclass(frozen=True)
 class PlayedRollout:
-    """One rollout: what it earned, `None` where it failed, and its tokens, `None` where they are not the policy's."""
+    """One rollout: its reward, `None` where it failed, and its tokens, `None` where they are not the policy's."""
 
     task: int
     reward: float | None
     trajectory: Trajectory | None
     failure: str = ""
     functions: Mapping[str, float] = field(default_factory=dict)
-    """What each reward function and metric gave."""
+    """The value of each reward function and metric."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RolloutLimits:
 
     at_once: int = 64
     seconds: float = 60.0
-    """How long one rollout may take."""
+    """Maximum seconds of one rollout."""
 
 
 @dataclass
@@ -129,9 +129,9 @@ class RolloutFunction:
     environment: TrainingEnvironment
     server: PolicyServer
     unsaid: int
-    """A token that stands for a rollout without tokens; it is masked out."""
+    """The placeholder of a rollout without tokens; it is masked out."""
     constant: float | None = None
-    """Pay this for every rollout instead of the environment's reward."""
+    """The reward of every rollout in place of the environment's."""
     latest: list[PlayedRollout] = field(default_factory=list)
     under_way: bool = False
     """Whether rollouts are being made: the weights are those of the last finished step then."""
@@ -148,7 +148,8 @@ class RolloutFunction:
         return {key: [row[key] for row in rows] for key in rows[0]}
 
     def _row(self, played: PlayedRollout) -> dict[str, Any]:
-        """A rollout as TRL takes it; one without a reward has no part in its group, one without tokens no gradient."""
+        """A rollout in TRL's form; without a reward it does not count in its group, without tokens it gives no
+        gradient."""
         trajectory = played.trajectory
         return {
             "prompt_ids": list(trajectory.prompt) if trajectory else [self.unsaid],

@@ -76,6 +76,7 @@ def run(
             version=environment.version,
             on_hub=on_hub,
             secrets=environment.secrets,
+            judge_key=environment.judge,
             multi_turn=multi_turn,
             recorded=recorded,
             key=f"environments[{index}]",

@@ -56,6 +56,15 @@ def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer 
     )
     split(group, "train")
     max_cost(group, "the run")
+    scripted_judge(group)
+
+
+def scripted_judge(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "--scripted-judge",
+        action="store_true",
+        help="let a scripted judge decide instead of the declared model, and name it in results",
+    )
 
 
 def split(command: argparse._ActionsContainer, default: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +28,8 @@ from envops.models.comparison_sides import (
     side_of,
     split_of_side,
 )
-from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, OpenedTasks, evaluate_speaker
+from envops.models.judging import judge_cut_short, judge_endpoint, judge_of
+from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, Judge, OpenedTasks, evaluate_speaker
 from envops.models.model_run import (
     TASKS_PLAYED,
     EvaluationProgress,
@@ -96,6 +97,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
     arguments.split(calls, "that of a file, else eval where the environment has it")
     arguments.max_cost(calls, "both sides together")
+    arguments.scripted_judge(calls)
     calls.add_argument(
         "--seed", type=_seed, default=0, metavar="N", help="sent with every call, the same on both sides; or none"
     )
@@ -208,6 +210,9 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     assert known is not None
     dollars = {place: each.dollars for place, each in evaluated.items()}
     notes = [_tasks_note(comparison), *([f"sampled differently: {differs}"] if differs else [])]
+    judges = [sorted({row.judge or "no declared judge" for row in rollouts[side.side].rows}) for side in sides]
+    if judges[0] != judges[1]:
+        notes.append(f"judged differently: {', '.join(judges[0])} before and {', '.join(judges[1])} after")
     if not all(rollouts[side.side].sampling for side in sides):
         notes.append("one side has no record of how it was sampled")
     report = _report(comparison, known, rollouts, dollars, notes)
@@ -282,6 +287,9 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
 
 def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[SideName, EvaluatedSide]:
     """The sides that are endpoints, one after the other, together below one ceiling."""
+    if comparison.endpoints:
+        scripted = comparison.options.scripted_judge
+        judge_endpoint(comparison.root, comparison.entry, comparison.package, scripted=scripted)
     ceilings = [ceiling_of(comparison.options, endpoint) for endpoint in comparison.endpoints]
     ceiling = ceilings[0] if ceilings else None
     for endpoint in comparison.endpoints[1:]:
@@ -317,7 +325,7 @@ def _evaluated(
             meter.writer = files.enter_context(ResultsWriter(path))
 
         try:
-            with ExitStack() as files, breaking_off(entry.name, comparison.stop):
+            with ExitStack() as files, breaking_off(entry.name, comparison.stop), _judge(comparison) as judge:
                 meter = EvaluationProgress(f"{entry.name}, {side.name}", None, relay, options.quiet)
                 evaluated = evaluate_speaker(
                     entry,
@@ -328,9 +336,12 @@ def _evaluated(
                     comparison.stop,
                     approve=begin,
                     seen=meter.seen,
+                    judge=judge,
                     allow_network=options.allow_network,
                     keep=True,
                 )
+                if cut_short := judge_cut_short(judge):
+                    raise RunRefused(f"{side.name}: {cut_short}", exit_codes.INCONCLUSIVE)
         finally:
             print_message(f"{side.name}: {spent(relay.spending, endpoint)}")
         if relay.refusal is not None:
@@ -341,6 +352,11 @@ def _evaluated(
         cost = relay.spending.cost
     print_message(f"{side.name}: every rollout is in {path}")
     return EvaluatedSide(SideRollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
+
+
+def _judge(comparison: Comparison) -> AbstractContextManager[Judge]:
+    scripted = comparison.options.scripted_judge
+    return judge_of(comparison.root, comparison.entry, comparison.package, scripted=scripted)
 
 
 def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: EvaluationSize, ceiling: float | None) -> None:

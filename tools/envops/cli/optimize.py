@@ -107,6 +107,9 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
+    if (entry.judge is not None or package.uses_judge) and not options.allow_network:
+        print_message(f"{name} calls a judge, which a search cannot reach: only the model has a relay here")
+        return exit_codes.USAGE
     search = PromptSearch(root, entry, package, options, threading.Event())
     try:
         with terminated_like_interrupted(), relay_to(root, options) as relay:

@@ -67,6 +67,8 @@ class EvaluationRow:
     model: str | None = None
     endpoint: str | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    judge: str | None = None
+    """The model that judged, or `scripted`; `None` where no judge was declared, or all policies are scripted."""
     group: str = ""
     """Rollouts of one group are compared with each other; by default those of one task."""
     error: RowError | None = None
@@ -126,6 +128,8 @@ class EvaluationRow:
     def to_json(self) -> dict[str, Any]:
         """The object of the file."""
         raw = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.judge is None:
+            raw.pop("judge")  # most environments have none: their rows stay as they were
         if self.split is None:
             del raw["split"]
         return {

@@ -17,7 +17,14 @@ from envops_worker.splits import Split
 from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Spending
-from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, NoKey, OpenedTasks, key_of
+from envops.models.model_evaluation import (
+    MOST_TASKS,
+    EvaluationSize,
+    JudgeNotDeclared,
+    NoKey,
+    OpenedTasks,
+    key_of,
+)
 from envops.models.prime_inference import endpoint_named
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
@@ -86,13 +93,15 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
 
 
 @contextmanager
-def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None) -> Iterator[Relay]:
+def relay_for(
+    endpoint: Endpoint, ceiling: float | None, seed: int | None = None, *, any_model: bool = False
+) -> Iterator[Relay]:
     """The relay to an endpoint, after a cheap test call. Raises `RunRefused`."""
     try:
         key = key_of(endpoint)
     except NoKey as error:
         raise RunRefused(f"{error}\nSet it for this command only, and never write it to a file.") from None
-    with Relay(endpoint, key, ceiling, seed=seed) as relay:
+    with Relay(endpoint, key, ceiling, seed=seed, any_model=any_model) as relay:
         try:
             relay.check()
         except EndpointRefuses as error:
@@ -110,6 +119,8 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
         raise
     except Interrupted:
         raise KeyboardInterrupt from None
+    except JudgeNotDeclared as error:
+        raise RunRefused(str(error)) from None
     except (StageFailed, ProgramFailed) as error:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"

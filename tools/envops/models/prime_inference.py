@@ -17,9 +17,16 @@ from typing import Any
 
 from envops.hub.access import HubAccess, hub_access
 from envops.models.library_prices import with_library_price
-from envops.repository.endpoints import MAX_TOKENS, Endpoint, Style, find_endpoint, read_endpoints
+from envops.repository.endpoints import (
+    MAX_TOKENS,
+    PRIME_KEY,
+    Endpoint,
+    Style,
+    declared_endpoint,
+    find_endpoint,
+    read_endpoints,
+)
 
-PRIME_KEY = "PRIME_API_KEY"
 SECONDS = 30.0
 LONGEST_LIST = 32 * 2**20
 _THINKS = re.compile(r"openai/(gpt-5|o\d)")
@@ -31,10 +38,9 @@ def endpoint_named(root: Path, name: str) -> Endpoint:
 
     What the file declares wins. Raises `DeclarationError` where the file is wrong or the name is unknown.
     """
-    declared = read_endpoints(root)
-    of_model = [each for each in declared.values() if each.model == name]
-    if name in declared or of_model or "/" not in name:
-        return priced(declared[name] if name in declared else of_model[0] if of_model else find_endpoint(root, name))
+    found = declared_endpoint(read_endpoints(root), name)
+    if found is not None or "/" not in name:
+        return priced(found or find_endpoint(root, name))
     style: Style = "reasoning" if _THINKS.match(name) else "instruct"
     url = hub_access().inference_url
     return priced(Endpoint(name, name, url, PRIME_KEY, style=style, max_tokens=MAX_TOKENS[style]))

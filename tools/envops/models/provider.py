@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from envops.facts.spending import Tokens
-from envops.models.prime_inference import PRIME_KEY, team_at_prime
+from envops.models.prime_inference import team_at_prime
 from envops.models.spending import SpendingLimit, bound_of_prompt
-from envops.repository.endpoints import Endpoint
+from envops.repository.endpoints import PRIME_KEY, Endpoint
 from envops.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
 from envops.text.scrubbing import Scrubber
 

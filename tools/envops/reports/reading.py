@@ -82,6 +82,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         policies=tuple(data["policies"]),
         started=StartMode(**data["worker"]) if data.get("worker") else None,
         brief=data.get("brief", False),
+        judge=data.get("judge"),
     )
 
 

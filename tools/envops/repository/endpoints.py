@@ -38,6 +38,10 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*endpoint[ \t]*\]\]")
 
 
+PRIME_KEY = "PRIME_API_KEY"
+"""The variable of the key of Prime Inference, whose models need no entry."""
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A model behind an OpenAI-compatible API. It names the variable of the key, never the key."""
@@ -85,6 +89,20 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
             ]
         )
     return endpoints[name]
+
+
+def declared_endpoint(declared: Mapping[str, Endpoint], name: str) -> Endpoint | None:
+    """The entry of that name, or else the first one with that model."""
+    return declared.get(name) or next((each for each in declared.values() if each.model == name), None)
+
+
+def key_variable_of(root: Path, name: str) -> str | None:
+    """The variable that holds the key of an endpoint or model; `None` where the name means nothing.
+
+    Raises `DeclarationError` where the file is wrong.
+    """
+    found = declared_endpoint(read_endpoints(root), name)
+    return found.key_variable if found else PRIME_KEY if "/" in name else None
 
 
 def read_endpoints(root: Path) -> dict[str, Endpoint]:

@@ -132,6 +132,8 @@ class Package:
     defines_load_environment: bool = False
     eval_split: str = ""
     """The evaluation split according to the source; empty where the source names none."""
+    uses_judge: bool = False
+    """Whether its source shows that a reward calls a model."""
     is_harness: bool = False
     """Whether it exports only a v1 harness and no tasks, so that only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()

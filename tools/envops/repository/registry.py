@@ -156,6 +156,21 @@ def declare_eval(name: str) -> str:
     return f"Declare environments.{name}.eval: {{split: test}}, or {{args: {{seed: 1}}}}."
 
 
+@dataclass(frozen=True)
+class DeclaredJudge:
+    """The model that judges where a real model plays; its key stays on the host."""
+
+    __pydantic_config__ = KEYS
+
+    endpoint: Annotated[
+        Filled,
+        Field(description="A name or model of configs/endpoints.toml, or owner/model of Prime Inference."),
+    ]
+    max_cost: Annotated[
+        Positive, Field(description="Dollars that the judge's calls of one run may cost, apart from --max-cost.")
+    ] = 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentKeys:
     """An environment of this repository."""
@@ -178,6 +193,7 @@ class EnvironmentKeys:
         Field(description="load_environment arguments (v0) or taskset configuration (v1) used when validating."),
     ] = field(default_factory=dict)
     eval: Omissible[OneKey[HeldOut]] = None
+    judge: Omissible[DeclaredJudge] = None
     probe: Probe = Probe()
     prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[

@@ -57,6 +57,10 @@ _RELEASED = (
 )
 
 
+_JUDGES = ("Judge", "JudgeConfig", "JudgeRubric")
+_CLIENTS = ("OpenAI", "AsyncOpenAI")
+
+
 @dataclass(frozen=True)
 class ModuleSource:
     """The facts about the source of an environment's module."""
@@ -66,6 +70,7 @@ class ModuleSource:
     exports_taskset: bool = False
     exports_harness: bool = False
     eval_split: str = ""
+    uses_judge: bool = False
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -100,7 +105,8 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     exports = _exports(main)
     taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
     loads = "load_environment" in _bound_names(main)
-    return ModuleSource(exports, loads, taskset, harness, _eval_split(trees.values()), tuple(notes)), problems
+    split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
+    return ModuleSource(exports, loads, taskset, harness, split, judged, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -210,6 +216,16 @@ def _eval_split(trees: Iterable[ast.Module]) -> str:
             ):
                 return "eval"
     return ""
+
+
+def _calls_model(tree: ast.Module) -> bool:
+    """Whether the code has a judge of verifiers, or makes a client of a model itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and _last_name(node) in _JUDGES:
+            return True
+        if isinstance(node, ast.Call) and _last_name(node.func) in _CLIENTS:
+            return True
+    return False
 
 
 def _evaluation_value(field: ast.stmt) -> str | None:

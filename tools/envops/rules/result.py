@@ -89,6 +89,8 @@ class EnvironmentResult:
     """Without profiles, detected mutants, and checks and advice of the distribution gate."""
     spending: Spending | None = None
     """What a real model's calls cost; `None` if all policies are scripted."""
+    judge: str | None = None
+    """The model that judged a real model, or `scripted`; `None` where neither did."""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from envops.facts.recordings import split_of
-from envops.repository.problem import Problem
+from envops.repository.endpoints import key_variable_of
+from envops.repository.problem import DeclarationError, Problem
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
@@ -17,6 +19,7 @@ from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import (
     COMPILED_BY,
     CONFIG_FOLDER,
+    UNDECLARED_JUDGE,
     CompileError,
     CompileRequest,
     environment_of,
@@ -217,10 +220,21 @@ def _trained_on(
         version=environment.version,
         on_hub=on_hub(environment),
         secrets=environment.secrets,
+        judge_key=_judge_key(environment, package),
         multi_turn=package is not None and "multi-turn" in package.tags,
         recorded=recorded[source.id],
         key=f"environments[{index}]",
     )
+
+
+def _judge_key(environment: Environment, package: Package | None) -> str:
+    """What the environment's judge needs; empty where it has none."""
+    if package is None or environment.judge in ("", UNDECLARED_JUDGE):
+        return environment.judge
+    variable = None
+    with suppress(DeclarationError):  # commands that use an endpoint report it
+        variable = key_variable_of(package.folder.parents[1], environment.judge)
+    return variable or f"the key of {environment.judge}"
 
 
 def played_by(used: TrainedOn, spec: RunSpec) -> str:
@@ -231,6 +245,7 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
         return f"{used.id}: no model recorded yet{why}"
     interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
     reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
+    reward += " by a scripted judge" if recorded.scripted_judge else ""
     other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"
     stale = "" if recorded.current else ", other files than here"
     size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
@@ -266,6 +281,7 @@ def last_recording(package: Package) -> Recorded | None:
         current=latest.baseline.get("digest") == package.digest,
         mean=_number(latest.baseline.get("mean")),
         interval=_interval(latest.baseline.get("interval")),
+        scripted_judge=latest.baseline.get("judge") == "scripted",
         split=split_of(latest.baseline),
     )
 

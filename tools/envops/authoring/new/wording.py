@@ -249,6 +249,11 @@ def meaning_of(plan: EnvironmentPlan) -> str:
     return f"the one {noun} given{' in the last turn' if plan.turns > 1 else ''} is the right one"
 
 
+def declared_by(plan: EnvironmentPlan) -> tuple[str, ...]:
+    """Further lines of the entry in registry.yaml: the judge, so that its key and cost are declared."""
+    return (f"judge: {{endpoint: {JUDGE_MODEL}, max_cost: 1.0}}",) if plan.kind == "judge" else ()
+
+
 def judge_advice_of(plan: EnvironmentPlan) -> str:
     """The alternative to a judge, if there is a better one."""
     if plan.answer == "text":

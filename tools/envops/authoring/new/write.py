@@ -109,10 +109,12 @@ def write(
     generation: str,
     owners: Sequence[str],
     ignored: Mapping[str, str] | None = None,
+    further: Sequence[str] = (),
 ) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; returns the changed paths, relative to the root.
 
-    `ignored` are rules that the registry will ignore, with reasons. Everything is written to a temporary folder first.
+    `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is
+    written to a temporary folder first.
     Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """
@@ -127,7 +129,7 @@ def write(
             (unfinished / path).write_text(text, "utf-8")
         (unfinished / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
         unfinished.chmod(0o755)
-        declared = _declared(root, before, name, owners, ignored)
+        declared = _declared(root, before, name, owners, ignored, further)
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -142,10 +144,17 @@ def write(
     return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
 
 
-def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None) -> str:
+def _declared(
+    root: Path,
+    before: str,
+    name: str,
+    owners: Sequence[str],
+    ignored: Mapping[str, str] | None,
+    further: Sequence[str],
+) -> str:
     """The registry's text with the entry, read back for verification."""
     try:
-        text = with_entry(before, name, owners, ignored)
+        text = with_entry(before, name, owners, ignored, further=further)
         with tempfile.TemporaryDirectory(prefix="envops-new-") as folder:
             (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
             found = load_registry(Path(folder))

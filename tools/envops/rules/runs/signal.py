@@ -169,9 +169,10 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
     """A secret that the run needs does not reach it.
 
     What: Hosted training forwards WANDB_API_KEY and HF_TOKEN, and refuses every other name (prime 0.18.0,
-        commands/rl.py). The rule covers the run's `secrets` and those of its environments, such as a judge's key.
+        commands/rl.py). The rule covers the run's `secrets`, those of its environments, and the key of the endpoint
+        that `judge` of an environment names.
     Why: The judge would fail on every rollout, or the submission is refused.
-    Fix: Train where the variable can be set (prime-rl, trl), or judge without a key.
+    Fix: Train where the variable can be set (prime-rl), or judge without a key.
     """
     forwarded = run.trainer.forwards
     if forwarded is None:
@@ -180,7 +181,7 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
         if name not in forwarded:
             yield run.found("secrets", f"hosted training does not forward {name}", secret=name)
     for used in run.trained_on:
-        for name in used.secrets:
+        for name in (*used.secrets, *([used.judge_key] if used.judge_key else [])):
             if name not in forwarded:
                 message = f"{used.id} needs {name}, which hosted training does not forward"
                 yield run.found(used.key, message, environment=used.id, secret=name)

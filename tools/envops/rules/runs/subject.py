@@ -39,6 +39,8 @@ class Recorded:
     interval: tuple[float, float] | None = None
     """Of the mean reward, with its confidence in the recording."""
     split: Split = "train"
+    scripted_judge: bool = False
+    """Whether a scripted judge decided about a model's rollouts."""
 
     @property
     def binary(self) -> bool:
@@ -84,6 +86,8 @@ class TrainedOn:
     on_hub: str | None = None
     """The latest version on the Hub; `None` where it was not read."""
     secrets: tuple[str, ...] = ()
+    judge_key: str = ""
+    """What its judge needs: the variable of a key, or words for a key that no declaration names."""
     multi_turn: bool = False
     recorded: Recorded | None = None
     key: str = "environments"

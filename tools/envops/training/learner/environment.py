@@ -54,6 +54,8 @@ class TrainingEnvironment:
     description: Description
     tasks: tuple[Task, ...]
     limits: RolloutLimits = RolloutLimits()
+    scripted_judge: bool = False
+    """Whether a scripted judge replies where a reward calls one; otherwise such a call fails."""
 
     def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
         """A rollout of each requested task, in that order; rollouts of one task are made as one group."""
@@ -68,6 +70,7 @@ class TrainingEnvironment:
     def _rollouts(self, indices: list[int], rollouts: int, base_url: str) -> Iterator[Rollout]:
         at_once, seconds = self.limits.at_once, self.limits.seconds
         asked: dict[str, Any] = {"policies": [MODEL], "indices": indices, "rollouts": rollouts, "relay": base_url}
+        asked["judge"] = "scripted" if self.scripted_judge else None
         bounds = {"max_concurrent": at_once, "seconds": seconds, "predict": False, "tasks": len(indices)}
         within = seconds * math.ceil(len(indices) * rollouts / at_once) + 60.0
         for kind, value in self.worker.request("evaluate", within, stage="smoke", **asked, **bounds):
@@ -89,16 +92,18 @@ def opened_for_training(
     *,
     most_tasks: int,
     limits: RolloutLimits = RolloutLimits(),
+    scripted_judge: bool = False,
 ) -> Iterator[TrainingEnvironment]:
     """Load an environment with these arguments on top of its registry entry's.
 
-    Its network is open where it declares secrets: its judge is elsewhere. Raises what `opened_environment` raises.
+    Its network is open where it declares secrets. A judge is scripted or refused: no key gets here. Raises what
+    `opened_environment` raises.
     """
     entry = replace(entry, args={**entry.args, **args})
     with opened_environment(entry, package, workspace, bool(entry.secrets), stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most_tasks))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
-        yield TrainingEnvironment(opened.worker, opened.description, tasks, limits)
+        yield TrainingEnvironment(opened.worker, opened.description, tasks, limits, scripted_judge)
 
 
 def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> PlayedRollout:

@@ -32,6 +32,9 @@ COMPILED_BY = "`envops train compile`"
 """Marks the compiled files of declared runs."""
 
 
+UNDECLARED_JUDGE = "a key for its judge, which registry.yaml does not declare"
+
+
 class CompileError(ValueError):
     """The declaration has no form in this trainer's configuration; the message gives the reason."""
 
@@ -52,6 +55,8 @@ class Environment:
     pinned: str | None = None
     """The release of verifiers that its lock pins."""
     secrets: tuple[str, ...] = ()
+    judge: str = ""
+    """The declared endpoint of its judge; empty where it has none."""
     held_out: Mapping[str, Any] | None = None
     """Settings that give the tasks to evaluate on; none are needed for v0's own split. `None` where it has none."""
 
@@ -170,8 +175,10 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
     if package is None:
         return Environment(entry.name, entry.folder_name, hub, "", None, secrets=entry.secrets)
     wanted = tuple(text for text in package.requires if text.replace("[", " ").split()[0].startswith("verifiers"))
+    judge = entry.judge.endpoint if entry.judge else UNDECLARED_JUDGE if package.uses_judge else ""
     return Environment(
         name=entry.name,
+        judge=judge,
         module=package.module,
         hub=hub,
         version=package.version,

@@ -93,6 +93,10 @@ class _Check:
             reward_digest=digest,
             replayed=self._description.conversational,
         )
+        judged_by = recording.baseline.get("judge")
+        if judged_by not in (None, "scripted"):
+            reason = f"{judged_by} judged them, and is not called again"
+            return replace(facts, not_compared=_counted([(reason, line) for line, row in recording.rows if row.scored]))
         try:
             self._turn_to(split_of(recording.baseline))
             usable, passed_over = self._usable(recording.rows)

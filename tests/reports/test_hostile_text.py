@@ -113,7 +113,7 @@ class _Tags(HTMLParser):
 
 
 def tags_of(markdown: str) -> _Tags:
-    """What the Markdown becomes: every tag, each closed by its own end."""
+    """The tags of the rendered Markdown, each closed by its own end."""
     tags = _Tags()
     tags.feed(MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown))
     tags.close()

@@ -54,7 +54,7 @@ SOURCES = {"v0": SEEDED_V0, "v1": SEEDED_V1}
 
 
 def described(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Description:
-    """What an observation without stages sees of a package."""
+    """The facts of an observation of a package without stages."""
     entry = replace(EnvironmentEntry(package.name, gates=SMALL), eval=held_out)
     request = ObservationRequest(use_cache=False, stages=())
     facts = observe(entry, package, workspace, request, ProgressListener(), threading.Event())

@@ -35,7 +35,7 @@ HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evi
 
 
 class FakeGitHub:
-    """As much of the API as is spoken here; loses the answers of writes on demand."""
+    """The part of the API that is used; loses the answers of writes on demand."""
 
     def __init__(self) -> None:
         self.comments: list[dict[str, Any]] = []

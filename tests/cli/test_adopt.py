@@ -294,6 +294,26 @@ def test_adopt_second_package_with_one_module_is_refused(
     assert contents(repository) == before
 
 
+def test_adopt_module_in_the_wheel_of_a_registered_package_is_refused(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    place = repository / "environments/word_problems"
+    (place / "shared_sums.py").write_text("ONE = 1\n")
+    edit(place / "pyproject.toml", 'packages = ["word_problems"]', 'include = ["word_problems", "shared_sums.py"]')
+    source = theirs / "environments/reverse_text"
+    (source / "shared_sums.py").write_text("ONE = 2\n")
+    edit(source / "pyproject.toml", 'packages = ["reverse_text"]', 'include = ["reverse_text", "shared_sums.py"]')
+    assert adopt(repository, source) == 2
+    assert "its module shared_sums is also that of word-problems" in printed(capsys)
+
+
+def test_adopt_packages_that_ship_equal_files_are_adopted(repository: Path, theirs: Path):
+    for name in ("date_arithmetic", "reverse_text"):
+        file = theirs / f"environments/{name}/pyproject.toml"
+        edit(file, f'packages = ["{name}"]', f'include = ["{name}", "pyproject.toml"]')
+    assert adopt(repository, theirs) == 0
+
+
 def test_adopt_failure_while_moving_restores_everything(
     repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
 ):

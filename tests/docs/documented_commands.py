@@ -102,7 +102,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "train compile": ("tests/training",),
     "train file": ("tests/training",),
     "train hub": ("tests/training",),
-    "validate": ("tests/cli", "tests/e2e"),
+    "validate": ("tests/cli", "tests/e2e", "tests/training/test_runs_in_pull_requests.py"),
     "watch": ("tests/training",),
 }
 """Command → the tests that execute it where no page does: all that its flags are looked for in."""

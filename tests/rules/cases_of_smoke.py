@@ -105,7 +105,7 @@ CASES = {
         },
     ),
     "SMK008": RuleCases(
-        fires={"raised": unloaded("smoke")},
+        fires={"raised": unloaded("smoke"), "the network is needed": unloaded("smoke", "network")},
         silent={"ended": subject(), "a crash is not the environment's": unloaded("smoke", "crash")},
     ),
     "SMK009": RuleCases(

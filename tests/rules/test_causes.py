@@ -6,7 +6,7 @@ from dataclasses import replace
 from graphlib import TopologicalSorter
 
 import pytest
-from envops.facts.observed import Failure, FunctionScore, Place
+from envops.facts.observed import Cut, Failure, FunctionScore, Place, Validation
 from envops.repository.package import Lock, SourceNote
 from envops.repository.registry import KnownFindings
 from envops.rules.causes import CAUSES
@@ -64,6 +64,28 @@ def test_known_cause_keeps_its_consequences_unjudged_and_blocks_nothing() -> Non
     assert [finding.rule for finding in judgement.findings if finding.counts] == []
     assert {gate.verdict for gate in judgement.gates.values()} <= {"pass", "inconclusive"}
     assert "waits for RWD020" in {gate.reason for gate in judgement.gates.values()}
+
+
+def test_scoring_without_the_network_is_one_inconclusive_finding() -> None:
+    offline = failure("network", "RuntimeError", "could not resolve host: files.example")
+    lost = {"reward": None, "functions": functions(None, 0.0), "failure": offline}
+    judgement = judge(
+        subject(
+            scores=(*scores(nop=None), *(score("nop", task, **lost) for task in range(3))),
+            validations=(Validation(0, None, offline),),
+        )
+    )
+    (cause,) = [finding for finding in judgement.findings if finding.counts and finding.rule in ("RWD032", "RWD042")]
+    assert (cause.rule, cause.inconclusive) == ("RWD032", True)
+    assert "RWD042" in cause.waiting
+
+
+def test_undecided_rollouts_are_consequences_of_the_budget() -> None:
+    few = tuple(rollout("blend", task, 0, reward=0.5) for task in range(4))
+    short = subject(rollouts=few, rollouts_asked={"blend": 4}, cuts=(Cut("distribution", "rollouts", 4, 128, 500.0),))
+    found = [finding for finding in judge(short).findings if finding.counts and finding.gate == "distribution"]
+    assert [finding.rule for finding in found] == ["DST019"]
+    assert "DST001" in found[0].waiting
 
 
 def test_gates_of_consequences_wait_for_the_cause() -> None:
@@ -133,17 +155,22 @@ def test_missing_data_is_one_finding() -> None:
     assert judgement.findings[0].waiting == ("SCH057",)
 
 
-def test_v0_package_on_a_release_without_v0_names_the_lock() -> None:
+@pytest.mark.parametrize(
+    ("package", "waiting"),
+    [({}, "SCH009"), ({"generation": "v1", "exports": ("load_environment",)}, "SCH011")],
+    ids=["by its bound", "by its source"],
+)
+def test_v0_package_on_a_release_without_v0_names_the_lock(package: dict[str, object], waiting: str) -> None:
     lock = Lock("sha256:lock", "sha256:inputs", {"verifiers": "0.4.1"})
     broken = failure(type="ImportError", message="cannot import name 'SingleTurnEnv' from 'verifiers'")
     gone = unloaded("load").facts
-    each = v0("verifiers>=0.1.4", package={"lock": lock})
+    each = v0("verifiers>=0.1.4", package={"lock": lock, **package})
     each = replace(each, facts=replace(gone, failures={"load": broken}))
     (cause,) = deciding(each)
     assert cause.rule == "SCH041"
     assert cause.message.startswith("v0 environment, locked to verifiers 0.4.1")
     assert "verifiers>=0.1.9,<0.4" in cause.fix
-    assert "SCH009" in cause.waiting
+    assert waiting in cause.waiting
 
 
 def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:

@@ -174,6 +174,22 @@ def test_run_without_recorded_model_warns_and_automatic_run_fails(
     assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 2
 
 
+def test_recording_of_training_tasks_is_shown_before_one_of_held_out_tasks(
+    branch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recordings = branch / "environments" / "word_problems" / "recordings"
+    baseline = {**json.loads((recordings / "blend.json").read_text()), "policy": None, "model": "acme/tiny"}
+    (branch / "registry.yaml").write_text(registry_with(first="    submit: on-release\n", second=""))
+    shown = ""
+    for name, split in (("tiny--eval", {"split": "eval", "date": "2026-11-03"}), ("tiny", {"date": "2026-11-02"})):
+        (recordings / f"{name}.json").write_text(json.dumps({**baseline, **split}))
+        (recordings / f"{name}.jsonl.gz").write_bytes((recordings / "blend.jsonl.gz").read_bytes())
+        main(["plan", "--changed", "main", "--root", str(branch)])
+        shown += capsys.readouterr().out
+    assert "word-problems: acme/tiny on held-out tasks, 2026-11-03" in shown
+    assert "word-problems: acme/tiny, 2026-11-02" in shown
+
+
 def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recordings = branch / "environments" / "word_problems" / "recordings"
     baseline = json.loads((recordings / "blend.json").read_text())

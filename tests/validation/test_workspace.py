@@ -6,12 +6,21 @@ import fcntl
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from envops.repository.workspace import CACHE_DIR, JUST_MADE_SECONDS, InUse, Workspace, made_once, users_folder
+from envops.repository.workspace import (
+    CACHE_DIR,
+    JUST_MADE_SECONDS,
+    InUse,
+    Workspace,
+    made_once,
+    temporary_folder,
+    users_folder,
+)
 from envops.system.subprocesses import Interrupted
 
 SPAWNED = multiprocessing.get_context("fork")
@@ -137,6 +146,16 @@ def test_scratch_folder_is_removed_after_use(tmp_path: Path):
         (folder / "deep").mkdir()
         (folder / "deep" / "file").touch()
     assert list((tmp_path / ".envops").glob("scratch-*")) == []
+
+
+def test_temporary_folder_of_a_deep_repository_has_room_for_sockets(tmp_path: Path):
+    deep = tmp_path / ("a" * 60) / ("b" * 60)
+    deep.mkdir(parents=True)
+    with Workspace(deep).scratch() as scratch, socket.socket(socket.AF_UNIX) as server:
+        temporary = temporary_folder(scratch)
+        server.bind(str(temporary / "pymp-12345678.listener-12345678"))
+        assert [path.name for path in (scratch / "tmp").iterdir()] == ["pymp-12345678.listener-12345678"]
+    assert not temporary.is_symlink()
 
 
 def test_scratch_folder_is_removed_after_an_exception(tmp_path: Path):

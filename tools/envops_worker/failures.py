@@ -23,7 +23,8 @@ _NETWORK_TYPES = {
     *("ConnectTimeout", "MaxRetryError", "gaierror"),
 }
 _NETWORK_TEXT = re.compile(
-    r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|network is unreachable|couldn't find cache for"
+    r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|could not resolve host|network is unreachable"
+    r"|couldn't find cache for"
     r"|NLTK Downloader",
     re.I,
 )

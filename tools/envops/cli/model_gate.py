@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+from envops_worker.splits import Split
+
 from envops import __version__, exit_codes
 from envops.cli.selection import HarnessUnsupported, check_harness
 from envops.facts.observed import Facts
@@ -85,6 +87,7 @@ def run_with_model(options: argparse.Namespace) -> int:
         tool_version=__version__,
         gates=(options.command,),
         endpoint=options.endpoint,
+        split=options.split or "train",
     )
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
@@ -100,7 +103,8 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     package = shared.repository.packages[name]
     tasks, rollouts = _wanted(entry, shared.gate)
     asked = requested_of(shared.options, shared.relay.endpoint, tasks, rollouts)
-    path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
+    of_split = "" if asked.split == "train" else f"--{asked.split}"
+    path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}{of_split}.jsonl".replace("/", "_")
 
     meter = EvaluationProgress(name, None, shared.relay, shared.options.quiet)
     files = ExitStack()
@@ -124,7 +128,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
                 allow_network=shared.options.allow_network,
             )
         print_message(f"{meter.line(meter.rows)}; every rollout is in {path}")
-        judgement = _judged(shared, entry, package, evaluated)
+        judgement = _judged(shared, entry, package, evaluated, asked.split)
         facts = evaluated.facts
     except KeyboardInterrupt:
         shared.stop.set()
@@ -147,11 +151,13 @@ def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
     return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
 
 
-def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
+def _judged(
+    shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation, split: Split
+) -> Judgement:
     """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
     recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
-    baseline = baseline_for(recorded, facts)
+    baseline = baseline_for(recorded, facts, split)
     judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])
     spending = shared.relay.spending
     if shared.relay.refusal is not None:

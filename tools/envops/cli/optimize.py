@@ -55,7 +55,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
     command.add_argument(
-        "--endpoint", required=True, metavar="NAME", help="the model of configs/endpoints.toml that plays and reflects"
+        "--endpoint",
+        "--model",
+        required=True,
+        metavar="NAME",
+        help="the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
     )
     budget = command.add_argument_group("budget", "shown before the start; too much is refused")
     budget.add_argument(

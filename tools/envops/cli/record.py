@@ -24,6 +24,7 @@ from envops.models.model_run import (
     refused_by,
     relay_to,
     requested_of,
+    require_tasks,
     spent,
 )
 from envops.models.relay import Relay
@@ -50,6 +51,7 @@ from envops.statistics.summary import coverage
 EXAMPLES = """examples:
   envops record gsm8k --endpoint qwen3-30b --max-cost 0.50
   envops record gsm8k --endpoint qwen3-30b -n 20 -r 8
+  envops record gsm8k --endpoint qwen3-30b --split eval     its held-out tasks, as a second recording
   envops record gsm8k --policy blend            scripted, without a key
 """
 
@@ -128,6 +130,7 @@ def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> 
     rows = packed([without_places(row, places) for row in evaluated.rows])
     _check_packed(package, rows)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", shared.options.endpoint or shared.options.policy)
+    name += "" if asked.split == "train" else f"--{asked.split}"
     baseline = _baseline(shared, entry, package, evaluated, rows, asked)
     written = write_recording(package.folder, name, rows, baseline)
     size = sum(path.stat().st_size for path in written)
@@ -143,6 +146,7 @@ def _evaluated(
     relay, options = shared.relay, shared.options
 
     def begin(opened: OpenedTasks) -> None:
+        require_tasks(entry, opened, asked.split)
         if relay is not None:
             approve(entry, opened, relay, asked)
 
@@ -220,6 +224,7 @@ def _baseline(
         "model": relay.endpoint.model if relay else None,
         "endpoint": relay.endpoint.name if relay else None,
         "sampling": sampling_of(relay.endpoint) if relay else {},
+        **({} if asked.split == "train" else {"split": asked.split}),
         "date": shared.options.date or datetime.datetime.now(datetime.UTC).date().isoformat(),
         "asked_tasks": asked.tasks,
         "asked_rollouts": asked.rollouts,

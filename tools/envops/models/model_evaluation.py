@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from envops_worker.splits import Split
+
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
@@ -51,6 +53,7 @@ class EvaluationSize:
     """The harness of v1 to use; `None` for the one that runs in the worker."""
     indices: tuple[int, ...] = ()
     """Exactly these tasks instead of the first ones; `tasks` is their number then."""
+    split: Split = "train"
 
     def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
         """The tasks to evaluate."""
@@ -121,12 +124,13 @@ def evaluate_speaker(
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
-    journal = None if relay is None else _journal(entry, package, workspace, relay, asked.harness)
+    journal = None if relay is None else _journal(entry, package, workspace, relay, asked)
     with (
         _alone_with(journal, entry.name),
         opened_environment(entry, package, workspace, allow_network, stop) as opened,
     ):
-        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=max(asked.tasks, TASKS_SCORED)))
+        most = max(asked.tasks, TASKS_SCORED)
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=asked.split))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
@@ -135,11 +139,12 @@ def evaluate_speaker(
         if asked.harness is not None:
             seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
         total = len(chosen) * asked.rollouts
-        about = _about(package, description, relay, speaker)
+        about = _about(package, description, relay, speaker, asked.split)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
         for rollout in _rollouts(opened.worker, name, relay, asked, journal, _is_grouped(description)):
             row = next(rows_of_rollouts([rollout], keys, about))
-            row = row if relay is None else replace(row, policy=None)
+            if relay is not None:
+                row, rollout = replace(row, policy=None), replace(rollout, model=name)
             rollouts.append(rollout)
             rows.append(row)
             seen(row, total)
@@ -208,20 +213,25 @@ def _is_grouped(description: Description) -> bool:
 
 
 def _journal(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, harness: str | None
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, asked: EvaluationSize
 ) -> Journal:
     """The journal for rollouts of the same code by the same model with the same settings."""
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
     sampling = sampling_of(end, relay.seed)
-    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling, harness]
+    held_out = entry.eval.settings(package.generation) if asked.split == "eval" and entry.eval else None
+    tasks = [dict(entry.args), asked.split, held_out and dict(held_out)]
+    about = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, asked.harness]
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
 
 
-def _about(package: Package, description: Description, relay: Relay | None, speaker: Relay | str) -> EvaluationRow:
+def _about(
+    package: Package, description: Description, relay: Relay | None, speaker: Relay | str, split: Split
+) -> EvaluationRow:
     """The fields that all rows of an evaluation share."""
     row = EvaluationRow(package.name, package.digest, description.generation, 0, "", 0, None)
+    row = replace(row, split=None if split == "train" else split)
     if relay is None:
         return replace(row, policy=str(speaker))
     end = relay.endpoint

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envops_worker.splits import Split
+
 from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Spending
@@ -23,7 +25,7 @@ from envops.models.spending import CostEstimate, estimate
 from envops.reports.printing import print_message
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint
 from envops.repository.package import Package
-from envops.repository.registry import EnvironmentEntry
+from envops.repository.registry import EnvironmentEntry, declare_eval
 from envops.repository.repository import Repository
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.text.visible_text import on_one_line
@@ -35,6 +37,8 @@ LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 EVALUATED_TASKS, EVALUATED_ROLLOUTS = 50, 3
 """Size of a recording or a comparison where neither the command nor the package sets one."""
+
+TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
 
 
 class RunRefused(Exception):
@@ -134,12 +138,24 @@ def requested_of(
         raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
-    return EvaluationSize(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
+    split: Split | None = getattr(options, "split", None)
+    return EvaluationSize(
+        tasks, rollouts, concurrent, seconds, getattr(options, "harness", None), split=split or "train"
+    )
 
 
 def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
     """Print the estimate; raise `RunRefused` if it exceeds what is left of the limit."""
     return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
+
+
+def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) -> None:
+    """Raise `RunRefused` where the evaluation split is asked for and has no task."""
+    if split == "eval" and not opened.tasks:
+        raise RunRefused(
+            f"{entry.name} has no tasks for evaluation, which --split eval plays.\n{declare_eval(entry.name)} "
+            "Or give the environment an evaluation split of its own (docs/training.md), or use --split train."
+        )
 
 
 def approve_bound(
@@ -151,9 +167,11 @@ def approve_bound(
     spent: float = 0.0,
 ) -> CostEstimate:
     """The same for an endpoint without a relay."""
+    require_tasks(entry, opened, asked.split)
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
-    print_message(f"{entry.name}: {described(bound, endpoint)}")
+    held_out = f", {TASKS_PLAYED[asked.split]}" if asked.split == "eval" else ""
+    print_message(f"{entry.name}: {described(bound, endpoint)}{held_out}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} already spent" if spent else ""
         raise RunRefused(

@@ -11,6 +11,7 @@ import re
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,11 @@ def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {access.key}"} if access.key else {})
     if access.key and access.team:
         headers["X-Prime-Team-ID"] = access.team
-    request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
     try:
+        request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
         with _OPENER.open(request, timeout=SECONDS) as answer:
             said = json.loads(answer.read(LONGEST_LIST))
-    except (OSError, ValueError):
+    except (OSError, HTTPException, ValueError):
         return
     rows = said.get("data") if isinstance(said, dict) else None
     for each in rows if isinstance(rows, list) else []:

@@ -289,7 +289,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     desired = [each for name in read if (each := _desired(root, registry.environments[name], broken))]
     access, prime = hub_access(), find_prime()
     external = _external(registry, choice, concerned)
-    anything = bool(choice.whole or desired or external or removed)
+    anything = bool(choice.whole or read or external or removed)
     hub, not_asked = _asked(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     by_name = broken | {step.desired.name: step for step in known}
@@ -301,10 +301,9 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
-    decided = decided_runs(situation, concerned) if concerned else []
     plan = ReleasePlan(
         steps=steps,
-        runs=tuple(_planned_run(each) for each in decided),
+        runs=tuple(_planned_runs(situation, concerned, broken)),
         removed_runs=_removed_runs(removed, situation),
         findings=findings,
         unplayed=_unplayed(root, registry, steps),
@@ -345,6 +344,21 @@ def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRu
         pages = {run.id: situation.access.page_of_run(run.id) for run in submitted}
         removed.append(RemovedRun(name, submitted, pages=pages))
     return tuple(removed)
+
+
+def _planned_runs(
+    situation: Situation, concerned: Mapping[str, set[str]], broken: Mapping[str, ReleaseStep]
+) -> Iterator[PlannedRun]:
+    """What would happen to each run; one on an environment that cannot be read is refused by itself."""
+    readable = [name for name, used in concerned.items() if used.isdisjoint(broken)]
+    decided = {each.run.spec.name: each for each in decided_runs(situation, readable)}
+    for name, used in concerned.items():
+        if name in decided:
+            yield _planned_run(decided[name])
+            continue
+        cause = broken[min(used & broken.keys())]
+        reason = f"{cause.desired.name} cannot be read: {cause.reason}"
+        yield PlannedRun(name, situation.registry.specs[name].backend, "refused", reason, cause.next)
 
 
 def _planned_run(each: DecidedRun) -> PlannedRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from envops.text.visible_text import on_one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envops.facts.observed import Failure
+    from envops.facts.observed import Failure, Place
     from envops.reports.page import Page
     from envops.rules.engine import Finding
     from envops.rules.result import FindingKind
@@ -37,6 +38,8 @@ DECLARATION_LINES = 8
 """Lines for registry.yaml. They are printed as they can be pasted, so more of them than other evidence has."""
 NOT_SHOWN = ("error", "kind", "traceback", "task", "policy", "waiting", "more")
 """Evidence that the message has, or that is too long for a line."""
+_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+).*\n(?! *File ")(?P<code>.*)$', re.MULTILINE)
+"""A frame of a traceback that shows its line of code."""
 _TOLD: dict[FindingKind, str] = {
     "error": "error",
     "bug": "bug of envops",
@@ -111,18 +114,19 @@ def _evidence(finding: Finding) -> list[tuple[str, str]]:
     """The rows that say most: what was replied and what it earned, or the author's line that raised."""
     shown = {entry.label: entry.text for entry in reversed(shown_evidence(finding)) if entry.label not in NOT_SHOWN}
     failure = finding.evidence.failure
-    raised = _own_line(failure.traceback) if failure is not None else ""
+    raised = _own_line(failure.traceback, finding.place) if failure is not None else ""
     labels = ("reply",) if raised else ("reply", "reward", "answer") if "reply" in shown else tuple(shown)
     rows = [*((label, shown[label]) for label in labels if shown.get(label)), *([("raised", raised)] if raised else [])]
     return rows[: EVIDENCE_ROWS - bool(finding.waiting)]
 
 
-def _own_line(traceback: str) -> str:
-    """The line of code that a traceback begins with, which is the author's."""
-    lines = [line.strip() for line in traceback.splitlines()]
-    frame = next((number for number, line in enumerate(lines) if line.startswith("File ")), len(lines))
-    code = lines[frame + 1] if frame + 1 < len(lines) else ""
-    return "" if code.startswith("File ") else code
+def _own_line(traceback: str, place: Place | None) -> str:
+    """The author's line of code that raised: that of the finding's place, or else the first of the traceback."""
+    frames = [(match["file"], int(match["line"]), match["code"].strip()) for match in _FRAME.finditer(traceback)]
+    if place is not None:
+        in_file = [frame for frame in frames if f"/{frame[0]}".endswith(f"/{place.file}")]
+        frames = [frame for frame in in_file if frame[1] == place.line][-1:] or in_file[-1:] or frames
+    return frames[0][2] if frames else ""
 
 
 def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:

@@ -56,6 +56,7 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
         tool_version=data["tool"],
         gates=tuple(data["gates"]),
         endpoint=data["endpoint"],
+        split=data.get("split", "train"),
         shard=share_of(data),
         runs=tuple(data.get("runs", ())),
     )

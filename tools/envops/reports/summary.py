@@ -74,7 +74,8 @@ def policy_sentence(result: ValidationResult) -> str:
         return ""
     names = f"Policies: {', '.join(spoke)}"
     if result.endpoint:
-        return f"{names}; real model: {result.endpoint}."
+        tasks = ", on the tasks held out for evaluation" if result.split == "eval" else ""
+        return f"{names}; real model: {result.endpoint}{tasks}."
     return f"{names}. Scripted policies test an environment and do not measure its difficulty."
 
 

@@ -151,6 +151,11 @@ class HeldOut:
         return {} if generation == "v0" else {"split": self.split}
 
 
+def declare_eval(name: str) -> str:
+    """How to declare the tasks that runs evaluate on."""
+    return f"Declare environments.{name}.eval: {{split: test}}, or {{args: {{seed: 1}}}}."
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentKeys:
     """An environment of this repository."""

@@ -33,6 +33,8 @@ OBSERVING = (
 """Folders whose code decides the observations of an environment; a test follows the imports of all stages."""
 CODE = (".py", ".json", ".lock")
 SCRATCH = "scratch-"
+LONGEST_TEMPORARY = 70
+"""Bytes of the path of a folder for temporary files: an address of a socket below it has 36 more."""
 JUST_MADE_SECONDS = 60.0
 """A scratch folder younger than this may be about to be held by the run that made it."""
 
@@ -125,13 +127,39 @@ class Workspace:
                 try:
                     yield folder
                 finally:
-                    remove_folder(folder)
+                    _remove_scratch(folder)
 
     def _sweep(self) -> None:
         for folder in self.base.glob(f"{SCRATCH}*"):
             with suppress(OSError, AlreadyLocked), locked(folder, is_folder=True, wait=False):
                 if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
-                    remove_folder(folder)
+                    _remove_scratch(folder)
+
+
+def temporary_folder(scratch: Path) -> Path:
+    """The folder for temporary files of a scratch folder, with a path that sockets fit below.
+
+    The system limits the address of a socket to about 100 characters, and `multiprocessing` puts some there.
+    """
+    temporary = scratch / "tmp"
+    temporary.mkdir(exist_ok=True)
+    if len(os.fsencode(temporary)) <= LONGEST_TEMPORARY:
+        return temporary
+    link = _short_link(scratch)
+    with suppress(FileExistsError):
+        link.symlink_to(temporary)
+    return link if link.resolve() == temporary.resolve() else temporary
+
+
+def _short_link(scratch: Path) -> Path:
+    return Path(tempfile.gettempdir(), f"envops-{scratch.name}")
+
+
+def _remove_scratch(folder: Path) -> None:
+    link = _short_link(folder)
+    if link.is_symlink() and link.resolve() == (folder / "tmp").resolve():
+        link.unlink(missing_ok=True)
+    remove_folder(folder)
 
 
 def users_folder() -> Path | None:

@@ -51,6 +51,11 @@ def _touches_many(cause: Finding, _: Finding) -> bool:
     return not evidence.count or not evidence.of or evidence.count >= MANY * evidence.of
 
 
+def _is_undecided(cause: Finding, consequence: Finding) -> bool:
+    """Whether too few rollouts decide, as where most have no reference reply or no time."""
+    return consequence.inconclusive and _touches_all(cause, consequence)
+
+
 def _earns_nothing(cause: Finding, consequence: Finding) -> bool:
     """Whether all rewards are 0, as without any right reply. A constant reply needs no reference."""
     earned = consequence.evidence.earned
@@ -94,12 +99,15 @@ CAUSES = (
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),
+    Cause(GOLD_FAILS, LOST_ROLLOUTS, _is_undecided),
+    Cause(("DST019",), (*DISTRIBUTION, *LOST_ROLLOUTS), _is_undecided),
     Cause(("RWD003",), ("SMK001",), _is_the_oracles),
     Cause(FUNCTIONS_FAIL, ("RWD032", "RWD033", "RWD043", "SMK001", "SMK008"), _breaks_alike),
     Cause(FUNCTIONS_FAIL, (*MUTANTS, "RWD078", "RWD089", *LOST_ROLLOUTS, *DISTRIBUTION)),
     Cause(FUNCTIONS_FAIL, ("RWD060", "REC001", "REC006"), _has_no_reward),
-    Cause(("RWD032",), ("RWD041", "SMK001", "SMK008", "SMK011"), _breaks_alike),
-    Cause(("RWD032",), (*MUTANTS, "REC005"), _touches_all),
+    Cause(("RWD032",), ("RWD041", "RWD042", "SMK001", "SMK008", "SMK011"), _breaks_alike),
+    Cause(("RWD032",), (*MUTANTS, "RWD073", "RWD093", "REC005"), _touches_all),
+    Cause(("RWD033",), ("SMK001", "SMK008"), _breaks_alike),
     Cause(("RWD010",), (*COMPARISONS_WITH_GOLD, "RWD004", "RWD006", "RWD061", "RWD079", *MUTANTS, *DISTRIBUTION)),
     Cause(("RWD094",), (*MUTANTS, *DISTRIBUTION, "RWD010", "REC005")),
     Cause(ROLLOUTS_FAIL, LOST_ROLLOUTS),

@@ -39,6 +39,11 @@ def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Fail
     return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None
 
 
+def needs_the_network(failure: Failure | None) -> bool:
+    """Whether something failed only because the gates are offline, which proves nothing about it."""
+    return failure is not None and failure.kind == "network"
+
+
 def is_endless(failure: Failure | None) -> bool:
     """Whether a conversation was stopped because nothing else would have ended it, which RWD094 reports."""
     return failure is not None and failure.type == ENDLESS

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from envops_worker.splits import Split
+
 from envops.facts.mutation import Mutation, brief
 from envops.facts.observed import Facts, Failure, Place, StartMode, Wheel
 from envops.facts.recordings import RecordingFacts
@@ -135,6 +137,8 @@ class ValidationResult:
     """The requested gates."""
     endpoint: str | None = None
     """The endpoint of a real model; `None` if all policies are scripted."""
+    split: Split = "train"
+    """The tasks that the real model played."""
     shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
     next_command: str = ""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from envops.facts.recordings import split_of
 from envops.repository.problem import Problem
-from envops.repository.recordings import read_recordings
+from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
@@ -233,16 +234,21 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
     other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"
     stale = "" if recorded.current else ", other files than here"
     size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
-    about = f"{recorded.speaker}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
+    tasks = " on held-out tasks" if recorded.split == "eval" else ""
+    about = f"{recorded.speaker}{tasks}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
     return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.rollouts_per_example)}{other}"
 
 
 def last_recording(package: Package) -> Recorded | None:
-    """The rewards of the latest sound recording, a model's before a scripted policy's."""
+    """The rewards of the latest sound recording: of a model before a scripted policy, then of training tasks first."""
     sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
     if not sound:
         return None
-    latest = max(sound, key=lambda each: (bool(each.baseline.get("model")), str(each.baseline.get("date", ""))))
+
+    def standing(each: RecordingOnDisk) -> tuple[bool, bool, str]:
+        return bool(each.baseline.get("model")), split_of(each.baseline) == "train", str(each.baseline.get("date", ""))
+
+    latest = max(sound, key=standing)
     by_task: dict[str, list[float]] = defaultdict(list)
     for _, row in latest.rows:
         if row.reward is not None:
@@ -260,6 +266,7 @@ def last_recording(package: Package) -> Recorded | None:
         current=latest.baseline.get("digest") == package.digest,
         mean=_number(latest.baseline.get("mean")),
         interval=_interval(latest.baseline.get("interval")),
+        split=split_of(latest.baseline),
     )
 
 

@@ -20,7 +20,7 @@ from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.source import named_datasets
-from envops.repository.workspace import Workspace
+from envops.repository.workspace import Workspace, temporary_folder
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.job import Confinement, StageFailed, checked
 from envops.validation.observation_request import ObservationRequest
@@ -65,9 +65,8 @@ def explored(
     failure: Failure | None = None
     with ExitStack() as stack:
         scratch = stack.enter_context(workspace.scratch())
-        home, temporary = scratch / "explored", scratch / "explored-tmp"
+        home, temporary = scratch / "explored", temporary_folder(scratch)
         home.mkdir()
-        temporary.mkdir()
         variables = preparing_variables(venv, home, temporary)
         variables |= {
             "HF_HOME": str(home / ".cache/huggingface"),

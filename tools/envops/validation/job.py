@@ -19,6 +19,7 @@ from envops_worker.forking import Descriptors, ForkedProcess, pipe
 
 from envops.facts.observed import Failure, adapter
 from envops.repository.registry import Gates
+from envops.repository.workspace import temporary_folder
 from envops.system.subprocesses import Interrupted
 from envops.validation.budget import current_deadline
 from envops.validation.memory import MemoryWatch
@@ -260,15 +261,14 @@ def worker_environment(
     venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement
 ) -> dict[str, str]:
     """The variables of a worker: only declared ones of the user."""
-    home, temporary = scratch / "home", scratch / "tmp"
+    home = scratch / "home"
     home.mkdir(exist_ok=True)
-    temporary.mkdir(exist_ok=True)
     if confinement.home is not None:
         place_prepared(confinement.home, home)
     environment = {
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),
-        "TMPDIR": str(temporary),
+        "TMPDIR": str(temporary_folder(scratch)),
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(overlay.resolve()),  # the base of paths in failures
         "PYTHONHASHSEED": str(confinement.hash_seed),

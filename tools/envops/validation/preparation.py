@@ -149,7 +149,7 @@ def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -
         **{name: value for name, value in passed.items() if not _has_password(value)},
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home.resolve()),
-        "TMPDIR": str(temporary.resolve()),
+        "TMPDIR": str(temporary.absolute()),  # a link may be shorter, and sockets need short paths
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",

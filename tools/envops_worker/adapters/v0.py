@@ -116,6 +116,11 @@ class AdapterV0:
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
         declared = None if split == "train" else self._settings.held_out
         dataset = self._held_out(declared) if declared else dataset_of(self._environment, split)
+        if dataset is None and declared is not None:
+            raise ValueError(
+                "registry.yaml declares an evaluation split, and load_environment gives no eval_dataset: "
+                "give it one, or declare eval: {args: …} with arguments that give other tasks"
+            )
         if dataset is None:
             return
         for index, row in enumerate(dataset):

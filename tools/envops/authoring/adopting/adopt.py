@@ -180,7 +180,7 @@ def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) 
             continue
         questions = (*adoption.questions, *([proposal.question] if proposal.question else []))
         rows = (*adoption.rows, *proposal.rows)
-        staging.replace(replace(adoption, rows=rows, questions=questions, lacks_data=not proposal.rows))
+        staging.replace(replace(adoption, rows=rows, questions=questions, lacks_data=proposal.can_be_prepared))
         if proposal.rows:
             declared.append(adoption.name)
     request = validation_of(staging) if declared else request

@@ -23,6 +23,8 @@ class DataProposal:
     rows: tuple[str, ...] = ()
     """Lines of the entry in registry.yaml; none where something is unknown."""
     question: str = ""
+    can_be_prepared: bool = False
+    """Whether `envops prepare` completes the declaration, with a network."""
 
 
 def proposed_data(
@@ -49,7 +51,7 @@ def proposed_data(
             note(f"{entry.name}: loading it with the network failed: {error.failure.message}")
     if proposal.is_complete and proposal.preparation.needed:
         return DataProposal(preparation_lines(proposal.preparation))
-    return DataProposal(question=_question(entry.name, proposal))
+    return DataProposal(question=_question(entry.name, proposal), can_be_prepared=proposal.preparation.needed)
 
 
 def prepared(

@@ -10,8 +10,9 @@ import re
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -34,6 +35,7 @@ from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.registry_values import ENVIRONMENT_NAME
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.repository.workspace import Workspace
+from envops.rules.schema.wheel import OUT_OF_PLACE, imported_as
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks
 from envops.validation.wheel import built_wheel
@@ -84,7 +86,7 @@ class Adoption:
     questions: tuple[str, ...] = ()
     """The questions that adoption could not answer."""
     lacks_data: bool = False
-    """Whether it downloads data that is not on this machine yet."""
+    """Whether `envops prepare` brings data that is not on this machine yet."""
     known: Mapping[str, int] = field(default_factory=dict)
     """Rules with findings that its entry lists as known, and how many."""
 
@@ -116,7 +118,7 @@ class Staging:
     text: str = ""
     """The future registry.yaml."""
     modules: dict[str, str] = field(default_factory=dict)
-    """Modules in use, with their environments."""
+    """Top-level modules of adopted packages, and the environment that each belongs to."""
     resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
     """A mutex for each lock's inputs, so that equal locks are resolved once."""
 
@@ -178,14 +180,37 @@ class Staging:
 
     def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
         """Raise `NotAdopted` where an environment before it has one of these modules: one would hide the other."""
-        if not self.modules:
-            self.modules.update(_modules_of(self.root, self.registry))
-        for module in sorted(modules & self.modules.keys()):
-            raise NotAdopted(
-                f"its module {module} is also that of {self.modules[module]}. Installed together, one would hide the"
-                " other. Rename the module in the source, and adopt again."
-            )
+        for module in sorted(modules):
+            owner = self.modules.get(module) or self._owner_of(module)
+            if owner is not None:
+                raise NotAdopted(
+                    f"its module {module} is also that of {owner}. Installed together, one would hide the other. Rename"
+                    " the module in the source, and adopt again."
+                )
         self.modules.update(dict.fromkeys(modules, adoption.name))
+
+    def _owner_of(self, module: str) -> str | None:
+        """The registered environment whose wheel has a module.
+
+        Only where a file or a folder has the module's name, the wheel is built: building all would take minutes.
+        """
+        for package in self._registered:
+            named = any({module, f"{module}.py"} & set(file.split("/")) for file in package.files)
+            if package.module == module or (named and module in self._modules_of(package)):
+                return package.name
+        return None
+
+    @cached_property
+    def _registered(self) -> list[Package]:
+        folders = [self.root / ENVIRONMENTS_FOLDER / one.folder_name for one in self.registry.environments.values()]
+        readings = [read_package(folder, self.root, with_lock=False) for folder in folders if folder.is_dir()]
+        return [reading.package for reading in readings if reading.package is not None]
+
+    def _modules_of(self, package: Package) -> frozenset[str]:
+        try:
+            return _modules(built_wheel(package, self.workspace, self.stop).wheel.files)
+        except ProgramFailed:
+            return frozenset()  # its own validation reports it
 
     def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
         """Write further files into a package that is ready."""
@@ -296,19 +321,9 @@ class Staging:
         return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]
 
 
-def _modules_of(root: Path, registry: Registry) -> Iterator[tuple[str, str]]:
-    """The module of each environment of the repository, and the environment's name."""
-    for entry in registry.environments.values():
-        folder = root / ENVIRONMENTS_FOLDER / entry.folder_name
-        if folder.is_dir():
-            package = read_package(folder, root, with_lock=False).package
-            yield package.module if package else entry.folder_name, entry.name
-
-
 def _modules(files: Sequence[str]) -> frozenset[str]:
-    """The top-level modules of a wheel."""
-    firsts = {name.partition("/")[0] for name in files}
-    return frozenset(first.removesuffix(".py") for first in firsts if not first.endswith((".dist-info", ".data")))
+    """The top-level modules of a wheel, without strays that the wheel's own rule reports."""
+    return frozenset(filter(None, map(imported_as, files))) - OUT_OF_PLACE
 
 
 def _compared(source: Path, target: Path, *, inside: bool) -> str:

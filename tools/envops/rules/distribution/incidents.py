@@ -120,7 +120,8 @@ def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     """
     cuts = [cut for cut in subject.facts.cuts if cut.stage == "distribution"]
     if cuts:
-        yield left_out(subject, cuts)
+        undecided = any(check.answer == "inconclusive" for one in subject.distributions for check in one.checks)
+        yield left_out(subject, cuts, inconclusive=undecided)
 
 
 def _drifts(subject: Subject) -> Iterator[tuple[RolloutSample, Drifted]]:

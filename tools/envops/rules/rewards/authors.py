@@ -13,7 +13,7 @@ from envops.repository.cases import parse_expectation
 from envops.repository.problem import nearest
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import Evidence, described, of_case, of_failure
-from envops.rules.failures import is_endless, is_outside_the_environment
+from envops.rules.failures import OFFLINE_FIX, is_endless, is_outside_the_environment, needs_the_network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,10 +118,13 @@ def own_validation_fails(subject: Subject) -> Iterator[Found]:
                 details={"task": each.task, "valid": each.valid},
             ),
             each.failure.place if each.failure else None,
+            fix=OFFLINE_FIX if needs_the_network(each.failure) else None,
+            inconclusive=needs_the_network(each.failure),
         )
         for each in validations
         if each.failure is not None or each.valid is False
     ]
+    hits.sort(key=lambda hit: hit.inconclusive)
     yield from merged(hits, len(validations), "tasks")
 
 

@@ -10,7 +10,13 @@ from envops.facts.reward_numbers import number
 from envops.facts.stages import needed_by
 from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import described, of_conversation, of_failure
-from envops.rules.failures import OFFLINE_FIX, is_offline, is_outside_the_environment, own_failure
+from envops.rules.failures import (
+    OFFLINE_FIX,
+    is_offline,
+    is_outside_the_environment,
+    needs_the_network,
+    own_failure,
+)
 from envops.rules.gold import best_paid, failed_by_the_oracle, is_of_the_oracle
 
 if TYPE_CHECKING:
@@ -84,8 +90,8 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
             + (described(score.failure) if score.failure else _silent(score)),
             of_conversation(subject.facts, score, failure=score.failure),
             score.failure.place if score.failure else None,
-            fix=OFFLINE_FIX if is_offline(score.failure) else None,
-            inconclusive=is_outside_the_environment(score.failure),
+            fix=OFFLINE_FIX if is_offline(score.failure) or needs_the_network(score.failure) else None,
+            inconclusive=is_outside_the_environment(score.failure) or needs_the_network(score.failure),
         )
         for score in unscored
     ]
@@ -116,9 +122,18 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
     Why: Nothing is proven about what was not tried.
     Fix: Fix the reported line.
     """
+    reported = set()
     for stage in needed_by("rewards"):
         if stage in needed_by("schema"):
             continue  # loading has rules of its own
         failure = own_failure(subject, stage)
-        if failure is not None:
-            yield Found(f"the stage {stage} failed: {described(failure)}", of_failure(failure), failure.place)
+        if failure is not None and described(failure) not in reported:
+            reported.add(described(failure))  # stages with one cause are one finding
+            offline = needs_the_network(failure)
+            yield Found(
+                f"the stage {stage} failed: {described(failure)}",
+                of_failure(failure),
+                failure.place,
+                fix=OFFLINE_FIX if offline else None,
+                inconclusive=offline,
+            )

@@ -292,9 +292,10 @@ def age_of_rollouts_is_unusual(run: RunSubject) -> Iterator[Found]:
 def turns_exceed_the_sequence(run: RunSubject) -> Iterator[Found]:
     """The turns of a conversation may not fit the sequence.
 
-    What: max_turns × sampling.max_tokens is at most seq_len. Source: prime-rl docs/configuration.md and
-        docs/training.md: seq_len is one sequence of prompt, replies and the environment's messages.
-    Why: Conversations that reach the length are cut, and earn what a cut conversation earns.
+    What: max_turns × sampling.max_tokens is at most seq_len. Source: prime-rl's own configuration
+        (prime_rl/configs/orchestrator.py): seq_len is the training sequence length, and longer samples are truncated;
+        a sample holds the prompt, the replies and the environment's messages (docs/algorithms.md).
+    Why: The reward of a whole conversation is then learned from its first turns only.
     Fix: Raise seq_len, or lower sampling.max_tokens or max_turns of the environment.
     """
     length = run.settings.seq_len

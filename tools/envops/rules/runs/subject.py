@@ -14,6 +14,8 @@ from envops.statistics.groups import distinct, predicted_live
 from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
+    from envops_worker.splits import Split
+
     from envops.repository.package import Generation
     from envops.repository.run import RunSpec
 
@@ -36,6 +38,7 @@ class Recorded:
     mean: float | None = None
     interval: tuple[float, float] | None = None
     """Of the mean reward, with its confidence in the recording."""
+    split: Split = "train"
 
     @property
     def binary(self) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from envops.facts.observed import Wheel
 
-_FOLDERS_OUT_OF_PLACE = {"tests", "test", "recordings"}
+OUT_OF_PLACE = {"tests", "test", "recordings"}
 _CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git", ".venv"}
 _NOT_SHIPPED_ANYWAY = (".md", ".pyc")
 _CODE = (".py", ".so", ".pyd", ".pyc")
@@ -114,7 +114,7 @@ def _is_stray(name: str, module: str) -> bool:
     if first.endswith((".dist-info", ".data")) or first in (module, f"{module}.py"):
         return False
     if len(path.parts) > 1:
-        return first in _FOLDERS_OUT_OF_PLACE or path.suffix == ".py"
+        return first in OUT_OF_PLACE or path.suffix == ".py"
     return path.suffix in (".py", ".lock")
 
 
@@ -133,7 +133,7 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
         return
     pins = subject.package.lock.pins if subject.package.lock else {}
     taken = {canonical(name): f"the package {name} in the lock" for name in pins} | _pythons_own()
-    for name in dict.fromkeys(filter(None, map(_imported_as, wheel.files))):
+    for name in dict.fromkeys(filter(None, map(imported_as, wheel.files))):
         whose = "what Python runs when it starts" if name.endswith(".pth") else taken.get(canonical(name))
         if whose is not None:
             yield Found(
@@ -154,7 +154,7 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
-def _imported_as(name: str) -> str | None:
+def imported_as(name: str) -> str | None:
     """The top-level name under which a file of the wheel would be imported."""
     first, *rest = PurePosixPath(name).parts
     if first.endswith(".pth"):

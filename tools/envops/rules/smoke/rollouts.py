@@ -19,6 +19,7 @@ from envops.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
+    needs_the_network,
     own_failure,
 )
 from envops.rules.gold import ORACLE_FILE, gold_by_task
@@ -263,7 +264,14 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     """
     failure = own_failure(subject, "smoke")
     if failure is not None and not _is_unserved(subject, failure):  # SMK009 reports the cause
-        yield Found(f"the smoke evaluation failed: {described(failure)}", of_failure(failure), failure.place)
+        offline = needs_the_network(failure)
+        yield Found(
+            f"the smoke evaluation failed: {described(failure)}",
+            of_failure(failure),
+            failure.place,
+            fix=OFFLINE_FIX if offline else None,
+            inconclusive=offline,
+        )
 
 
 @rule("SMK009", gate="smoke")

@@ -18,10 +18,11 @@ from dataclasses import replace
 from typing import Any
 
 from envops_worker.messages import Message
+from envops_worker.splits import Split
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Description, Facts, FunctionScore, Task
-from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
+from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange, split_of
 from envops.facts.results import EvaluationRow, task_key
 from envops.repository.content import RECORDINGS, reward_digest
 from envops.repository.package import Package
@@ -30,7 +31,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.facts_cache import replace_facts
-from envops.validation.job import StageFailed, WorkerLost
+from envops.validation.job import StageFailed, WorkerLost, checked
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.opened_environment import opened_environment
 from envops.validation.rescoring import Rescored, SendRequest, rescored
@@ -78,9 +79,9 @@ class _Check:
         self._ask = ask
         self._entry = entry
         self._description = description
-        self._by_key: dict[str, list[int]] = {}
-        for task in tasks:
-            self._by_key.setdefault(task_key(task.prompt, task.data), []).append(task.index)
+        self._split: Split | None = "train"
+        """The split whose tasks the worker holds; `None` after a failure."""
+        self._by_key = _by_key(tasks)
 
     def of(self, recording: RecordingOnDisk, digest: str) -> RecordingFacts:
         facts = RecordingFacts(
@@ -93,8 +94,9 @@ class _Check:
             reward_digest=digest,
             replayed=self._description.conversational,
         )
-        usable, passed_over = self._usable(recording.rows)
         try:
+            self._turn_to(split_of(recording.baseline))
+            usable, passed_over = self._usable(recording.rows)
             answers = self._scored(usable)
             changes, compared, more = self._compared(usable, answers)
         except WorkerLost:
@@ -108,6 +110,15 @@ class _Check:
             change_count=len(changes),
             not_compared=_counted([*passed_over, *more]),
         )
+
+    def _turn_to(self, split: Split) -> None:
+        """Let the worker hold the tasks of a split, which replies are scored on."""
+        if split == self._split:
+            return
+        self._split = None
+        listed = self._ask("listing", LOAD_SECONDS, limit=TASKS_SCORED, asked=0, split=split, stage="recordings")
+        self._by_key = _by_key([checked(Task, value) for kind, value in listed if kind == "task"])
+        self._split = split
 
     def _usable(self, rows: Sequence[_Row]) -> tuple[list[tuple[int, EvaluationRow, int]], list[tuple[str, int]]]:
         """Rows that can be scored again with the task they belong to; lines of others, and why."""
@@ -177,6 +188,14 @@ class _Check:
         if self._description.conversational and _others(now.completion or ()) != _others(row.completion or ()):
             return "the environment answered differently than when they were recorded"
         return ""
+
+
+def _by_key(tasks: Sequence[Task]) -> dict[str, list[int]]:
+    """Fingerprint → the tasks that have it."""
+    found: dict[str, list[int]] = {}
+    for task in tasks:
+        found.setdefault(task_key(task.prompt, task.data), []).append(task.index)
+    return found
 
 
 def _others(completion: Sequence[Message]) -> list[tuple[str, str]]:

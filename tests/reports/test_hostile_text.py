@@ -25,7 +25,7 @@ from sample_results import HOSTILE, hostile
 
 
 def page_without_code(result: ValidationResult) -> str:
-    """The HTML report but for our own scripts and the libraries."""
+    """The HTML report without its own scripts and the libraries."""
     return re.sub(r"<script>.*?</script>", "", render_page(plain_data(report_data(result))), flags=re.DOTALL)
 
 

@@ -289,7 +289,7 @@ def test_comment_on_many_runs_reports_the_number_left_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("with_report", [True, False])
-def test_comment_on_a_long_plan_fits_and_links_to_the_rest(with_report: bool, tmp_path: Path) -> None:
+def test_comment_on_a_long_plan_fits_and_names_the_file_of_the_rest(with_report: bool, tmp_path: Path) -> None:
     folder = _report(tmp_path)
     finding = {"rule": "RUN021", "severity": "error", "message": "<" * 300, "fix": "<" * 300}
     run = {"name": "n" * 100, "action": "refused", "reason": "<" * 300, "findings": [finding] * 5}

@@ -1,4 +1,4 @@
-"""What adopting asks of the author, and the command that it ends with."""
+"""The open questions of an adoption, and its next command."""
 
 from __future__ import annotations
 

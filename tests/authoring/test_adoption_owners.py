@@ -1,4 +1,4 @@
-"""Who owns an adopted environment where the command line does not say."""
+"""The default owners of an adopted environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `envops adopt` changes of a pyproject.toml."""
+"""The changes of `envops adopt` to a pyproject.toml."""
 
 from __future__ import annotations
 

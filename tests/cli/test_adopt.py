@@ -344,7 +344,7 @@ def test_adopt_beside_another_change_writes_nothing(
 
     monkeypatch.setattr(staging_module, "built_wheel", edited_meanwhile)
     assert adopt(repository, theirs / "environments/reverse_text") == 2
-    assert "registry.yaml was changed meanwhile, and nothing was written" in capsys.readouterr().err
+    assert "registry.yaml changed in the meantime, and nothing was written" in capsys.readouterr().err
     assert not (repository / "environments/reverse_text").exists()
 
 

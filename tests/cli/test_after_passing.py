@@ -1,4 +1,4 @@
-"""What `validate` proposes after a pass: the bump that the plan needs, then git."""
+"""The next step that `validate` proposes after a pass: the bump that the plan needs, then git."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def report(root: Path, file: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def files(root: Path) -> dict[str, Path]:
-    """What both models said on nine tasks, twice each, as files that are compared without asking anybody."""
+    """Results of two models on nine tasks, twice each, as files that are compared without an endpoint."""
     with pytest.MonkeyPatch.context() as patch, FakeProvider(copies) as base, FakeProvider(solves) as trained:
         patch.setenv("FAKE_KEY", KEY)
         declare(root, base=base.url, trained=trained.url)

@@ -383,7 +383,7 @@ def is_held(lock: Path) -> bool:
 def test_smoke_beside_running_smoke_is_refused(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    """The second one says that it is not alone; what the first one wrote down stays."""
+    """The second one reports the first, whose files stay."""
     arguments = ("smoke", "word-problems", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
     fake.always = "slow"
     command = [sys.executable, "-m", "envops", *arguments, "--root", str(root)]

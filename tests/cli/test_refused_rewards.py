@@ -1,4 +1,4 @@
-"""What the commands of `envops rewards` refuse before anything is started."""
+"""Arguments that the commands of `envops rewards` refuse before any work."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_endpoint_serves_policies_with_faults_until_interrupted(root: Path):
 
 
 def _asked(url: str) -> int:
-    """The status of what a policy is asked about no task."""
+    """The HTTP status of a request that belongs to no task."""
     body = {"model": "nop", "messages": [{"role": "user", "content": "hello"}]}
     headers = {"Content-Type": "application/json", "Authorization": "Bearer any"}
     request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)

@@ -1,6 +1,7 @@
 """Declarations that are wrong: file and line, nothing observed, nothing half-written.
 
-A registry that cannot be read stops everything with exit code 2. What is wrong with one environment fails it alone.
+A registry that cannot be read stops everything with exit code 2. A mistake in one environment fails only that
+environment.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def test_symlink_outside_repository_fails_alone(repository: Path, failed: Callab
 
 
 def test_broken_environments_do_not_affect_other_verdicts(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the neighbours lack: a registry entry, a lock, a pyproject that can be read, a folder that is not a link."""
+    """The defects of the other environments: a registry entry, a lock, a pyproject that can be read, a folder that is
+    not a link."""
     for name in ("no_entry", "no_lock", "no_toml"):
         shutil.copytree(repository / "environments/reverse_text", repository / "environments" / name)
     (repository / "environments/no_lock/requirements.lock").unlink()

@@ -80,7 +80,7 @@ class SmallRepository:
 
     @property
     def left(self) -> list[str]:
-        """What lies where preparations are kept."""
+        """The content of the folder of preparations."""
         return sorted(path.name for path in self.users.glob("prepared/*") if path.suffix != ".lock")
 
     def declare(self, *lines: str) -> None:

@@ -1,4 +1,4 @@
-"""Every command in the docs runs, or says why not and what stands in for it; every link leads somewhere."""
+"""Every command in the docs runs, or has a reason and a replacement; every link has a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment should declare under `prepare:`, from what its loading tried to reach; and what is refused."""
+"""The proposed declaration under `prepare:`, from the downloads that loading tried; and invalid declarations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def proposed(*wanted: WantedData) -> Preparation:
 
 
 def declared(lines: Iterable[str]) -> Preparation:
-    """What the registry reads of lines that are pasted below an environment."""
+    """The registry's value of lines that are pasted below an environment."""
     text = "\n".join(["version: 1", "owner: acme", "environments:", "  sums:", *lines])
     return registry_of(parse_document(text, "registry.yaml")).environments["sums"].prepare
 

@@ -1,4 +1,4 @@
-"""What git remembers of versions, in real repositories."""
+"""The history of versions, in real git repositories."""
 
 from __future__ import annotations
 

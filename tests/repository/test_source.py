@@ -1,4 +1,4 @@
-"""What an environment's source says, and the generation that follows from it."""
+"""Facts from an environment's source, and its generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rules are defined, found and applied."""
+"""The definition, discovery and application of rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would hurt only at the edge is a warning."""
+"""A defect with little harm is a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`envops train`: what is due is submitted once, and everything else says why it is not."""
+"""`envops train`: due runs are submitted once, and all others have a reason."""
 
 from __future__ import annotations
 

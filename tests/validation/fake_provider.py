@@ -31,7 +31,7 @@ Behaviour = Callable[["FakeProvider", web.Request, dict[str, Any]], Any]
 
 
 class FakeProvider:
-    """Answers with `says(messages)`; `misbehave` is asked first, call by call."""
+    """Answers with `says(messages)`; `misbehave` is called before each."""
 
     def __init__(self, says: Callable[[list[dict[str, Any]]], str] = lambda _: "forty-two") -> None:
         self.says = says

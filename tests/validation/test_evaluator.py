@@ -93,7 +93,7 @@ def test_rollouts_run_in_jobs_without_earlier_scoring(
 
 
 def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Facts:
-    """What is remembered of an environment whose rollouts fail somewhere."""
+    """The cached facts of an environment with failing rollouts."""
     more = SHAKY.format(fails=fails)
     package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
     facts = look_at(package, workspace, patch, request=ObservationRequest(score=False, use_cache=False)).facts
@@ -163,7 +163,7 @@ class Jobs:
 
 
 def rollouts_of(jobs: Jobs, journal: Journal, **more: Any) -> dict[tuple[int, int], str]:
-    """What came of each rollout: nothing, or how it failed; each comes once."""
+    """The failure of each rollout, or nothing; each occurs once."""
     parts = Evaluator(jobs.new, journal, lambda _: None, **more).rollouts(ASKED)
     rows = [value for kind, value in parts if kind == "rollout"]
     found = {(row["task"], row["rollout"]): (row["failure"] or {}).get("message", "") for row in rows}

@@ -1,4 +1,4 @@
-"""What an environment downloaded is read from the caches that libraries keep in its home."""
+"""An environment's downloads are read from the caches of libraries in its home."""
 
 from __future__ import annotations
 

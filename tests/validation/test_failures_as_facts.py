@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MissingKeyError(Exception):
-    """As verifiers names it."""
+    """An exception with the name that verifiers uses."""
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def observed(package: Package, workspace: Workspace, held_out: HeldOut | None) -
 
 
 def described(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Description:
-    """What an observation without stages sees of a package."""
+    """The description in an observation of a package without stages."""
     facts = observed(package, workspace, held_out)
     assert facts.description is not None, facts.failures
     assert not facts.failures

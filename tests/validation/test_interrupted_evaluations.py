@@ -1,4 +1,4 @@
-"""What an interruption leaves behind, and how an evaluation goes on from there."""
+"""The state after an interruption, and the continued evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which mutants are made of a source text, and how they are named."""
+"""The mutants of a source text, and their ids."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Bench:
         return mutation_of(new_job, package, self.site, self.description, self.scores, chosen, limits)
 
     def reward(self, reply: str) -> float | None:
-        """What the job that scored everything gives a reply on the first task."""
+        """The score of a reply on the first task by the scoring job."""
         replies = [{"id": 0, "task": 0, "completion": [{"role": "assistant", "content": reply}]}]
         [(_, said)] = self.scoring.request("rescore", 30.0, replies=replies, seconds=5.0, max_concurrent=1)
         return said["reward"]

@@ -1,4 +1,4 @@
-"""What mutants are asked about, and what is laid down of each conversation."""
+"""The conversations for mutants, and the expectations on each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses are this machine's own; what is done about the others is tested with real workers."""
+"""The addresses of this machine; the handling of others is tested with real workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was prepared: when it holds, what of it is kept, and how it comes into the homes of an environment."""
+"""Prepared data: its validity, its stored form, and its copies in an environment's homes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes from the cache, and what never does."""
+"""The entries that pruning removes and keeps."""
 
 from __future__ import annotations
 

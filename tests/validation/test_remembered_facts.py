@@ -1,4 +1,4 @@
-"""When facts of an earlier observation still hold."""
+"""The validity of facts of an earlier observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reply is scored as the environment's own rubric says, however that walks through its functions."""
+"""A reply gets the score of the environment's own rubric, in every kind of rubric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which environment is next."""
+"""The next environment of the scheduler."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def looking(name: str, settings: str, environments: Path) -> Package:
 def what_servers_see(
     name: str, settings: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> tuple[list[Any], list[Any]]:
-    """What gold's tool calls saw in the rewards gate, and in evaluations."""
+    """The results of the oracle's tool calls in the rewards gate and in evaluations."""
     facts = look_at(looking(name, settings, environments), workspace, patch).facts
     assert facts.failures == {}
     assert [one.failure for one in facts.rollouts if one.failure] == []

@@ -1,4 +1,4 @@
-"""What identifies a virtual environment, and what it is made with."""
+"""The name of a virtual environment, and the commands that create it."""
 
 from __future__ import annotations
 

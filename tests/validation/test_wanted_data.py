@@ -1,4 +1,4 @@
-"""Which data a call wanted is read from frames of the library that was called: of its file, function and arguments."""
+"""The data that a call wanted is read from the frames of the called library: file, function and arguments."""
 
 from __future__ import annotations
 

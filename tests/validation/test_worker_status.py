@@ -1,4 +1,4 @@
-"""What a worker was scoring when it died or hung is in the failure's message."""
+"""The failure's message names the item that a worker was scoring when it died or hung."""
 
 from __future__ import annotations
 

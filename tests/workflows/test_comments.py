@@ -36,7 +36,7 @@ HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evi
 
 
 class FakeGitHub:
-    """As much of the API as is spoken here; loses the answers of writes on demand."""
+    """The part of the API that is used; loses the answers of writes on demand."""
 
     def __init__(self) -> None:
         self.comments: list[dict[str, Any]] = []
@@ -277,7 +277,7 @@ def test_comment_on_runs_keeps_bars_inside_their_cell(tmp_path: Path) -> None:
     assert [len(re.split(r"(?<!\\)\|", row)) for row in rows] == [5, 5]
 
 
-def test_comment_on_many_runs_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_comment_on_many_runs_reports_the_number_left_out(tmp_path: Path) -> None:
     finding = {"rule": "RUN021", "severity": "error", "message": "m", "fix": "f"}
     common = {"action": "refused", "played": ["p"], "findings": [finding]}
     runs = [{"name": f"run-{index}", **common} for index in range(60)]
@@ -289,7 +289,7 @@ def test_comment_on_many_runs_says_what_it_leaves_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_report", [True, False])
-def test_comment_on_a_long_plan_fits_and_says_where_the_rest_is(with_report: bool, tmp_path: Path) -> None:
+def test_comment_on_a_long_plan_fits_and_names_the_file_of_the_rest(with_report: bool, tmp_path: Path) -> None:
     folder = _report(tmp_path)
     finding = {"rule": "RUN021", "severity": "error", "message": "<" * 300, "fix": "<" * 300}
     run = {"name": "n" * 100, "action": "refused", "reason": "<" * 300, "findings": [finding] * 5}

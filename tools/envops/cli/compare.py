@@ -265,7 +265,7 @@ def _tasks_note(comparison: Comparison) -> str:
 
 
 def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> EvaluationSize | None:
-    """The tasks for endpoints: those of the side that is there already, or as many as the package wants."""
+    """The tasks for endpoints: those of the other side, or the number that the package declares."""
     if not comparison.endpoints:
         return None
     tasks, rollouts = default_tasks(comparison.package)

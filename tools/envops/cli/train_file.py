@@ -143,7 +143,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
 
 @contextmanager
 def stopped_once() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second one ends at once."""
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the process immediately."""
     stop = threading.Event()
 
     def ask(number: int, _frame: object) -> None:

@@ -140,7 +140,7 @@ class ValidationResult:
     endpoint: str | None = None
     """The endpoint of a real model; `None` if all policies are scripted."""
     split: Split = "train"
-    """The tasks that the real model played."""
+    """The tasks of the real model's rollouts."""
     shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
     next_command: str = ""

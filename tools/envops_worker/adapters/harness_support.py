@@ -24,7 +24,7 @@ from verifiers.v1.runtimes import make_runtime
 from envops_worker.failures import HarnessUnusable
 
 UV = """#!/bin/sh
-# Packages that came once are enough: no index is asked for them again.
+# Packages in the cache are enough: no index is queried for them again.
 if [ "$1" = sync ] && UV_OFFLINE=1 {uv} "$@" 2>/dev/null; then exit 0; fi
 exec {uv} "$@"
 """

@@ -15,7 +15,7 @@ from envops.repository.content import list_content
 from envops.repository.package import Generation
 
 V1_BASES = ("Taskset", "Harness")
-"""A class that derives from one with such a name is what a v1 package exports."""
+"""A v1 package exports a class that derives from one with such a name."""
 V1_MODULE = "verifiers.v1"
 LOADER = "load_environment"
 _NO_PART = frozenset({"tests", "test", "docs", "examples", "scripts"})

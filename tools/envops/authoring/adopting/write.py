@@ -39,7 +39,7 @@ class RepositoryChanged(Exception):
     """The repository changed while environments were being adopted."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what} was changed meanwhile, and nothing was written. Run the command again.")
+        super().__init__(f"{what} changed in the meantime, and nothing was written. Run the command again.")
 
 
 def _move(ready: Path, target: Path, undo: ExitStack) -> None:

@@ -197,7 +197,7 @@ def test_compare_of_equal_models_is_undecided(
     same = root / "same.jsonl"
     same.write_bytes(files["base"].read_bytes())
     code, said = compare("reverse-text", str(files["base"]), str(same), "--format", "markdown")
-    assert code == exit_codes.INCONCLUSIVE
+    assert code == exit_codes.INCONCLUSIVE, said
     assert "**undecided**" in said
 
 

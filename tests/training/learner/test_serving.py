@@ -68,7 +68,7 @@ def test_served_reply_is_limited_by_max_tokens(server: PolicyServer) -> None:
     ("body", "said"),
     [
         ({"messages": [{"role": "user", "content": "x" * 300}]}, "maximum context length is 200"),
-        ({"messages": []}, "at least one"),
+        ({"messages": []}, "not empty"),
         ({"stream": True}, "does not stream"),
         ({"n": 2}, "one reply"),
         ({"max_tokens": "many"}, "max_tokens"),

@@ -1,4 +1,4 @@
-"""What all tests have in common."""
+"""Fixtures and options of all tests."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Which modules of the tool each module imports, wherever in its text."""
+    """The modules of the tool that each module imports, anywhere in its text."""
     return {name: set(_imported(path)) for name, path in modules().items()}
 
 

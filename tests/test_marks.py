@@ -1,4 +1,4 @@
-"""What marks of tests do."""
+"""The effect of test marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken out of texts, and what is left in them."""
+"""Secrets are removed from texts, and other text stays."""
 
 from __future__ import annotations
 

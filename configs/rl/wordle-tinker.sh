@@ -8,7 +8,7 @@ VENV="$PWD/.envops/trainers/wordle-tinker/.venv"
 [ -x "$VENV/bin/python" ] || uv venv --python 3.11 "$VENV"
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
 uv pip install --python "$VENV/bin/python" 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line looks
+prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line checks
 [ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
 
 arguments=(

@@ -10,7 +10,7 @@ VENV="$RLLM/.venv"
 [ -x "$VENV/bin/python" ] || { echo "$VENV does not exist; in $RLLM run: uv venv && uv pip install -e .[verl]" >&2; exit 2; }
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
 uv pip install --python "$VENV/bin/python" 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line looks
+prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line checks
 [ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
 mkdir -p outputs/wordle-verl
 exec > >(tee -a outputs/wordle-verl/console.log) 2>&1

@@ -21,7 +21,7 @@ def result(*findings: Finding, verdict: Verdict = "fail") -> EnvironmentResult:
     return EnvironmentResult("words", "environments/words", verdict, findings=findings)
 
 
-def test_known_counts_are_errors_that_decide_by_rule():
+def test_known_counts_are_deciding_errors_by_rule():
     found = result(
         finding("RWD005"),
         finding("RWD005"),
@@ -42,7 +42,7 @@ def test_known_counts_are_errors_that_decide_by_rule():
         result(),
     ],
 )
-def test_known_counts_of_what_was_not_judged_are_none(found: EnvironmentResult):
+def test_known_counts_of_unjudged_environment_are_none(found: EnvironmentResult):
     assert known_counts(found) == {}
 
 

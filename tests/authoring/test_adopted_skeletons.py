@@ -21,7 +21,7 @@ def facts(*rewards: float | None, tasks: tuple[Task, ...] = (TASK,)) -> Facts:
     return Facts("words", "k", "d", tasks=tasks, scores=scores, completed=("load", "tasks", "rewards"))
 
 
-def test_skeletons_of_unknown_replies_are_an_oracle_that_knows_none_and_no_case(tmp_path: Path):
+def test_skeletons_without_reference_replies_have_no_case(tmp_path: Path):
     files = skeletons(facts(0.0, None), frozenset())
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -47,11 +47,11 @@ def test_skeleton_of_an_oracle_shows_fields_and_prompt():
     assert "Its prompt ends with: " in docstring
 
 
-def test_skeletons_where_a_derived_reply_earns_something_are_none():
+def test_skeletons_with_a_rewarded_derived_reply_are_none():
     assert skeletons(facts(0.0, 0.5), frozenset()) == {}
 
 
-def test_skeletons_where_no_task_was_read_are_none():
+def test_skeletons_without_tasks_are_none():
     assert skeletons(facts(tasks=()), frozenset()) == {}
 
 

@@ -1,4 +1,4 @@
-"""What adopting asks of the author, and the command that it ends with."""
+"""The open questions of an adoption, and its next command."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def test_next_command_is_the_one_that_helps_most(adoption: Adoption, verdict: Ve
     assert next_command([adoption], [result(verdict)] if verdict else []) == command
 
 
-def test_decisions_of_an_adoption_are_what_no_code_answers():
+def test_decisions_of_an_adoption_list_its_open_questions():
     adoption = replace(
-        ADOPTION, owners=(), added=(ORACLE_FILE,), known={"RWD020": 1}, questions=("at which commit its data is read",)
+        ADOPTION, owners=(), added=(ORACLE_FILE,), known={"RWD020": 1}, questions=("which commit of its data to use",)
     )
     assert [decision.question for decision in decisions_of(adoption, result("fail", "SCH042"))] == [
-        "at which commit its data is read",
-        "which variables its code may see: loading needs a secret",
-        "what a perfect model replies",
+        "which commit of its data to use",
+        "which variables to pass to its code: loading needs a secret",
+        "the reply of a perfect model (oracle)",
         "who reviews it",
-        "when to fix what does not block now (RWD020)",
+        "when to fix the findings that do not block now (RWD020)",
     ]
 
 

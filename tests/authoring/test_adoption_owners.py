@@ -1,4 +1,4 @@
-"""Who owns an adopted environment where the command line does not say."""
+"""The default owners of an adopted environment."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def test_default_owners_of_an_empty_registry_are_in_codeowners(place: str, root:
     assert default_owners(EMPTY, root) == ("@acme/envs", "ada@example.org")
 
 
-def test_default_owner_without_codeowners_is_who_commits(root: Path):
+def test_default_owner_without_codeowners_is_the_git_user(root: Path):
     assert default_owners(EMPTY, root) == ("ada@example.org",)
 
 
-def test_default_owners_where_nobody_is_known_are_none(root: Path):
+def test_default_owners_without_any_source_are_none(root: Path):
     git(root, "config", "user.email", "")
     assert default_owners(EMPTY, root) == ()

@@ -1,4 +1,4 @@
-"""What `envops adopt` changes of a pyproject.toml."""
+"""The changes of `envops adopt` to a pyproject.toml."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from envops.repository.package import Generation
         ),
     ],
 )
-def test_bounded_requirement_admits_only_the_generation(generation: Generation, requirement: str, becomes: str):
+def test_bounded_requirement_allows_only_its_generation(generation: Generation, requirement: str, becomes: str):
     assert bounded_requirement(requirement, generation) == becomes
 
 

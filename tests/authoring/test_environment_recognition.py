@@ -39,7 +39,7 @@ def test_recognition_is_by_imports_and_definitions(files: dict[str, str], genera
     assert recognise_environment(package(tmp_path, **files)).generation == generation
 
 
-def test_recognition_names_the_line_that_shows_it(tmp_path: Path):
+def test_recognition_names_the_line_of_its_evidence(tmp_path: Path):
     assert recognise_environment(package(tmp_path, words=LOADER)).reason == "load_environment() in words.py:4"
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel conf
 
 
 def run(folder: Path, program: str, calls: list[str] | None = None, given: str = "") -> dict[str, Any] | None:
-    """What a program prints and what the calls give, as the sandbox of an environment learns it."""
+    """The output of a program and the results of its calls, from the sandbox of an environment."""
     (folder / "job.json").write_text(json.dumps({"program": program, "calls": calls or [], "input": given}))
     command = [sys.executable, "-I", "-S", "-c", JAIL]
     done = subprocess.run(command, cwd=folder, capture_output=True, timeout=60, check=False)

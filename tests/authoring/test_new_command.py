@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from envops.authoring.new.wording import JUDGE_MODEL
 from envops.cli.main import main
 from envops.repository.codeowners import render
 from envops.repository.registry import load_registry
@@ -55,6 +56,14 @@ def test_new_from_a_file_declares_and_owns_the_package(repository: Path, questio
     rows = (repository / "environments/more_sums/more_sums/data/train.jsonl").read_text().splitlines()
     assert json.loads(rows[0]) == {"question": "What is 990 plus 5?", "answer": "995"}
     assert json.loads(rows[-1])["answer"] == "1014"
+
+
+def test_new_judge_declares_the_model_that_judges(repository: Path):
+    assert new(repository, "essays", "--kind", "judge") == 0
+    declared = load_registry(repository).environments["essays"].judge
+    assert declared is not None
+    assert (declared.endpoint, declared.max_cost) == (JUDGE_MODEL, 1.0)
+    assert Repository.load(repository).packages["essays"].uses_judge
 
 
 def test_new_copies_the_lock_of_an_equal_sibling(repository: Path):

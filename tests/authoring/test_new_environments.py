@@ -1,4 +1,4 @@
-"""What `envops new` writes passes all gates as it is, with real workers."""
+"""New environments of `envops new` pass all gates unchanged, with real workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SOURCE of `envops adopt` names."""
+"""The SOURCE arguments of `envops adopt`."""
 
 from __future__ import annotations
 

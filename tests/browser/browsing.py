@@ -36,7 +36,7 @@ class Visit:
         return self.page
 
     def mistakes(self) -> list[str]:
-        """What axe finds against WCAG 2 A and AA and the usual good practice."""
+        """Violations of WCAG 2 A and AA and of common good practice that axe reports."""
         found = Axe().run(self.page)
         return [
             f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary'][:200]}"
@@ -44,7 +44,7 @@ class Visit:
         ]
 
     def too_wide(self) -> list[str]:
-        """What reaches beyond the window, but for what scrolls by itself."""
+        """Elements that overflow the window, without those that scroll."""
         return self.page.evaluate(
             """() => {
               const wide = [...document.querySelectorAll("body *")].filter((one) => {

@@ -35,7 +35,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reward_diff(result: ValidationResult) -> dict:
-    """What `envops rewards diff` writes, for one environment."""
+    """The report of `envops rewards diff` for one environment."""
     name, digest = result.environments[3].name, result.environments[3].digest
     side = {"label": "main", "name": name, "version": "0.1.0", "generation": "v1", "digest": digest, "args": {}}
     score = {
@@ -51,7 +51,7 @@ def reward_diff(result: ValidationResult) -> dict:
 
 
 def comparison(result: ValidationResult) -> ComparisonReport:
-    """What `envops compare` writes, for the same environment."""
+    """The report of `envops compare` for the same environment."""
     environment = result.environments[3]
     side = SideReport("base", "endpoint", "acme/base", False, 80, 79, 20, Interval(0.3, 0.2, 0.4), 0.05, 120.0)
     gained = FunctionReport("correct_answer", "reward", 1.0, 0.3, 0.5, Interval(0.2, 0.1, 0.3))
@@ -181,7 +181,7 @@ def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
             expect(figure.locator("tbody tr").first).to_be_visible()
 
 
-def test_report_curves_mark_steps_named_by_signatures(visit: Visit, reports: Path) -> None:
+def test_report_curves_mark_steps_of_signatures(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[-1])
     reward, dead, spread = page.locator("#section-curves figure").all()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -36,3 +38,15 @@ def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text("utf-8")
     assert old in text, f"{old!r} is not in {path}"
     path.write_text(text.replace(old, new), "utf-8")
+
+
+@contextmanager
+def held_out(root: Path, name: str) -> Iterator[None]:
+    """Declare other tasks for the evaluation of an environment while the block runs."""
+    registry = root / "registry.yaml"
+    before = registry.read_text()
+    edit(registry, f"{name}: {{}}", f"{name}: {{eval: {{args: {{seed: 1}}}}}}")
+    try:
+        yield
+    finally:
+        registry.write_text(before)

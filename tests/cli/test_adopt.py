@@ -99,7 +99,9 @@ def committed(folder: Path, tag: str) -> str:
     return f"file://{bare}"
 
 
-def test_adopt_folder_declares_locks_and_bounds_it(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+def test_adopt_folder_declares_locks_and_bounds_environment(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
     source = theirs / "environments/date_arithmetic"
     assert adopt(repository, source) == 0
     said = printed(capsys)
@@ -146,7 +148,7 @@ def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pyt
     assert "1 of its files differ from the source (README.md)" in printed(capsys)
 
 
-def test_adopt_again_from_a_source_that_cannot_be_copied_says_what_differs(
+def test_adopt_again_from_changed_source_lists_differing_files(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
     source = theirs / "environments/date_arithmetic"
@@ -342,7 +344,7 @@ def test_adopt_beside_another_change_writes_nothing(
 
     monkeypatch.setattr(staging_module, "built_wheel", edited_meanwhile)
     assert adopt(repository, theirs / "environments/reverse_text") == 2
-    assert "registry.yaml was changed meanwhile, and nothing was written" in capsys.readouterr().err
+    assert "registry.yaml changed in the meantime, and nothing was written" in capsys.readouterr().err
     assert not (repository / "environments/reverse_text").exists()
 
 

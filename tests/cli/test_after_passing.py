@@ -1,4 +1,4 @@
-"""What `validate` proposes after a pass: the bump that the plan needs, then git."""
+"""The next step that `validate` proposes after a pass: the bump that the plan needs, then git."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def proposed(root: Path, changed: str | None = None) -> str:
     return after_passing(Repository.load(root), ["reverse-text"], changed)
 
 
-def test_changed_files_are_to_be_added(root: Path) -> None:
+def test_next_step_after_change_is_git_add(root: Path) -> None:
     edit(root / README, "#", "# A")
     assert proposed(root) == "git add environments/reverse_text"
 
 
-def test_staged_files_are_to_be_committed(root: Path) -> None:
+def test_next_step_after_staging_is_git_commit(root: Path) -> None:
     edit(root / README, "#", "# A")
     git(root, "add", "-A")
     assert proposed(root) == "git commit"
 
 
-def test_commits_are_to_be_pushed_where_there_is_a_remote(root: Path, tmp_path: Path) -> None:
+def test_next_step_after_commit_with_remote_is_git_push(root: Path, tmp_path: Path) -> None:
     assert proposed(root) == ""
     git(tmp_path, "init", "-q", "--bare", str(tmp_path / "remote.git"))
     git(root, "remote", "add", "origin", str(tmp_path / "remote.git"))

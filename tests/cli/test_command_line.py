@@ -1,4 +1,4 @@
-"""What the command line costs before it is asked for anything, and what it says to mistakes."""
+"""The imports of the command line, its help, and its messages on mistakes."""
 
 from __future__ import annotations
 

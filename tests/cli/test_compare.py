@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.system.retry_policy import MODEL_ENDPOINT
-from small_repository import small_repository
+from small_repository import held_out, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
@@ -75,7 +78,7 @@ def report(root: Path, file: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def files(root: Path) -> dict[str, Path]:
-    """What both models said on nine tasks, twice each, as files that are compared without asking anybody."""
+    """Results of two models on nine tasks, twice each, as files that are compared without an endpoint."""
     with pytest.MonkeyPatch.context() as patch, FakeProvider(copies) as base, FakeProvider(solves) as trained:
         patch.setenv("FAKE_KEY", KEY)
         declare(root, base=base.url, trained=trained.url)
@@ -116,6 +119,75 @@ def test_compare_supports_v0(
     assert len(models["base"].chats) == len(models["trained"].chats) == 8
     by_name = {one["name"]: one for one in report(root, "date-arithmetic--base--trained")["functions"]}
     assert by_name["format_reward"]["difference"]["value"] == 1.0
+
+
+@worker
+@pytest.mark.parametrize("name", ["reverse-text", "date-arithmetic"])
+def test_compare_pairs_held_out_tasks_where_there_are_some(
+    name: str, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    prompts: dict[str, set[str]] = {}
+    declared = held_out(root, name) if name == "reverse-text" else nullcontext()  # the other one brings its own
+    with declared:
+        for split, asked in (("eval", ()), ("train", ("--split", "train"))):
+            models["base"].seen.clear()
+            code, said = compare(name, "base", "trained", "-n", "6", "-r", "1", *asked)
+            assert code in (exit_codes.PASS, exit_codes.INCONCLUSIVE), said
+            found = report(root, f"{name}--base--trained")
+            assert (found["split"], len(found["tasks"])) == (split, 6)
+            told = {"eval": "on the tasks held out for evaluation", "train": "on the tasks to train on"}
+            assert told[split] in " ".join(said.split())
+            prompts[split] = {json.dumps(one.body["messages"]) for one in models["base"].chats}
+        assert len(prompts["eval"]) == len(prompts["train"]) == 6
+        assert not prompts["eval"] & prompts["train"]
+        compare(name, "base", "trained", "-n", "6", "-r", "1", "--quiet")
+        evaluated = root / "evaluated.jsonl"
+        written = root / "reports" / "rollouts" / f"{name}--base--compare-before.jsonl"
+        evaluated.write_bytes(written.read_bytes())
+        models["trained"].seen.clear()
+        _, said = compare(name, str(evaluated), "trained", "--format", "json")
+        assert '"split": "eval"' in said
+        assert {json.dumps(one.body["messages"]) for one in models["trained"].chats} == prompts["eval"]
+
+
+@worker
+def test_compare_refuses_results_of_different_splits(
+    root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    recordings = root / "environments" / "reverse_text" / "recordings"
+    with held_out(root, "reverse-text"):
+        for policy, split in (("nop", "train"), ("nop", "eval"), ("oracle", "eval")):
+            asked = ["-n", "8", "-r", "2", "--policy", policy, "--split", split, "--root", str(root)]
+            assert main(["record", "reverse-text", *asked]) == exit_codes.PASS
+        capfd.readouterr()
+        code, said = compare("reverse-text", "nop", "oracle--eval")
+        assert code == exit_codes.USAGE
+        assert "nop is of the split train and oracle--eval is of the split eval" in said
+        code, said = compare("reverse-text", "nop--eval", "oracle--eval", "--split", "train")
+        assert code == exit_codes.USAGE
+        assert "nop--eval is of the split eval, not train" in said
+        code, said = compare("reverse-text", "nop--eval", "oracle--eval")
+        assert code == exit_codes.PASS, said
+        found = report(root, "reverse-text--nop--eval--oracle--eval")
+        assert (found["split"], len(found["tasks"])) == ("eval", 8)
+        assert all(task["index"] is not None for task in found["tasks"])
+        both = root / "both.jsonl"
+        rows = [gzip.decompress((recordings / f"{name}.jsonl.gz").read_bytes()) for name in ("nop", "nop--eval")]
+        both.write_bytes(b"".join(rows))
+        code, said = compare("reverse-text", str(both), "oracle--eval")
+        assert code == exit_codes.USAGE
+        assert "both.jsonl: has rollouts of both splits" in said
+    shutil.rmtree(recordings)
+
+
+@worker
+def test_compare_without_held_out_tasks_names_what_to_declare(
+    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = compare("reverse-text", "base", "trained", "--split", "eval")
+    assert code == exit_codes.USAGE
+    assert "environments.reverse-text.eval" in said
+    assert [fake.chats for fake in models.values()] == [[], []]
 
 
 @worker

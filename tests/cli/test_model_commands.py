@@ -19,7 +19,7 @@ from envops import exit_codes
 from envops.cli.main import main
 from envops.repository.problem import DeclarationError
 from envops.system.retry_policy import MODEL_ENDPOINT
-from small_repository import small_repository
+from small_repository import held_out, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
@@ -188,6 +188,84 @@ def test_record_writes_two_small_files_without_key_or_paths(root: Path, run: Cal
     assert files_with(folder, str(root).encode()) == []
 
 
+@pytest.fixture
+def both_splits(root: Path) -> Iterator[None]:
+    """Tasks for evaluation of word-problems are declared; date-arithmetic brings its own."""
+    with held_out(root, "word-problems"):
+        yield
+
+
+def prompts(fake: FakeProvider) -> set[str]:
+    return {json.dumps(one.body["messages"]) for one in fake.chats}
+
+
+@worker
+@pytest.mark.usefixtures("both_splits")
+@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
+def test_record_of_held_out_tasks_is_a_recording_of_its_own(
+    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    recordings = root / "environments" / name.replace("-", "_") / "recordings"
+    try:
+        for split in ("train", "eval"):
+            code, said = run("record", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--split", split)
+            assert code == exit_codes.PASS, said
+        trained, evaluated = (json.loads((recordings / f"{file}.json").read_text()) for file in ("fake", "fake--eval"))
+        assert (trained.get("split"), evaluated["split"]) == (None, "eval")
+        assert len(prompts(fake)) == 6
+        assert not set(trained["tasks"]) & set(evaluated["tasks"])
+        run("distribution", name, "--quiet")
+        judged = json.loads((root / "reports" / "validate.json").read_text())["environments"][0]
+        again = {
+            one["file"]: (one["compared"], one["change_count"], one["not_compared"]) for one in judged["recordings"]
+        }
+        assert again == {f"recordings/{file}.jsonl.gz": (6, 0, []) for file in ("fake", "fake--eval")}
+        (recordings / "fake--eval.json").write_text(json.dumps({**evaluated, "reward_digest": "sha256:0"}))
+        run("distribution", name, "--quiet")
+        findings = (root / "reports" / "validate.json").read_text()
+        assert f"nox -s record -- {name} --endpoint fake -n 3 -r 2 --split eval" in findings
+    finally:
+        shutil.rmtree(recordings)
+
+
+@worker
+@pytest.mark.usefixtures("both_splits")
+@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
+def test_gate_with_split_plays_held_out_tasks(
+    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    arguments = ("distribution", name, "--endpoint", "fake", "-n", "3", "-r", "2")
+    run(*arguments)
+    trained = prompts(fake)
+    code, said = run(*arguments, "--split", "eval")
+    assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), said
+    assert "on the tasks held out for evaluation" in " ".join(said.split())
+    assert (len(trained), len(prompts(fake))) == (3, 6)
+    assert json.loads((root / "reports" / "validate.json").read_text())["split"] == "eval"
+    path = root / "reports" / "rollouts" / f"{name}--fake--eval.jsonl"
+    assert {json.loads(line)["split"] for line in path.read_text().splitlines()} == {"eval"}
+    assert {one.get("split") for one in rows(root, name)} == {None}
+
+
+@worker
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("record", "--endpoint", "fake"),
+        ("record", "--policy", "blend"),
+        ("smoke", "--endpoint", "fake"),
+        ("distribution", "--endpoint", "fake"),
+    ],
+)
+def test_split_without_held_out_tasks_names_what_to_declare(
+    arguments: tuple[str, ...], fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = run(arguments[0], "word-problems", *arguments[1:], "--split", "eval")
+    assert code == exit_codes.USAGE
+    assert "environments.word-problems.eval" in said
+    assert fake.chats == []
+
+
 @worker
 def test_record_during_outage_writes_nothing(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
@@ -252,6 +330,7 @@ def test_record_without_key_is_a_usage_error(
 def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Callable[..., Any]) -> None:
     for arguments in (
         ("smoke", "word-problems", "--max-cost", "3"),
+        ("smoke", "word-problems", "--split", "eval"),
         ("smoke", "date-arithmetic", "--harness", "null"),
         ("smoke", "date-arithmetic", "--harness", "null", "--endpoint", "fake"),
         ("distribution", "hosted", "word-problems", "--endpoint", "fake"),
@@ -304,7 +383,7 @@ def is_held(lock: Path) -> bool:
 def test_smoke_beside_running_smoke_is_refused(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    """The second one says that it is not alone; what the first one wrote down stays."""
+    """The second one reports the first, whose files stay."""
     arguments = ("smoke", "word-problems", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
     fake.always = "slow"
     command = [sys.executable, "-m", "envops", *arguments, "--root", str(root)]

@@ -1,4 +1,4 @@
-"""What becomes of the code of verifiers 0.3, and what is left to the author."""
+"""The migration of code of verifiers 0.3, and the parts left to the author."""
 
 from __future__ import annotations
 

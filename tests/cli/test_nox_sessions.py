@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Session:
-    """What a session of nox is for the noxfile; programs are noted and not run."""
+    """A session as the noxfile uses it; programs are recorded and not run."""
 
     def __init__(self, folder: Path, *posargs: str, prints: str = "") -> None:
         self.cache_dir = folder / ".nox" / ".cache"

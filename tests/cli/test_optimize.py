@@ -112,7 +112,7 @@ def test_optimize_v1_writes_better_prompt_in_place(
 
 
 @worker
-def test_optimize_v0_shows_diff_and_reason_it_was_not_written(
+def test_optimize_v0_shows_diff_and_reason_for_not_writing(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:
     code, said = optimize("date-arithmetic", *SMALL, "--write")

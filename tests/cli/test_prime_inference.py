@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socketserver
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from envops.cli.main import parsed
+from envops import exit_codes
+from envops.cli.main import main, parsed
+from envops.facts.spending import Spending
 from envops.models.model_evaluation import NoKey, key_of
-from envops.models.model_run import DEFAULT_CEILING, RunRefused, ceiling_of, relay_to
+from envops.models.model_run import DEFAULT_CEILING, RunRefused, ceiling_of, relay_to, spent
 from envops.models.prime_inference import endpoint_named
+from small_repository import edit, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, FakeProvider
 
-MODEL = "openai/gpt-5-nano"
+worker = pytest.mark.worker
+MODEL, OTHER = "openai/gpt-5-nano", "qwen/qwen3-30b-a3b-instruct-2507"
+LOOKS_FOR_THE_KEY = """
+import os
+from pathlib import Path
+if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
+    raise RuntimeError("the key is here")
+if (Path.home() / ".prime").exists():
+    raise RuntimeError("the files of prime login are here")
+"""
+SMALL = ("--max-calls", "8", "--train-tasks", "2", "--validation-tasks", "2")
+
+
+def copies_or_solves(messages: list[dict[str, Any]]) -> str:
+    """Right on reverse-text, under a prompt that it proposes itself when GEPA asks for one."""
+    said = messages[-1]["content"]
+    if "```" in said:
+        return "```\nReverse it.\n```"
+    return f"<reversed_text>{said.partition('<text>')[2].partition('</text>')[0][::-1]}</reversed_text>"
 
 
 @pytest.fixture
@@ -25,12 +50,27 @@ def inference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeP
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with FakeProvider(lambda _: "yes") as made:
-        made.models = [MODEL]
-        made.about = {MODEL: {"pricing": {"input_usd_per_mtok": 0.05, "output_usd_per_mtok": "0.4"}}}
+        made.models = [MODEL, OTHER]
+        prices = {"pricing": {"input_usd_per_mtok": 0.05, "output_usd_per_mtok": "0.4"}}
+        made.about = dict.fromkeys(made.models, prices)
         (tmp_path / ".prime").mkdir()
         login = {"api_key": KEY, "team_id": "team-1", "inference_url": made.url}
         (tmp_path / ".prime" / "config.json").write_text(json.dumps(login))
         yield made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository without an endpoint, whose environment refuses to load beside the key."""
+    made = small_repository(tmp_path / "r", "reverse_text")
+    package = made / "environments" / "reverse_text"
+    shutil.rmtree(package / "recordings", ignore_errors=True)
+    edit(
+        package / "reverse_text" / "taskset.py", "ReverseTextData(prompt=", 'ReverseTextData(system_prompt="x", prompt='
+    )
+    module = package / "reverse_text" / "__init__.py"
+    module.write_text(module.read_text() + LOOKS_FOR_THE_KEY)
+    return made
 
 
 def declare(root: Path, url: str, more: str = "") -> None:
@@ -57,7 +97,30 @@ def test_prices_of_the_file_win(tmp_path: Path, inference: FakeProvider) -> None
     assert (endpoint.name, endpoint.input_price, endpoint.output_price) == ("own", 3.0, 9.0)
 
 
-def test_model_without_price_is_refused_with_what_to_write(tmp_path: Path, inference: FakeProvider) -> None:
+def test_price_of_another_service_is_from_the_library_unless_the_file_has_one(
+    tmp_path: Path, inference: FakeProvider
+) -> None:
+    declare(tmp_path, "https://openrouter.ai/api/v1")
+    endpoint = endpoint_named(tmp_path, "own")
+    assert endpoint.input_price is not None
+    assert endpoint.output_price is not None
+    assert 0 < endpoint.input_price < endpoint.output_price < 10
+    assert "(prices: genai-prices " in spent(Spending(), endpoint)
+    shutil.rmtree(tmp_path / "configs")
+    declare(tmp_path, "https://openrouter.ai/api/v1", "input_price = 3.0\noutput_price = 9.0\n")
+    declared = endpoint_named(tmp_path, "own")
+    assert (declared.input_price, declared.output_price, declared.price_source) == (3.0, 9.0, "")
+    assert inference.seen == []
+
+
+@pytest.mark.parametrize("url", ["https://models.example.com/v1", "http://127.0.0.1:8000/v1"])
+def test_unknown_service_has_no_price(url: str, tmp_path: Path, inference: FakeProvider) -> None:
+    declare(tmp_path, url)
+    assert not endpoint_named(tmp_path, "own").has_prices
+    assert inference.seen == []
+
+
+def test_model_without_price_is_refused_with_missing_keys(tmp_path: Path, inference: FakeProvider) -> None:
     inference.about = {}
     endpoint = endpoint_named(tmp_path, MODEL)
     with pytest.raises(RunRefused, match=r"Add an \[\[endpoint\]\] .* --max-cost none"):
@@ -70,3 +133,77 @@ def test_login_key_stays_at_prime_inference(tmp_path: Path, inference: FakeProvi
     with pytest.raises(NoKey, match="prime login"):
         key_of(endpoint_named(tmp_path, MODEL))
     assert inference.seen == []
+
+
+@pytest.mark.parametrize("answer", [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"])
+def test_broken_list_of_prices_is_a_missing_price(
+    answer: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inference: FakeProvider
+) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _answering(answer)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PRIME_INFERENCE_URL", f"http://127.0.0.1:{server.server_address[1]}")
+        assert not endpoint_named(tmp_path, MODEL).has_prices
+        server.shutdown()
+    assert inference.seen == []
+
+
+def test_address_without_scheme_is_a_missing_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIME_INFERENCE_URL", "inference.example.com")
+    assert not endpoint_named(tmp_path, MODEL).has_prices
+
+
+def _answering(answer: bytes) -> type[socketserver.BaseRequestHandler]:
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    return Handler
+
+
+@worker
+def test_record_plays_model_of_prime_login_without_key_in_worker(
+    root: Path, tmp_path: Path, inference: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".prime" / "config.json").write_text(json.dumps({"api_key": KEY}))
+    monkeypatch.setenv("PRIME_INFERENCE_URL", inference.url)
+    inference.says = copies_or_solves
+    code = main(["record", "reverse-text", "--model", MODEL, "-n", "2", "-r", "2", "--quiet", "--root", str(root)])
+    assert code == exit_codes.PASS
+    baseline = json.loads((root / "environments/reverse_text/recordings/openai-gpt-5-nano.json").read_text())
+    assert (baseline["model"], baseline["rollouts"], baseline["mean"]) == (MODEL, 4, 1.0)
+    assert {one.authorization for one in inference.chats} == {f"Bearer {KEY}"}
+    written = [path for path in root.rglob("*") if path.is_file()]
+    assert not [path for path in written if KEY.encode() in path.read_bytes()]
+
+
+@worker
+def test_compare_plays_two_models_of_prime_inference(root: Path, inference: FakeProvider) -> None:
+    inference.says = copies_or_solves
+    sides = ["--before", f"endpoint:{MODEL}", "--after", OTHER, "--any-sampling"]
+    code = main(["compare", "reverse-text", *sides, "-n", "2", "-r", "1", "--quiet", "--root", str(root)])
+    assert code == exit_codes.INCONCLUSIVE  # both are right
+    [written] = (root / "reports" / "comparisons").glob("*.json")
+    report = json.loads(written.read_text())
+    assert [report[side]["speaker"] for side in ("before", "after")] == [MODEL, OTHER]
+    assert all(report[side]["cost"] > 0 for side in ("before", "after"))
+    assert [one.body["model"] for one in inference.chats] == [MODEL] * 2 + [OTHER] * 2
+
+
+def test_compare_takes_missing_file_for_no_model(
+    root: Path, inference: FakeProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = ["--before", "after/results.jsonl", "--after", MODEL]
+    assert main(["compare", "reverse-text", *sides, "--root", str(root)]) == exit_codes.USAGE
+    assert "after/results.jsonl is not an endpoint, a recording or a file" in capsys.readouterr().err
+    assert inference.seen == []
+
+
+@worker
+def test_optimize_searches_with_model_of_prime_inference(root: Path, inference: FakeProvider) -> None:
+    inference.says = copies_or_solves
+    code = main(["optimize", "reverse-text", "--model", MODEL, *SMALL, "--quiet", "--root", str(root)])
+    report = json.loads((root / "reports" / "prompts" / "reverse-text.json").read_text())
+    assert code == exit_codes.OF_VERDICT[report["verdict"]]
+    assert report["cost"] > 0
+    assert {one.body["model"] for one in inference.chats} == {MODEL}

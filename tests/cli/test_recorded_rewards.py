@@ -65,7 +65,7 @@ def test_recording_of_unchanged_code_matches(root: Path, name: str) -> None:
     assert fired(each) == set()
 
 
-def test_recording_finds_changed_reward_unless_version_is_new(root: Path, changed: Callable[..., None]) -> None:
+def test_recording_detects_changed_reward_unless_version_is_new(root: Path, changed: Callable[..., None]) -> None:
     changed(WORDS / "word_problems" / "taskset.py", "== self.data.answer)", "!= self.data.answer)")
     each = subject(root, "word-problems")
     assert fired(each) == {"REC001"}

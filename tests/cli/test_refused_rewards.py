@@ -1,4 +1,4 @@
-"""What the commands of `envops rewards` refuse before anything is started."""
+"""Arguments that the commands of `envops rewards` refuse before any work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_rewards_negative_task_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert "counted from 0" in capsys.readouterr().err
 
 
-def test_an_unknown_rule_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_rule_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert rewards("explain", "RWD01", "gsm8k") == exit_codes.USAGE
     assert "did you mean RWD0" in capsys.readouterr().err
 

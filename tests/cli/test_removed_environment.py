@@ -1,4 +1,4 @@
-"""What removing an environment needs: its folder, its entry, and the generated files."""
+"""The steps to remove an environment: its folder, its entry, and the generated files."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,18 +18,39 @@ from envops.cli.main import main
 from small_repository import ROOT, small_repository
 
 pytestmark = pytest.mark.worker
-TRACES = ROOT / "tests" / "validation" / "samples" / "v1_0.4.0" / "traces.jsonl"
+SAMPLES = ROOT / "tests" / "validation" / "samples"
+TRACES = SAMPLES / "v1_0.4.0" / "traces.jsonl"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text")
+    return small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text", "date_arithmetic")
 
 
 def test_distribution_of_few_results_is_inconclusive(root: Path, capsys: pytest.CaptureFixture[str]):
     code = main(["distribution", "results", "reverse-text", str(TRACES), "--root", str(root), "--quiet"])
     assert code == exit_codes.INCONCLUSIVE
     assert "DST001" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("address", ["https://models.example.com/v1", "http://127.0.0.1:8000/v1"])
+def test_distribution_of_a_model_named_like_a_policy_is_scripted_only_on_loopback(
+    address: str, tmp_path: Path, root: Path
+):
+    """`nop` is a policy with a single reply; a model of that name elsewhere is judged like any other."""
+    results = tmp_path / "results"
+    shutil.copytree(SAMPLES / "v0", results)
+    metadata = json.loads((results / "metadata.json").read_text()) | {"model": "nop", "base_url": address}
+    (results / "metadata.json").write_text(json.dumps(metadata))
+    command = ["distribution", "results", "date-arithmetic", str(results), "--root", str(root), "--quiet"]
+    assert main(command) == exit_codes.INCONCLUSIVE
+    [judged] = json.loads((root / "reports" / "validate.json").read_text())["environments"]
+    [profile] = judged["profiles"]
+    is_local = address.startswith("http://127.")
+    assert (profile["policy"], profile["scripted"]) == ("nop", is_local)
+    assert [(one["policy"], one["scripted"]) for one in judged["distributions"]] == (
+        [] if is_local else [("nop", False)]
+    )
 
 
 def test_distribution_of_foreign_results_is_a_usage_error(
@@ -53,7 +75,7 @@ def test_endpoint_serves_policies_with_faults_until_interrupted(root: Path):
 
 
 def _asked(url: str) -> int:
-    """The status of what a policy is asked about no task."""
+    """The HTTP status of a request that belongs to no task."""
     body = {"model": "nop", "messages": [{"role": "user", "content": "hello"}]}
     headers = {"Content-Type": "application/json", "Authorization": "Bearer any"}
     request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)

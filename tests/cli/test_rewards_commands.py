@@ -168,7 +168,7 @@ def test_rewards_reply_shows_each_function_and_extraction(clean: Path, capsys: p
     assert said["task"]["answer"] == "2050-12-07"
 
 
-def test_rewards_replies_are_played_as_turns(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewards_several_replies_are_turns_of_a_conversation(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     turns = ("<guess>4165</guess>", "<guess>4159</guess>")
     assert rewards(clean, "reply", "number-guess", *turns, "--task", "3") == exit_codes.PASS
     text = capsys.readouterr().out

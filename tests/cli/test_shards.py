@@ -24,7 +24,7 @@ from small_repository import edit, git, small_repository
 
 
 def matrix_of(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
-    """What `envops shards --format json` prints."""
+    """The output of `envops shards --format json`."""
     capsys.readouterr()
     assert main(["shards", "--root", str(root), "--format", "json", *arguments]) == exit_codes.PASS
     entries: list[dict[str, object]] = json.loads(capsys.readouterr().out)["include"]

@@ -1,6 +1,7 @@
 """Declarations that are wrong: file and line, nothing observed, nothing half-written.
 
-A registry that cannot be read stops everything with exit code 2. What is wrong with one environment fails it alone.
+A registry that cannot be read stops everything with exit code 2. A mistake in one environment fails only that
+environment.
 """
 
 from __future__ import annotations
@@ -133,10 +134,9 @@ def test_symlink_outside_repository_fails_alone(repository: Path, failed: Callab
     assert "passwords.py" in failed("reverse-text")
 
 
-def test_broken_neighbours_do_not_keep_others_from_their_verdict(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the neighbours lack: a registry entry, a lock, a pyproject that can be read, a folder that is not a link."""
+def test_broken_environments_do_not_affect_other_verdicts(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defects of the other environments: a registry entry, a lock, a pyproject that can be read, a folder that is
+    not a link."""
     for name in ("no_entry", "no_lock", "no_toml"):
         shutil.copytree(repository / "environments/reverse_text", repository / "environments" / name)
     (repository / "environments/no_lock/requirements.lock").unlink()
@@ -175,7 +175,7 @@ def test_registry_problems_are_reported_together(repository: Path, refused: Call
     assert "registry.yaml:4" in text
 
 
-def test_json_report_names_the_problems(repository: Path, refused: Callable[..., str]) -> None:
+def test_json_report_lists_the_problems(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: []\n")
     refused()
     report = json.loads((repository / "reports/validate.json").read_text())

@@ -22,14 +22,14 @@ CARD = "---\nlicense: mit\nconfigs:\n- config_name: main\n  data_files: main/tra
 
 
 def files(rows: list[dict[str, Any]]) -> dict[str, bytes]:
-    """What the dataset's repository holds."""
+    """The content of the dataset's repository."""
     stream = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
     return {"README.md": CARD.encode(), "main/train.parquet": stream.getvalue()}
 
 
 def tag(content: bytes) -> str:
-    """What identifies a file in the client's cache."""
+    """The identifier of a file in the client's cache."""
     return hashlib.sha1(content).hexdigest()
 
 

@@ -86,8 +86,8 @@ def test_adopt_declares_and_downloads_the_data_that_loading_wants(repository: Pa
     assert "SCH046" not in said
 
 
-def test_adopt_without_the_hub_asks_for_the_commit(repository: Path, source: Path):
+def test_adopt_without_the_hub_lists_the_commit_as_open(repository: Path, source: Path):
     said = adopt(repository, source, NOWHERE)
     assert not load_registry(repository).environments["sums"].prepare.needed
-    assert "at which commit its data is read" in said
+    assert "which commit of its data to use" in said
     assert "next nox -s prepare -- sums" in said

@@ -98,7 +98,7 @@ def test_open_hub_offline_names_the_cache(tmp_path: Path):
     assert "HF_HOME" in done.stderr
 
 
-def test_open_hub_unreachable_is_not_missing(tmp_path: Path):
+def test_open_hub_unreachable_is_not_reported_as_missing(tmp_path: Path):
     done = inspected(tmp_path, "acme/known", HF_ENDPOINT="http://127.0.0.1:9")
     assert done.returncode == 2
     assert "the Hub cannot be reached" in done.stderr

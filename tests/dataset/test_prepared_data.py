@@ -80,7 +80,7 @@ class SmallRepository:
 
     @property
     def left(self) -> list[str]:
-        """What lies where preparations are kept."""
+        """The content of the folder of preparations."""
         return sorted(path.name for path in self.users.glob("prepared/*") if path.suffix != ".lock")
 
     def declare(self, *lines: str) -> None:
@@ -209,7 +209,7 @@ def test_failed_preparation_is_one_finding_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_preparation_is_never_taken_for_a_whole_one(sums: SmallRepository, how: signal.Signals):
+def test_interrupted_preparation_is_not_used(sums: SmallRepository, how: signal.Signals):
     sums.declare(*DECLARED)
     reached, go_on = threading.Event(), threading.Event()
 
@@ -230,7 +230,7 @@ def test_interrupted_preparation_is_never_taken_for_a_whole_one(sums: SmallRepos
     assert len(sums.left) == 1
 
 
-def test_command_of_the_package_sees_no_secret_and_its_result_stays(words: SmallRepository):
+def test_command_of_the_package_gets_no_secret_and_keeps_its_result(words: SmallRepository):
     words.declare('    prepare: {command: "python -m sums.fetch"}')
     code, out = words.run("prepare", "sums")
     assert code == 0, out
@@ -282,5 +282,5 @@ def test_json_of_prepare_holds_the_lines_to_declare(sums: SmallRepository):
     assert found["verdict"] == "pass"
 
 
-def test_prepare_without_declarations_says_so(sums: SmallRepository):
+def test_prepare_without_declarations_reports_it(sums: SmallRepository):
     assert sums.run("prepare") == (0, "nothing to prepare: no environment declares `prepare:`\n")

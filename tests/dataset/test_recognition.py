@@ -1,4 +1,4 @@
-"""Which format the answers of a dataset are of: small datasets as people have them, with their oddities."""
+"""The recognised format of answers: small datasets of common kinds, with their irregularities."""
 
 from __future__ import annotations
 

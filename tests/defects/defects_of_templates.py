@@ -38,6 +38,27 @@ FIRST_OPTION = tuple(
     for place, (named, kind) in enumerate(CHOSEN)
 )
 OPTION_ASKED = "Write the right option in <answer>…</answer>."
+READ_AS_JSON = """
+    import json
+
+
+    def grade(reply, answer):
+        try:
+            return float(json.loads(reply) == json.loads(answer))
+        except (ValueError, RecursionError):
+            return 0.0
+    """
+ORDERS = tuple(
+    {"question": f"{count} {what}, please.", "answer": f'{{"item": "{what}", "quantity": {count}}}'}
+    for what, count in (("pens", 3), ("cups", 12), ("maps", 7), ("jars", 20), ("rugs", 2))
+)
+CALLS = tuple(
+    {
+        "question": f"What is the weather in {city}?",
+        "answer": f'{{"tool": "get_forecast", "arguments": {{"town": "{city}"}}}}',
+    }
+    for city in ("Rome", "Lima", "Oslo", "Bonn", "Kyiv")
+)
 
 TEMPLATES = [
     planted("reference_in_brackets", "SCH058", EXACT, rows=MARKED),
@@ -60,4 +81,8 @@ TEMPLATES = [
     ),
     planted("right_option_is_the_first", "SCH058", EXACT, rows=FIRST_OPTION, asking=OPTION_ASKED),
     planted("right_option_is_the_first", "SCH058", EXACT, "v1", rows=FIRST_OPTION, asking=OPTION_ASKED),
+    planted("keys_that_no_prompt_names", "RWD097", READ_AS_JSON, rows=ORDERS, asking="Reply with one JSON object."),
+    planted("keys_that_no_prompt_names", "RWD097", READ_AS_JSON, "v1", rows=ORDERS, asking="Reply in JSON."),
+    planted("tool_that_no_prompt_names", "RWD097", READ_AS_JSON, rows=CALLS, asking="Call a tool."),
+    planted("tool_that_no_prompt_names", "RWD097", READ_AS_JSON, "v1", rows=CALLS, asking=None),
 ]

@@ -27,7 +27,7 @@ SEARCHED = ("RWD085", "RWD086", "RWD087")
 
 
 class Observations:
-    """What all environments of a session are looked at with."""
+    """The shared templates and virtual environments of all observations in a session."""
 
     def __init__(self, workspace: Workspace, templates: LockTemplates) -> None:
         self._workspace = workspace
@@ -40,7 +40,7 @@ class Observations:
         return package, self.facts(package, (*SCORING, "search") if searching else SCORING, each.budget)
 
     def facts(self, package: Package, stages: tuple[StageName, ...], budget: float = 900.0) -> Facts:
-        """What some stages observe of a package; no wheel is built, the folder stands for an unpacked one."""
+        """The facts of some stages on a package; no wheel is built, and the folder is used as an unpacked one."""
         stop = threading.Event()
         lock = REPOSITORY / "environments" / LOCKS[package.generation or "v1"] / "requirements.lock"
         venv = venv_for(lock, self._workspace, stop)
@@ -79,7 +79,7 @@ def written(each: Planted, folder: Path) -> Package:
 
 
 def found_in(package: Package, facts: Facts, *gates: Gate) -> list[Finding]:
-    """What the rules of the gates find."""
+    """The findings of the gates' rules."""
     return list(findings(Subject(EnvironmentEntry(package.name), package, facts), gates))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from defects_of_templates import CHOSEN, EXACT, OPTION_ASKED
+from defects_of_templates import CHOSEN, EXACT, OPTION_ASKED, ORDERS, READ_AS_JSON
 from planted import sound
 
 WORDS = ("banana", "kestrel", "umbrella", "quartz", "violin", "harbour", "meadow", "lantern")
@@ -29,6 +29,17 @@ LARGEST = tuple(
     {"question": f"Which is the largest of {', '.join(map(str, numbers))}?", "answer": str(max(numbers))}
     for numbers in ((17, 25, 9), (160, 41, 77), (90, 8, 91), (12, 34, 56), (55, 23, 5), (30, 60, 40))
 )
+WITH_EXAMPLE = tuple(
+    {
+        "prompt": [
+            {"role": "user", "content": "9 mugs, please."},
+            {"role": "assistant", "content": '{"item": "mugs", "quantity": 9}'},
+            {"role": "user", "content": row["question"]},
+        ],
+        "answer": row["answer"],
+    }
+    for row in ORDERS
+)
 
 TEMPLATES = [
     sound("repeats_a_word", EXACT, rows=REPEATED, asking="Give it in <answer>…</answer>."),
@@ -41,4 +52,6 @@ TEMPLATES = [
     sound("shuffled_options", EXACT, "v1", rows=SHUFFLED, asking=OPTION_ASKED),
     sound("largest_of_three", EXACT, rows=LARGEST),
     sound("largest_of_three", EXACT, "v1", rows=LARGEST),
+    sound("keys_in_an_example_only", READ_AS_JSON, rows=WITH_EXAMPLE, asking=None),
+    sound("keys_in_the_system_prompt", READ_AS_JSON, "v1", rows=ORDERS, asking="Reply in JSON: item and quantity."),
 ]

@@ -31,7 +31,7 @@ class Documented:
 
     @property
     def arguments(self) -> list[str]:
-        """What is behind the command, a number in place of NAME, RULE and the like."""
+        """The arguments of the command, with values in place of NAME, RULE and so on."""
         return ["1" if PLACEHOLDER.fullmatch(word) else word for word in self._split[1]]
 
     @property

@@ -1,4 +1,4 @@
-"""Every command in the docs runs, or says why not and what stands in for it; every link leads somewhere."""
+"""Every command in the docs runs, or has a reason and a replacement; every link has a target."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_documented_command_is_executed_by_a_test(one: Documented):
     assert on_pages or elsewhere or nowhere, f"{one.page}:{one.line}: no test executes {one.text!r}"
 
 
-def test_commands_executed_nowhere_are_all_documented():
+def test_unexecuted_commands_are_all_documented():
     said = {" ".join([one.command, *sorted(one.flags)]) for one in NAMED}
     assert {entry for entry in NOWHERE if entry not in said} == set()
 

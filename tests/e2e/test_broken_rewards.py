@@ -1,4 +1,4 @@
-"""Each shipped environment, its reward broken in four ways by hand: the rule that says so must fire."""
+"""Each shipped environment, its reward broken in four ways by hand: the matching rule must fire."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Reward:
-    """Where an environment's main reward is written, and the names that its code has for things."""
+    """The place of an environment's main reward, and the names in its code."""
 
     environment: str
     file: str

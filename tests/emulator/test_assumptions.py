@@ -1,4 +1,4 @@
-"""What the emulator says of itself."""
+"""The emulator's list of assumptions."""
 
 from __future__ import annotations
 

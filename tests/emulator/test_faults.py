@@ -1,4 +1,4 @@
-"""What goes wrong on demand, and what is left of it."""
+"""Requested faults of the emulator, and the state after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a push leaves behind, step by step."""
+"""The Hub's state after each step of a push."""
 
 from __future__ import annotations
 

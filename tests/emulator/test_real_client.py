@@ -86,7 +86,7 @@ def test_real_client_pushes_trains_and_evaluates(hub: EmulatedHub, package: Path
     assert (evaluation["status"], evaluation["total_samples"]) == ("COMPLETED", 1), said.stdout
 
 
-def test_killed_emulator_keeps_what_it_confirmed(tmp_path: Path) -> None:
+def test_killed_emulator_keeps_confirmed_uploads(tmp_path: Path) -> None:
     first, speaker = _served(tmp_path)
     speaker.push("spelling")
     speaker.push("counting", until="source")

@@ -1,4 +1,4 @@
-"""An environment that cannot be read stops no plan of the others."""
+"""An environment that cannot be read stops no plan and no release of the others, and nothing of it is published."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.emulator.server import EmulatedHub
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,3 +50,45 @@ def test_plan_shows_broken_environment_beside_the_others(
 
 def test_plan_of_sound_environment_passes_beside_a_broken_one(root: Path) -> None:
     assert main(["plan", "--root", str(root), "reverse-text"]) == exit_codes.PASS
+
+
+def declare_runs(root: Path, **environments: str) -> None:
+    """Append runs on these environments to the registry."""
+    rest = "    backend: prime\n    model: Qwen/Qwen3-4B\n    max_steps: 20\n"
+    runs = "".join(f"  {name}:\n{rest}    environments: [{ids}]\n" for name, ids in environments.items())
+    (root / "registry.yaml").write_text((root / "registry.yaml").read_text() + "runs:\n" + runs)
+
+
+def test_plan_refuses_only_the_runs_on_a_broken_environment(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    declare_runs(root, broken="{id: word-problems}", sound="{id: reverse-text}")
+    assert main(["plan", "--root", str(root)]) == exit_codes.FAIL
+    assert "! run broken refused word-problems cannot be read" in " ".join(capsys.readouterr().out.split())
+    runs = {each["name"]: each for each in json.loads((root / "reports/plan.json").read_text())["runs"]}
+    assert {name: run["action"] for name, run in runs.items()} == {"broken": "refused", "sound": "not-asked"}
+    assert "environments/word_problems/pyproject.toml" in runs["broken"]["reason"]
+
+
+@pytest.mark.parametrize("name", [[], ["word-problems"]])
+def test_release_of_broken_environment_publishes_nothing_of_it(
+    name: list[str], root: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key, value in hub.environment.items():
+        monkeypatch.setenv(key, value)
+    proof = root / "proof.json"
+    failed = {"name": "reverse-text", "verdict": "fail", "digest": "", "hub_hash": "", "gates": {}}
+    proof.write_text(json.dumps({"environments": [failed]}))
+    assert main(["release", *name, "--evidence", str(proof), "--root", str(root)]) == exit_codes.FAIL
+    entries = {each["name"]: each for each in json.loads((root / "reports/release.json").read_text())["environments"]}
+    assert entries["word-problems"]["result"] == "refused"
+    assert "environments/word_problems/pyproject.toml" in entries["word-problems"]["message"]
+    assert "acme/word-problems is refused" in capsys.readouterr().err.splitlines()[-1]
+    assert hub.state()["environment"] == []
+
+
+def test_release_of_changed_runs_without_key_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "environments/word_problems/pyproject.toml").write_bytes(
+        (ROOT / "environments/word_problems/pyproject.toml").read_bytes()
+    )
+    declare_runs(root, first="{id: word-problems}")
+    assert main(["release", "--changed", "HEAD", "--root", str(root)]) == exit_codes.USAGE
+    assert "nothing can be released: no API key" in capsys.readouterr().err

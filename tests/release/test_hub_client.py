@@ -1,4 +1,4 @@
-"""What the Hub is asked with, and what its answers are taken for."""
+"""Requests to the Hub, and the interpretation of its answers."""
 
 from __future__ import annotations
 

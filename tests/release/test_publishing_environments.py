@@ -180,5 +180,5 @@ def test_publish_interrupted_does_not_push_again() -> None:
         ("Failed to parse pyproject.toml: Not a homogeneous array", "local"),
     ],
 )
-def test_push_blame_follows_from_the_output(said: str, blame: str) -> None:
+def test_push_failure_kind_follows_from_the_output(said: str, blame: str) -> None:
     assert Push(1, said).blame == blame

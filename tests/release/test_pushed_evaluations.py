@@ -24,7 +24,7 @@ MODEL = "qwen/qwen3-30b"
 DESIRED = Desired("word-sums", "acme", "0.1.0", "hash", "PRIVATE")
 
 
-def recorded(root: Path, model: str | None = MODEL, version: str = "0.1.0") -> Package:
+def recorded(root: Path, model: str | None = MODEL, version: str = "0.1.0", **more: str) -> Package:
     """An environment with six recorded rollouts."""
     folder = write_environment(root, "word-sums")
     rows = [
@@ -44,7 +44,7 @@ def recorded(root: Path, model: str | None = MODEL, version: str = "0.1.0") -> P
         for task in range(3)
         for rollout in range(2)
     ]
-    baseline = {"version": 1, "model": model, "package_version": version, "mean": 0.5, "asked_rollouts": 2}
+    baseline = {"version": 1, "model": model, "package_version": version, "mean": 0.5, "asked_rollouts": 2, **more}
     write_recording(folder, "qwen", packed(rows), baseline)
     package = read_package(folder, root).package
     assert package is not None
@@ -70,6 +70,15 @@ def test_push_all_pushes_a_baseline_once(tmp_path: Path, hub: EmulatedHub, pushe
     (made,) = hub.state()["evaluation"]
     assert (made["name"], made["model_name"]) == (f"word-sums 0.1.0 by {MODEL}", MODEL)
     assert (made["status"], made["total_samples"], made["metrics"]) == ("COMPLETED", 6, {"reward": 0.5})
+
+
+def test_push_all_gives_held_out_tasks_a_name_of_their_own(
+    tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher
+) -> None:
+    assert pushed(pusher, recorded(tmp_path / "train")) == ["pushed"]
+    assert pushed(pusher, recorded(tmp_path / "eval", split="eval")) == ["pushed"]
+    names = {made["name"] for made in hub.state()["evaluation"]}
+    assert names == {f"word-sums 0.1.0 by {MODEL}", f"word-sums 0.1.0 by {MODEL} on held-out tasks"}
 
 
 @pytest.mark.parametrize(

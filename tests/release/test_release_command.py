@@ -255,7 +255,7 @@ def test_plan_change_without_new_version_fails(place: Place) -> None:
     assert place.run("plan", "--changed", "HEAD~1") == 0
 
 
-def test_plan_refuses_what_the_page_on_the_hub_lacks(place: Place) -> None:
+def test_plan_refuses_environment_with_incomplete_hub_page(place: Place) -> None:
     pyproject = place.root / "environments/reverse_text/pyproject.toml"
     pyproject.write_text(re.sub(r"^tags = .*$", "", pyproject.read_text(), flags=re.MULTILINE))
     commit(place)
@@ -279,7 +279,7 @@ def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_release_interrupted_lists_what_it_did_not_reach(place: Place, sign: signal.Signals) -> None:
+def test_release_interrupted_lists_unreached_environments(place: Place, sign: signal.Signals) -> None:
     proof = place.evidence()
     place.hub.break_with("POST /environmentshub/*/versions delay seconds=30")
     command = [sys.executable, "-m", "envops", "release", "--evidence", proof, "--root", str(place.root)]
@@ -343,9 +343,7 @@ def test_release_failing_environment_stops_no_other(several: Place) -> None:
 
 
 @pytest.mark.worker
-def test_release_links_what_it_published_and_ends_with_the_reason_of_its_exit_code(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     registry = place.root / "registry.yaml"
     registry.write_text(registry.read_text() + "  elsewhere: {hub: acme/elsewhere@0.1.0}\n")
     commit(place)
@@ -371,7 +369,7 @@ def test_release_shows_progress_while_it_validates(place: Place, capfd: pytest.C
     assert said.splitlines()[-1] == "exit code 1: acme/reverse-text is refused"
 
 
-def test_plan_names_environments_that_no_model_played(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_names_environments_without_recorded_model(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.run("plan") == 0
-    assert "played by no model yet: reverse-text" in capsys.readouterr().out
+    assert "not recorded with a model yet: reverse-text" in capsys.readouterr().out
     assert place.report("plan.json")["unplayed"] == ["reverse-text"]

@@ -1,4 +1,4 @@
-"""What was measured of rewards is in every report, and hidden where it would only be in the way."""
+"""Measurements of rewards are in every report, and omitted where they would only add noise."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from sample_results import HOSTILE, hostile
 
 
 def page_without_code(result: ValidationResult) -> str:
-    """The HTML report but for our own scripts and the libraries."""
+    """The HTML report without its own scripts and the libraries."""
     return re.sub(r"<script>.*?</script>", "", render_page(plain_data(report_data(result))), flags=re.DOTALL)
 
 
@@ -113,7 +113,7 @@ class _Tags(HTMLParser):
 
 
 def tags_of(markdown: str) -> _Tags:
-    """What the Markdown becomes: every tag, each closed by its own end."""
+    """The tags of the rendered Markdown, each closed by its own end."""
     tags = _Tags()
     tags.feed(MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown))
     tags.close()

@@ -1,4 +1,4 @@
-"""Every report says how many mutants there were and what became of them."""
+"""Every report has the number of mutants and their outcomes."""
 
 from __future__ import annotations
 

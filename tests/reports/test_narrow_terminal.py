@@ -1,4 +1,4 @@
-"""At 80 columns, without colour, in a log: everything is readable, and the end says verdict and next command."""
+"""At 80 columns, without colour, in a log: everything is readable, and the end has the verdict and the next command."""
 
 from __future__ import annotations
 

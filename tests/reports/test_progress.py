@@ -1,4 +1,4 @@
-"""What is shown while a run goes on."""
+"""The progress of a run."""
 
 import io
 import threading
@@ -15,7 +15,7 @@ from sample_results import ALL_PASS, FAILING, HOSTILE
 
 
 class Clock:
-    """Time that passes when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -25,7 +25,7 @@ class Clock:
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     encoding = "utf-8"
 
@@ -76,7 +76,7 @@ def test_plain_progress_lists_running_after_silence() -> None:
     ]
 
 
-def test_plain_progress_names_what_is_waited_for_and_how_long_at_most() -> None:
+def test_plain_progress_names_running_stage_and_time_limit() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainProgress(["gsm8k"], stream, clock=clock)
     progress.started("gsm8k")

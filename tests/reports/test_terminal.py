@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from envops.facts.observed import Place
 from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
 from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
@@ -238,6 +239,27 @@ def test_terminal_shows_where_the_authors_code_raised() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(failure=ShownFailure("ValueError: no", "raised", raised)))
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "    raised     return int(text)\n    fix" in text
+
+
+def test_terminal_shows_the_innermost_own_line_of_a_raising_reward() -> None:
+    raised = (
+        "Traceback (most recent call last):\n"
+        '  File "/x/env/mine/rewards.py", line 3, in right\n    return to_number(text)\n'
+        '  File "/x/env/mine/numbers.py", line 7, in to_number\n    return int(text)\n'
+        '  File "/x/lib/python3.11/site-packages/theirs/text.py", line 9, in int\n    raise ValueError(text)\n'
+        "ValueError: no"
+    )
+    shown = Evidence(failure=ShownFailure("ValueError: no", "raised", raised))
+    finding = replace(MISSED_GOLD, evidence=shown, place=Place("mine/numbers.py", 7))
+    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
+    assert "    raised     return int(text)\n    fix" in text
+
+
+def test_terminal_never_cuts_the_command_that_adds_the_case() -> None:
+    command = "Add the case that is shown: `nox -s cases -- add capital-cities RWD085`."
+    finding = replace(MISSED_GOLD, fix=f"{'Read one final answer, compare all of it. ' * 5}{command}")
+    text = " ".join(render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),))).split())
+    assert f"… {command}" in text
 
 
 def test_long_list_of_passed_environments_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""Which environments a change touches, in real git repositories."""
+"""The environments that a change affects, in real git repositories."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ ALPHABET = ["a", "b", "*", "**", "/", "!", "#", "\\", "[", "]", "?", " ", ".", "
 
 
 def decided_by_parser(folder: Path, lines: list[str], names: list[str]) -> list[bool] | None:
-    """What the parser that prime uses says of paths; `None` where it breaks off, as prime does."""
+    """The results of prime's parser for paths; `None` where it raises."""
     write(folder, {".gitignore": "\n".join(lines)})
     try:
         is_ignored = parse_gitignore(str(folder / ".gitignore"), base_dir=str(folder))

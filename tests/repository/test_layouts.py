@@ -95,7 +95,7 @@ def test_module_in_src_has_its_sources_read(tmp_path: Path) -> None:
     assert problem.file == "environments/word_sums/src/word_sums/broken.py"
 
 
-def test_several_modules_that_nothing_tells_apart_are_named(tmp_path: Path) -> None:
+def test_ambiguous_modules_are_named(tmp_path: Path) -> None:
     files = {"wordle.py": LOADS, "hangman.py": LOADS}
     problem = only(read_package(write_layout(tmp_path, HATCH, files), tmp_path).problems)
     assert problem.message == "has several modules, and the one that verifiers loads cannot be determined"

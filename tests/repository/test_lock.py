@@ -47,7 +47,7 @@ def test_lock_pins_and_inputs_are_read(tmp_path: Path) -> None:
 
 
 def test_lock_entries_keep_markers_of_every_python(tmp_path: Path) -> None:
-    """What a recording was made under must not depend on the Python that reads the lock."""
+    """The identity of a recording must not depend on the Python that reads the lock."""
     rows = f"numpy==2.4.6 ; python_version < '3' {HASH}\nnumpy==2.5.5 ; python_version >= '3' {HASH}\n"
     lock, _ = read(tmp_path, rows)
     assert lock is not None
@@ -197,7 +197,7 @@ def test_stale_lock_names_the_changed_python(tmp_path: Path) -> None:
 
 
 def test_stale_lock_without_requirements_in_its_header_is_a_problem(tmp_path: Path) -> None:
-    """As earlier versions wrote it."""
+    """The form that earlier versions wrote."""
     rows = [row for row in locked("verifiers>=0.4").splitlines(keepends=True) if "# requires" not in row]
     problem = mistake(tmp_path, "".join(rows), "verifiers>=0.3")
     assert (problem.line, problem.message, problem.found) == (2, "is out of date", "")

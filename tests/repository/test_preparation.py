@@ -1,4 +1,4 @@
-"""What an environment should declare under `prepare:`, from what its loading tried to reach; and what is refused."""
+"""The proposed declaration under `prepare:`, from the downloads that loading tried; and invalid declarations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def proposed(*wanted: WantedData) -> Preparation:
 
 
 def declared(lines: Iterable[str]) -> Preparation:
-    """What the registry reads of lines that are pasted below an environment."""
+    """The registry's value of lines that are pasted below an environment."""
     text = "\n".join(["version: 1", "owner: acme", "environments:", "  sums:", *lines])
     return registry_of(parse_document(text, "registry.yaml")).environments["sums"].prepare
 
@@ -36,7 +36,7 @@ def test_proposal_names_datasets_with_config_and_commit() -> None:
     assert proposed(wanted) == Preparation((PreparedDataset("openai/gsm8k", COMMIT, "main"),))
 
 
-def test_proposal_joins_what_was_tried_with_what_was_downloaded() -> None:
+def test_proposal_merges_tried_and_downloaded_datasets() -> None:
     tried = WantedData("dataset", "acme/sums", place=Place("sums.py", 3))
     below = WantedData("dataset files", "acme/sums", files="main/train.parquet")
     arrived = WantedData("dataset", "acme/sums", "main", COMMIT)
@@ -56,7 +56,7 @@ def test_proposal_keeps_configurations_apart() -> None:
         (WantedData("dataset files", "acme/sums", files="a.json"), "hf_hub_download('acme/sums', 'a.json', repo_type="),
     ],
 )
-def test_proposal_downloads_by_a_command_what_is_no_dataset(wanted: WantedData, statement: str) -> None:
+def test_proposal_downloads_other_data_by_a_command(wanted: WantedData, statement: str) -> None:
     found = proposed(wanted)
     assert found.datasets == ()
     assert statement in found.command
@@ -66,7 +66,7 @@ def test_proposal_downloads_by_a_command_what_is_no_dataset(wanted: WantedData, 
 @pytest.mark.parametrize(
     "wanted", [WantedData("host", "example.org:443"), WantedData("dataset", "acme/sums", files="data_files='a.json'")]
 )
-def test_proposal_without_a_declaration_names_what_is_left(wanted: WantedData) -> None:
+def test_proposal_without_a_declaration_names_undeclared_hosts(wanted: WantedData) -> None:
     found = proposed_preparation([wanted])
     assert not found.preparation.needed
     assert not found.is_complete
@@ -82,7 +82,7 @@ def test_proposal_leaves_hosts_of_a_known_dataset_out() -> None:
 
 
 @pytest.mark.parametrize("config", [None, "main", "20231101.en", "yes", "1e3", "null"])
-def test_proposed_lines_are_read_back_as_they_were_meant(config: str | None) -> None:
+def test_proposed_lines_round_trip(config: str | None) -> None:
     meant = Preparation(
         (PreparedDataset("acme/sums", COMMIT, config), PreparedDataset("squad", OTHER)),
         proposed(WantedData("nltk", "punkt_tab"), WantedData("space", "acme/words")).command,

@@ -1,4 +1,4 @@
-"""What git remembers of versions, in real repositories."""
+"""The history of versions, in real git repositories."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_history_without_changes_is_empty(root: Path) -> None:
     assert seen.whole
 
 
-def test_history_has_what_was_known_at_the_base(root: Path) -> None:
+def test_history_has_known_findings_of_the_base(root: Path) -> None:
     assert history(root).known_before == {}
     known = '    known: {RWD020: {count: 2, since: 2026-01-31, reason: "came with it"}}'
     (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  word-sums:\n{known}\n")
@@ -126,7 +126,7 @@ def test_history_of_new_environment_has_no_version(root: Path) -> None:
     assert history(root).version is None
 
 
-def test_history_of_shallow_clone_is_not_whole(root: Path) -> None:
+def test_history_of_shallow_clone_is_incomplete(root: Path) -> None:
     at_version(root, "0.1.1")
     commit(root)
     clone = root.parent / "clone"

@@ -1,4 +1,4 @@
-"""What an environment's source says, and the generation that follows from it."""
+"""Facts from an environment's source, and its generation."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def load(split, dataset_name="acme/default"):
 """
 
 
-def test_named_datasets_are_those_that_text_and_constants_name(tmp_path: Path) -> None:
+def test_named_datasets_are_read_from_text_and_constants(tmp_path: Path) -> None:
     commit = "a" * 40
     (tmp_path / "sums").mkdir()
     (tmp_path / "sums/servers.py").write_text(NAMING % commit)

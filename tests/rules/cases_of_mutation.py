@@ -1,4 +1,4 @@
-"""When the rules on mutation testing fire and when they are silent."""
+"""Cases in which the rules on mutation testing fire, and in which they are silent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APART = ToldApart(0, says("<answer>41</answer>"), {"reward": 0.0, "correct_answe
 
 
 def mutants(killed: int, survived: int, **changes: Any) -> tuple[Mutant, ...]:
-    """So many mutants of each kind; `changes` are those of the survivors."""
+    """Mutation facts with this many mutants of each kind; `changes` are those of the survivors."""
     plain = Mutant(
         "taskset.correct:flip-comparison:0a1b2c",
         "flip comparison",

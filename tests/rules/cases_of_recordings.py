@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envops.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
 from envops.statistics.recorded import measures
 from rule_cases import RuleCases
 from subjects import says, subject
@@ -64,7 +64,7 @@ def recorded(baseline: dict[str, Any] | None = None, **changes: Any) -> Subject:
 
 CHANGED = {"changes": (CHANGE,), "change_count": 1}
 NOT_COMPARED = NotCompared("their task is no longer among the first tasks", 2, 7)
-BEYOND = NotCompared("beyond what is scored again of one recording", 2, 7)
+TOO_MANY = NotCompared(BEYOND, 2, 7)
 
 CASES = {
     "REC001": RuleCases(
@@ -123,7 +123,7 @@ CASES = {
         silent={
             "nothing is recorded": subject(),
             "all were compared": recorded(),
-            "a sample of many was compared": recorded(not_compared=(BEYOND,)),
+            "a sample of many was compared": recorded(not_compared=(TOO_MANY,)),
         },
     ),
     "REC006": RuleCases(

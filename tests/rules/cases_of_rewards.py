@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from envops.facts.observed import FunctionScore, Place, Task, TestOutcome, Validation
+from envops.facts.observed import Agent, FunctionScore, Place, Task, TestOutcome, Validation
 from envops.repository.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from rule_cases import RuleCases
 from subjects import (
@@ -42,6 +42,29 @@ def earning(policy_rewards, declared=BY_WEIGHTS, weight=1.0, **changes):
         scores=one_function(policy_rewards, weight=weight),
         description={"functions": (function("points", weight),)},
         **{"cases": (), "rollouts": (), **changes},
+    )
+
+
+CITIES = ("Rome", "Lima", "Oslo", "Bonn")
+PLAIN_CALL = '[{{"name": "get_forecast", "arguments": {{"town": "{city}"}}}}]'
+WEATHER_TASK = '{{"place": "{city}", "weather_kind": "sunny"}}'
+LEARNED = {"role": "user", "content": "A place and a weather kind are missing."}
+
+
+def in_json(reply, prompt="Will it be sunny in {city}?", *, system=None, before=(), reward=1.0, **changes):
+    """Tasks on cities, and reference replies in which `{city}` stands for the task's own."""
+    asked = [[*([("system", system)] if system else []), ("user", prompt.format(city=city))] for city in CITIES]
+    return subject(
+        tasks=tuple(
+            Task(number, tuple({"role": role, "content": text} for role, text in messages), None, {})
+            for number, messages in enumerate(asked)
+        ),
+        scores=tuple(
+            replace(said, completion=(*before, *said.completion))
+            for number, city in enumerate(CITIES)
+            for said in (score("oracle", number, reply.format(city=city), reward=reward),)
+        ),
+        **changes,
     )
 
 
@@ -469,6 +492,38 @@ CASES = {
             "other notes": subject(
                 package={"notes": (SourceNote("unpinned-dataset", 'load_dataset("a/b")', "plain_sums/taskset.py", 9),)}
             )
+        },
+    ),
+    "RWD097": RuleCases(
+        fires={
+            "keys": in_json(WEATHER_TASK),
+            "keys in a tag": in_json(f"<think>I see.</think><answer>{WEATHER_TASK}</answer>"),
+            "keys in a block": in_json(f"Here it is:\n```json\n{WEATHER_TASK}\n```"),
+            "keys and a tool": in_json(PLAIN_CALL),
+            "a tool, and its keys by chance": in_json(PLAIN_CALL, "Name a day when {city} is sunny."),
+            "a tool, and its keys are named": in_json(PLAIN_CALL, system="A list with name and arguments."),
+            "a tool below function": in_json('{{"function": {{"name": "sky", "arguments": {{"town": "{city}"}}}}}}'),
+            "only that it is JSON": in_json(WEATHER_TASK, system="Reply with JSON."),
+        },
+        silent={
+            "in the system prompt": in_json(WEATHER_TASK, system="Reply with place and weather_kind in JSON."),
+            "in an example": in_json(WEATHER_TASK, 'So: {{"place": "Kyiv", "weather_kind": "dull"}}. Is {city} sunny?'),
+            "with spaces": in_json(WEATHER_TASK, "Name the place and the weather kind: {city}."),
+            "most of them": in_json('{{"reasoning": "clear", "place": "{city}"}}', "Give the place as JSON: {city}."),
+            "keys of one task each": in_json('{{"{city} in spring": 3}}', "How often is it sunny?"),
+            "said by the environment": in_json(WEATHER_TASK, before=({"role": "assistant", "content": "{}"}, LEARNED)),
+            "shown to an agent": in_json(
+                WEATHER_TASK, agents=(Agent("", True, ({"role": "system", "content": "place, weather_kind"},)),)
+            ),
+            "an offered tool": in_json(
+                '{{"tool": "sky", "args": {{"town": "{city}"}}}}',
+                system="Tool and args.",
+                description={"tools": ("sky",)},
+            ),
+            "text": in_json("It is sunny in {city}."),
+            "a list": in_json('["{city}"]'),
+            "earns nothing": in_json(WEATHER_TASK, reward=0.0),
+            "not scored": unloaded(),
         },
     ),
 }

@@ -1,4 +1,4 @@
-"""What a rule's cases are: named subjects in which it fires, and such in which it does not."""
+"""The cases of a rule: named subjects in which it fires, and others in which it is silent."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ RECORDED = Recorded("qwen3-4b", False, ((0.0, 0.5, 1.0, 0.25),) * 8, 0.44)
 
 
 def spec_of(declared: Mapping[str, Any]) -> RunSpec:
-    """A declared run whose every key stands on line 7."""
+    """A declared run with every key on line 7."""
     return run_spec("first", declared, {"": 7}, "registry.yaml")
 
 
@@ -76,6 +76,7 @@ def run(
             version=environment.version,
             on_hub=on_hub,
             secrets=environment.secrets,
+            judge_key=environment.judge,
             multi_turn=multi_turn,
             recorded=recorded,
             key=f"environments[{index}]",

@@ -79,7 +79,7 @@ EARNED = {
 
 
 def functions(correct: float | None, format: float | None, length: float = 12.0) -> dict[str, FunctionScore]:
-    """What the functions of the sound environment said."""
+    """The function scores of the sound environment."""
     return {
         "correct_answer": FunctionScore(correct, 0.8, "reward"),
         "format_reward": FunctionScore(format, 0.2, "reward"),

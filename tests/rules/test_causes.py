@@ -155,17 +155,22 @@ def test_missing_data_is_one_finding() -> None:
     assert judgement.findings[0].waiting == ("SCH057",)
 
 
-def test_v0_package_on_a_release_without_v0_names_the_lock() -> None:
+@pytest.mark.parametrize(
+    ("package", "waiting"),
+    [({}, "SCH009"), ({"generation": "v1", "exports": ("load_environment",)}, "SCH011")],
+    ids=["by its bound", "by its source"],
+)
+def test_v0_package_on_a_release_without_v0_names_the_lock(package: dict[str, object], waiting: str) -> None:
     lock = Lock("sha256:lock", "sha256:inputs", {"verifiers": "0.4.1"})
     broken = failure(type="ImportError", message="cannot import name 'SingleTurnEnv' from 'verifiers'")
     gone = unloaded("load").facts
-    each = v0("verifiers>=0.1.4", package={"lock": lock})
+    each = v0("verifiers>=0.1.4", package={"lock": lock, **package})
     each = replace(each, facts=replace(gone, failures={"load": broken}))
     (cause,) = deciding(each)
     assert cause.rule == "SCH041"
     assert cause.message.startswith("v0 environment, locked to verifiers 0.4.1")
     assert "verifiers>=0.1.9,<0.4" in cause.fix
-    assert "SCH009" in cause.waiting
+    assert waiting in cause.waiting
 
 
 def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:
@@ -187,7 +192,7 @@ def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:
     assert not {finding.rule for finding in others} & {"SMK001", "RWD032"}
 
 
-def test_rewards_that_only_rollouts_name_wait_for_a_rollout() -> None:
+def test_reward_functions_known_only_by_rollouts_wait_for_one() -> None:
     lost = rollout("oracle", 0, 0, reward=None, functions={}, failure=Failure("infrastructure", "EnvError", "no uv"))
     each = subject(description={"functions": ()}, scores=(), cases=(), rollouts=(lost,), rollouts_asked={"oracle": 1})
     rules = {finding.rule for finding in judge(each).findings}

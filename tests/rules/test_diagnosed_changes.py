@@ -1,4 +1,4 @@
-"""The changes that a diagnosis suggests are ones that the run's trainer can make."""
+"""What a diagnosis suggests: changes that the run's trainer can make, from sources that its rule names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from envops.rules.diagnosis import RunLog, most_groups_have_no_variance
+from envops.rules.engine import all_rules, findings
 from envops.statistics.series import Series
 from envops.training.trainers import trainer_named
+from rule_cases import all_cases
 from run_subjects import SOUND, spec_of
 
 
@@ -21,3 +23,14 @@ def test_diagnosis_zero_variance_groups_suggest_filter(backend: str, keys: set[s
     (found,) = most_groups_have_no_variance(RunLog(series, spec, trainer_named(backend).limits))
     suggested: Any = found.evidence.details["change"]
     assert set(suggested) == keys
+
+
+DIAGNOSES = [(rule, case) for rule, cases in all_cases().items() if rule.startswith("DGN") for case in cases.fires]
+
+
+@pytest.mark.parametrize(("rule", "case"), DIAGNOSES)
+def test_advice_names_a_source_of_its_rule(rule: str, case: str) -> None:
+    [found] = [each for each in findings(all_cases()[rule].fires[case]) if each.rule == rule][:1]
+    sources = str(found.evidence.details["source"]).split("; ")
+    assert all(sources)
+    assert [each for each in sources if each not in all_rules()[rule].what] == []

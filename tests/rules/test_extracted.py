@@ -1,4 +1,4 @@
-"""What a finding's reply is taken to answer."""
+"""The answer that is extracted from a finding's reply."""
 
 from __future__ import annotations
 

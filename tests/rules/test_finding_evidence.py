@@ -1,4 +1,4 @@
-"""What a finding shows: the very reply, its reward, and how often it happened."""
+"""The evidence of a finding: the exact reply, its reward, and the number of cases."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_missing_dataset_with_a_commit_is_ready_to_paste() -> None:
     assert found.inconclusive
 
 
-def test_missing_dataset_without_a_commit_names_the_command_that_finds_it() -> None:
+def test_missing_dataset_without_a_commit_names_prepare() -> None:
     found = missing(SUMS)
     assert 'revision: "<commit>"' in lines(found)
     assert found.fix.startswith("`nox -s prepare -- plain-sums` prints these lines with the commits")
@@ -52,7 +52,9 @@ def test_missing_data_is_added_to_what_is_declared() -> None:
         (WantedData("host", "example.org:443"), Preparation(), "Write a command of the package"),
     ],
 )
-def test_missing_data_that_no_line_brings_has_its_own_fix(wanted: WantedData, declared: Preparation, fix: str) -> None:
+def test_missing_data_without_a_declaration_has_its_own_fix(
+    wanted: WantedData, declared: Preparation, fix: str
+) -> None:
     found = missing(wanted, declared=declared)
     assert found.fix.startswith(fix)
     assert lines(found) == ""

@@ -1,4 +1,4 @@
-"""What everybody earned, side by side: counts, intervals, groups, and what is missing."""
+"""The rewards of all policies side by side: counts, intervals, groups, and missing ones."""
 
 from __future__ import annotations
 

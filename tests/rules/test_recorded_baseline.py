@@ -54,6 +54,8 @@ def baseline(**changes: Any) -> dict[str, Any]:
 def test_scripted_baseline_applies_only_to_same_draw() -> None:
     assert baseline_for([baseline()], facts()) is not None
     assert baseline_for([baseline()], facts(rollouts=3)) is None
+    assert baseline_for([baseline()], facts(), "eval") is None
+    assert baseline_for([baseline(split="eval")], facts(), "eval") is not None
     conversation = facts()
     assert conversation.description is not None
     described = replace(conversation.description, conversational=True)

@@ -1,4 +1,4 @@
-"""What a release would do, by what is declared and what the Hub says."""
+"""The actions of a release, from the declaration and the Hub's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a verdict is remembered, what makes it be judged anew, and that reports are the same either way."""
+"""The cache of verdicts: when it is used and invalidated, and that reports do not depend on it."""
 
 from __future__ import annotations
 

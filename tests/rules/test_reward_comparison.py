@@ -1,4 +1,4 @@
-"""What counts as a change between two versions."""
+"""The changes of rewards between two versions."""
 
 from __future__ import annotations
 

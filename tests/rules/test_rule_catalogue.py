@@ -1,4 +1,4 @@
-"""The catalogue says what the rules say."""
+"""The catalogue matches the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rules are defined, found and applied."""
+"""The definition, discovery and application of rules."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_finding_has_fix_of_the_rule_or_its_own() -> None:
     assert general.fix == all_rules()["SCH005"].fix
 
 
-def test_finding_names_the_command_only_where_it_shows_a_case() -> None:
+def test_finding_with_a_case_names_the_add_command() -> None:
     for changes, is_shown in (({"apart": APART}, True), ({}, False)):
         (finding,) = (one for one in findings(mutated(20, 1, changes)) if one.rule == "RWD081")
         command = "Add the case that is shown: `nox -s cases -- add plain-sums RWD081`."

@@ -1,4 +1,4 @@
-"""What would hurt only at the edge is a warning."""
+"""A defect with little harm is a warning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_scoring_beyond_two_seconds_is_an_error(seconds: tuple[float, ...]) -> N
     assert the("RWD073", growing(*seconds, longest=longest)).severity == "error"
 
 
-def test_scoring_that_was_stopped_is_judged_by_the_length() -> None:
+def test_stopped_scoring_is_judged_by_reply_length() -> None:
     assert the("RWD073", growing(0.001, 2.0, timed_out=True)).severity == "error"
     assert the("RWD073", growing(0.01, 0.02, 0.05, 0.1, 2.0, timed_out=True)).severity == "warning"
 

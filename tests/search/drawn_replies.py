@@ -1,4 +1,4 @@
-"""What searches try, in order, as a digest: a program of its own, so that Python's hash seed can be another.
+"""A digest of the candidates of searches, in order: a program of its own, so that Python's hash seed can be another.
 
 Arguments: a folder to write to, and the folder that hypothesis lies in.
 """

@@ -1,6 +1,6 @@
 """Rewards with a planted defect, and sound ones with legal oddities, each as source text.
 
-`reward(reply, answer)` gives a score for each function; `WEIGHTS` says what they are worth.
+`reward(reply, answer)` gives a score for each function; `WEIGHTS` are their weights.
 The same text runs in this process and inside packages of both generations.
 """
 
@@ -51,7 +51,7 @@ def parsed(text):
 
 @dataclass(frozen=True)
 class Planted:
-    """A reward, what gold says to it, and which kinds of find it is to have."""
+    """A reward, its reference replies, and the expected kinds of finds."""
 
     name: str
     source: str

@@ -51,7 +51,7 @@ def searched(observations: Observations, each: Environment, folder: Path) -> Fac
 
 
 def fired(each: Environment, facts: Facts, folder: Path) -> list[Finding]:
-    """What the rules on searches find."""
+    """The findings of the rules on searches."""
     subject = Subject(EnvironmentEntry(facts.environment), written_again(each, folder), facts)
     return [finding for rule in RULES for finding in apply(all_rules()[rule], subject)]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """How a search ended, and what it found."""
+    """The end of a search, and its finds."""
 
     ended: str
     finds: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Which tasks a search is about."""
+"""The choice of probe tasks, and the scores of candidates on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finding offers is a case that cases.yaml takes."""
+"""A finding's ready case is a valid entry of cases.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which answers exclude each other, and which replies are wrong by how they are made."""
+"""Mutually exclusive answers, and replies that are wrong by construction."""
 
 from __future__ import annotations
 

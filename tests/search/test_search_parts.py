@@ -135,7 +135,7 @@ def a_step(value: int) -> int:
 
 
 def reached_lines(*values: int, called: Callable[[int], object]) -> int:
-    """How many lines are reached by the last value, once so many blocks were watched that only rewards still are."""
+    """The number of lines that the last value reaches when so many blocks were watched that only rewards still are."""
     coverage = Coverage(lambda name: "here" if name == __file__ else None)
     for value in (*[values[0]] * ALL_WATCHED, *values[1:]):
         with coverage.watching():

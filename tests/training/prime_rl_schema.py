@@ -1,4 +1,4 @@
-"""Run by a prime-rl checkout's own Python: says of each TOML whether prime-rl's real schema takes it.
+"""Run by a prime-rl checkout's own Python: checks each TOML with prime-rl's real schema.
 
 `python prime_rl_schema.py FILE…` prints one JSON object: file → null, or the error.
 """

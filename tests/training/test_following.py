@@ -174,6 +174,7 @@ def test_diagnose_finding_with_a_change_shows_its_patch(tmp_path: Path, capsys: 
     assert "+    sampling: {max_tokens: 1024, temperature: 1.0}" in said
     assert "stop" in said
     assert "next" in said
+    assert "    source   DAPO, arXiv 2503.14476, section 3.4\n" in said
 
 
 def test_diagnosis_of_learning_run_has_no_findings(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
     assert changes == {16: {"rollouts_per_example": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
 
 
-def test_diagnosis_of_queued_run_says_queued() -> None:
+def test_diagnosis_of_queued_run_reports_queued() -> None:
     [found] = findings(RunLog(status="QUEUED"))
     assert (found.rule, found.severity) == ("DGN015", "advice")
     assert "the run is queued" in found.message
@@ -301,3 +302,9 @@ def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:
 def test_histogram_is_read_completely_or_not_at_all(answer: Any, counts: list[int] | None) -> None:
     found = histogram_of(answer)
     assert (None if found is None else [each.count for each in found.bins]) == counts
+
+
+def test_printed_step_of_endless_digits_is_passed_over(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    log.write_text(f"step:{'9' * 5000} - reward:1\nStep {'9' * 5000}:\nstep:1 - critic/score/mean:0.5\n")
+    assert dict(read_metrics(log).steps) == {1: {"critic/score/mean": 0.5}}

@@ -47,7 +47,7 @@ class Machine:
 
     @property
     def recorded(self) -> Any:
-        """How the trainer was started."""
+        """The command that started the trainer."""
         return json.loads(Path(self.variables["RECORDED"]).read_text())
 
 

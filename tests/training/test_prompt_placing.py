@@ -1,4 +1,4 @@
-"""A prompt is put where it stands whole, and nowhere else."""
+"""A prompt is replaced only where it occurs as a whole."""
 
 from __future__ import annotations
 

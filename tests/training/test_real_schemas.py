@@ -62,7 +62,7 @@ def compiled(repository: Repository, backend: str, declared: Mapping[str, Any]) 
 
 
 def schema_errors(checkout: Path, files: Sequence[Path]) -> dict[str, str | None]:
-    """What prime-rl's own schema says of each file."""
+    """The result of prime-rl's own schema for each file."""
     packages = [path for path in (ROOT / "environments").iterdir() if path.is_dir()]
     path = [checkout / "packages" / "prime-rl-configs" / "src", *packages]
     said = subprocess.run(

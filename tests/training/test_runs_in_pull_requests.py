@@ -106,7 +106,7 @@ def test_changed_external_version_changes_the_runs_on_it(tmp_path: Path) -> None
     assert changed_environments(root, "HEAD").runs == {"first"}
 
 
-def test_removed_run_names_what_was_submitted(
+def test_removed_run_lists_its_submissions(
     branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (branch / "registry.yaml").write_text(registry_with(first=""))
@@ -146,14 +146,14 @@ def test_unknown_run_is_refused_with_the_nearest_name(branch: Path) -> None:
     assert problem["nearest"] == "first"
 
 
-def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
+def test_run_without_recorded_model_warns_and_automatic_run_fails(
     branch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry = branch / "registry.yaml"
     registry.write_text(registry_with(first="    learning_rate: 2.0e-6\n", second=""))
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
     said = capsys.readouterr().out
-    assert "word-problems: played by no model yet" in said
+    assert "word-problems: no model recorded yet" in said
     assert "RUN051 (warning)" in said
 
     registry.write_text(registry_with(first="    submit: on-release\n", second=""))
@@ -166,12 +166,28 @@ def test_run_that_no_model_played_warns_and_an_automatic_one_fails(
     capsys.readouterr()
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
     said = capsys.readouterr().out
-    assert "word-problems: played by no model yet; its tasks are easy" in said
+    assert "word-problems: no model recorded yet; its tasks are easy" in said
     assert "RUN051" not in said
     assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 0
 
     registry.write_text(registry_with(first="    baseline: none\n", second=""))
     assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 2
+
+
+def test_recording_of_training_tasks_is_shown_before_one_of_held_out_tasks(
+    branch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recordings = branch / "environments" / "word_problems" / "recordings"
+    baseline = {**json.loads((recordings / "blend.json").read_text()), "policy": None, "model": "acme/tiny"}
+    (branch / "registry.yaml").write_text(registry_with(first="    submit: on-release\n", second=""))
+    shown = ""
+    for name, split in (("tiny--eval", {"split": "eval", "date": "2026-11-03"}), ("tiny", {"date": "2026-11-02"})):
+        (recordings / f"{name}.json").write_text(json.dumps({**baseline, **split}))
+        (recordings / f"{name}.jsonl.gz").write_bytes((recordings / "blend.jsonl.gz").read_bytes())
+        main(["plan", "--changed", "main", "--root", str(branch)])
+        shown += capsys.readouterr().out
+    assert "word-problems: acme/tiny on held-out tasks, 2026-11-03" in shown
+    assert "word-problems: acme/tiny, 2026-11-02" in shown
 
 
 def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`envops train`: what is due is submitted once, and everything else says why it is not."""
+"""`envops train`: due runs are submitted once, and all others have a reason."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import io
 import json
 import shutil
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from envops import exit_codes
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
 from envops.repository.repository import Repository
@@ -241,16 +243,37 @@ class Datasets(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-@pytest.mark.usefixtures("signed_in")
-def test_train_hub_name_of_a_dataset_leads_to_inspect(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def every_dataset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Datasets) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        code = train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes")
+        yield
         server.shutdown()
-    assert code == 2
+
+
+@pytest.mark.usefixtures("every_dataset")
+def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signed_in.break_with("GET /environmentshub/*/*/status status code=503 times=always")
+    assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 2
+    assert "openai/gsm8k could not be read on the Hub" in capsys.readouterr().err
+
+
+def test_train_hub_end_of_input_submits_nothing(
+    tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    for typed in ("", "Qwen/Qwen3-8B\n"):
+        monkeypatch.setattr("sys.stdin", Terminal(typed))
+        assert train(tmp_path, "hub", "acme/gsm8k") == exit_codes.INTERRUPTED
+    assert signed_in.state()["submitted"] == []
+
+
+@pytest.mark.usefixtures("signed_in", "every_dataset")
+def test_train_hub_name_of_a_dataset_leads_to_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 2
     assert "next: nox -s inspect -- openai/gsm8k" in capsys.readouterr().err
 
 

@@ -31,7 +31,7 @@ Behaviour = Callable[["FakeProvider", web.Request, dict[str, Any]], Any]
 
 
 class FakeProvider:
-    """Answers with `says(messages)`; `misbehave` is asked first, call by call."""
+    """Answers with `says(messages)`; `misbehave` is called before each."""
 
     def __init__(self, says: Callable[[list[dict[str, Any]]], str] = lambda _: "forty-two") -> None:
         self.says = says
@@ -101,7 +101,7 @@ class FakeProvider:
         refused = self._note(request, body)
         if refused is not None:
             return refused
-        if body["model"] != MODEL:
+        if body["model"] not in {MODEL, *(self.models or ())}:
             return _error(404, f"The model {body['model']} does not exist", "model_not_found")
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)

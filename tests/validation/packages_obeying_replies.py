@@ -8,7 +8,7 @@ import time
 
 
 async def obeyed(order):
-    """What a reward comes to when a reply says how it is to go wrong."""
+    """A reward whose behaviour the reply chooses."""
     if order.startswith("is "):
         return float(order[3:])
     if order == "raise":

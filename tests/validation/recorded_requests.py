@@ -79,7 +79,7 @@ class Recorded:
 
 
 class VirtualEnvironmentStub:
-    """Where hypothesis would be."""
+    """The folder in place of hypothesis."""
 
     site_packages = Path("/nowhere/search")
     unicode = Path("/nowhere/unicode")
@@ -99,7 +99,7 @@ class RecordedObservations:
     def facts(
         self, entry: EnvironmentEntry, request: ObservationRequest, listener: ProgressListener | None = None
     ) -> Facts:
-        """What is observed; `Recorded.heard` then holds what was asked."""
+        """The facts; `Recorded.heard` has the requests afterwards."""
         Recorded.heard = []
         workspace, stop, venv = Workspace(self._folder), threading.Event(), VirtualEnvironment(self._folder)
         templates: Any = None
@@ -108,6 +108,6 @@ class RecordedObservations:
         )
 
     def asked(self, entry: EnvironmentEntry, request: ObservationRequest) -> list[str]:
-        """What the processes are given and asked, in an order of its own."""
+        """The settings and requests of processes, in a stable order."""
         assert self.facts(entry, request).failures == {}
         return sorted(map(repr, Recorded.heard))

@@ -83,7 +83,7 @@ def write_package(
 
 @dataclass
 class Seen:
-    """What came of an observation."""
+    """The result of an observation."""
 
     facts: Facts
     package: Package
@@ -125,7 +125,7 @@ def look_at(
 def worker_at(
     overlay: Path, workspace: Workspace, stop: threading.Event | None = None, **confinement: Any
 ) -> Iterator[Job]:
-    """A job, not yet asked anything, over a folder that stands for an unpacked wheel."""
+    """A job without requests so far, over a folder in place of an unpacked wheel."""
     stop = stop or threading.Event()
     venv = venv_for(REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock", workspace, stop)
     limits = Confinement({}, **confinement)

@@ -102,7 +102,7 @@ SOUND = {
 
 @pytest.mark.worker
 @pytest.mark.parametrize("name", SOUND)
-def test_sound_environment_has_no_finding_that_counts(name: str, tmp_path: Path, workspace: Workspace) -> None:
+def test_sound_environment_has_no_failing_finding(name: str, tmp_path: Path, workspace: Workspace) -> None:
     generation, module, oracle = SOUND[name]
     seen = observed(tmp_path / "environments" / name, workspace, generation, module, oracle)
     assert not seen.facts.failures, seen.described()
@@ -152,7 +152,7 @@ def test_agent_without_oracle_is_inconclusive_with_skeleton(name: str, tmp_path:
 
 
 @pytest.mark.worker
-def test_skeleton_shows_how_an_agent_is_asked(tmp_path: Path, workspace: Workspace) -> None:
+def test_skeleton_shows_the_first_request_of_an_agent(tmp_path: Path, workspace: Workspace) -> None:
     seen = observed(tmp_path / "environments" / "helping", workspace, "v1", USER_V1, stages=("rewards",))
     (unknown,) = [one for one in seen.found if one.rule == "RWD002"]
     assert "You are a user who wants to know" in unknown.evidence.details["to_complete"]
@@ -161,7 +161,7 @@ def test_skeleton_shows_how_an_agent_is_asked(tmp_path: Path, workspace: Workspa
 
 
 @pytest.mark.worker
-def test_exception_of_oracle_names_the_message_it_failed_on(tmp_path: Path, workspace: Workspace) -> None:
+def test_exception_of_oracle_names_its_message(tmp_path: Path, workspace: Workspace) -> None:
     seen = observed(tmp_path / "environments" / "broken", workspace, "v1", ECHO_V1, BROKEN_ORACLE)
     (failed,) = [one for one in seen.found if one.rule == "RWD003"]
     assert "replying to 'red'" in failed.message
@@ -171,7 +171,7 @@ def test_exception_of_oracle_names_the_message_it_failed_on(tmp_path: Path, work
 
 
 @pytest.mark.worker
-def test_search_says_why_conversations_that_end_with_a_call_are_left_out(tmp_path: Path, workspace: Workspace) -> None:
+def test_search_reports_why_conversations_ending_with_a_call_are_skipped(tmp_path: Path, workspace: Workspace) -> None:
     folder = tmp_path / "environments" / "handing"
     seen = observed(folder, workspace, "v0", SUBMITTED_V0, SUBMITTING, stages=("search",))
     assert seen.facts.search is not None

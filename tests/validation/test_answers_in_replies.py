@@ -1,4 +1,4 @@
-"""Where the answer stands in a reply, what type it is of, and what is nearly it."""
+"""The place of the answer in a reply, its type, and near misses."""
 
 from __future__ import annotations
 

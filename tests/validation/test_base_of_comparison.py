@@ -55,7 +55,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_revision_is_read_from_git_and_the_work_tree_left_alone(root: Path, tmp_path: Path) -> None:
+def test_revision_is_read_without_touching_the_work_tree(root: Path, tmp_path: Path) -> None:
     before = git(root, "status", "--porcelain")
     entry, package = find_base(root, "main").environment(ENTRY, tmp_path / "scratch")
     assert package.version == "0.1.0"
@@ -81,7 +81,7 @@ def test_folder_is_a_base_too(root: Path, tmp_path: Path) -> None:
     assert package.version == "3.0"
 
 
-def test_environment_that_was_not_there_is_new(root: Path, tmp_path: Path) -> None:
+def test_environment_absent_at_base_is_new(root: Path, tmp_path: Path) -> None:
     with pytest.raises(NoBase, match="it is new") as raised:
         find_base(root, "main").environment(EnvironmentEntry("other-sums"), tmp_path / "scratch")
     assert raised.value.new

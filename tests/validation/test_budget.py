@@ -36,7 +36,7 @@ def test_budget_counts_only_while_a_stage_runs(clock: Clock) -> None:
         assert budget.left == 105
 
 
-def test_budget_forgives_the_import(clock: Clock) -> None:
+def test_budget_excludes_the_import(clock: Clock) -> None:
     budget = Budget(120, clock=clock)
     with budget.running():
         clock.now += 20
@@ -79,7 +79,7 @@ def test_allowance_on_one_core_is_smaller(clock: Clock) -> None:
     assert one.at_most < two.at_most
 
 
-def test_cost_is_the_same_for_paces_that_hardly_differ() -> None:
+def test_cost_is_equal_for_similar_paces() -> None:
     assert cost_of(Pace(2, 1.0, 1.0)) == cost_of(Pace(2, 1.1, 1.1))
     assert 1.0 <= cost_of(Pace(2, 1.0, 1.0)) < 1.5
 
@@ -90,12 +90,12 @@ def test_cheap_replies_all_fit(pace: Pace | None) -> None:
     assert fitting(pace, 1.0) == math.inf
 
 
-def test_waiting_replies_fit_side_by_side_and_blocking_ones_do_not() -> None:
+def test_waiting_replies_run_in_parallel_and_blocking_ones_do_not() -> None:
     assert fitting(Pace(2, 1.28, 0.0), 12.8, at_once=8) == 80
     assert fitting(Pace(2, 1.28, 1.28), 12.8, at_once=8) == 10
 
 
-def test_job_that_is_ended_at_the_deadline_is_a_cut_and_no_failure() -> None:
+def test_job_ended_at_the_deadline_is_a_cut_not_a_failure() -> None:
     collected = CollectedFacts(ProgressListener())
     collected.failures["rewards"] = Failure("timeout", "Timeout", "no answer after 40 s")
     collected.add("rewards", "score", object())

@@ -143,7 +143,7 @@ def test_wheel_without_metadata_is_an_author_error(tmp_path: Path):
     assert caught.value.failure.kind == "raised"
 
 
-def test_file_that_is_no_archive_is_an_author_error(tmp_path: Path):
+def test_wheel_that_is_not_an_archive_is_an_author_error(tmp_path: Path):
     (tmp_path / "text.whl").write_text("not a wheel")
     with pytest.raises(ProgramFailed):
         describe_wheel(tmp_path / "text.whl")
@@ -204,7 +204,7 @@ def test_build_that_exceeds_its_limit_is_a_package_failure(
     assert (found.kind, found.type, found.message) == ("raised", "BuildFailed", "it took longer than 1 s")
 
 
-def test_build_is_over_when_the_run_is(environments: Path, fresh: Workspace):
+def test_build_ends_with_the_run(environments: Path, fresh: Workspace):
     venv_for(wheel.BUILD_LOCK, fresh, threading.Event())
     stop = threading.Event()
     stop.set()

@@ -42,7 +42,7 @@ def test_observation_has_no_failures(seen: Seen):
     assert seen.facts.failures == {}
 
 
-def test_environment_that_answers_is_conversational(seen: Seen):
+def test_multi_turn_environment_is_conversational(seen: Seen):
     assert seen.facts.description is not None
     assert seen.facts.description.conversational
 
@@ -71,7 +71,7 @@ def test_hub_is_offline(seen: Seen):
     assert data_of(seen)["variables"]["HF_HUB_OFFLINE"] == "1"
 
 
-def test_home_folder_is_an_empty_one(seen: Seen, workspace: Workspace):
+def test_home_folder_is_empty(seen: Seen, workspace: Workspace):
     assert data_of(seen)["variables"]["HOME"].startswith(f"{workspace.base}/scratch-")
 
 
@@ -125,7 +125,7 @@ def test_case_can_script_the_turns(seen: Seen):
         assert right.score.reward == 1.0
 
 
-def test_reward_that_raises_after_a_conversation_is_no_zero(seen: Seen):
+def test_reward_that_raises_after_a_conversation_is_missing_not_zero(seen: Seen):
     score = seen.score("a turn that raises")
     assert score.reward is None
     said = [failure.failure.message for failure in score.failures]
@@ -133,6 +133,6 @@ def test_reward_that_raises_after_a_conversation_is_no_zero(seen: Seen):
     assert "not this one" in said[0]
 
 
-def test_smoke_rollouts_earn_what_the_played_ones_did(seen: Seen):
+def test_smoke_rollouts_have_the_rewards_of_earlier_rollouts(seen: Seen):
     smoke = [rollout for rollout in seen.facts.rollouts if rollout.policy == "oracle"]
     assert [(rollout.reward, rollout.predicted) for rollout in smoke] == [(1.0, 1.0)]

@@ -1,4 +1,4 @@
-"""What is seen of a data set as a whole."""
+"""The facts on a whole data set."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
 
 
 @pytest.mark.parametrize("fault", ["429", "503", "cut-body", "malformed-json"])
-def test_random_fault_costs_only_the_rollouts_it_meets(worker: Job, fault: str):
+def test_random_fault_affects_only_selected_rollouts(worker: Job, fault: str):
     rollouts = evaluated(worker, f"{fault}{',' if ':' in fault else ':'}every=3")
     failed = [each for each in rollouts if each.failure is not None]
     assert all_came_once(rollouts)

@@ -71,7 +71,7 @@ vf.SingleTurnEnv = Shaky
 @pytest.mark.parametrize(
     ("name", "more", "origin"), [("forking", "", "environment"), ("threading_env", THREAD, "lock")]
 )
-def test_rollouts_are_played_by_jobs_without_earlier_scoring(
+def test_rollouts_run_in_jobs_without_earlier_scoring(
     name: str, more: str, origin: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
     package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
@@ -93,7 +93,7 @@ def test_rollouts_are_played_by_jobs_without_earlier_scoring(
 
 
 def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Facts:
-    """What is remembered of an environment whose rollouts fail somewhere."""
+    """The cached facts of an environment with failing rollouts."""
     more = SHAKY.format(fails=fails)
     package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
     facts = look_at(package, workspace, patch, request=ObservationRequest(score=False, use_cache=False)).facts
@@ -163,7 +163,7 @@ class Jobs:
 
 
 def rollouts_of(jobs: Jobs, journal: Journal, **more: Any) -> dict[tuple[int, int], str]:
-    """What came of each rollout: nothing, or how it failed; each comes once."""
+    """The failure of each rollout, or nothing; each occurs once."""
     parts = Evaluator(jobs.new, journal, lambda _: None, **more).rollouts(ASKED)
     rows = [value for kind, value in parts if kind == "rollout"]
     found = {(row["task"], row["rollout"]): (row["failure"] or {}).get("message", "") for row in rows}
@@ -179,7 +179,7 @@ def journal(tmp_path: Path) -> Journal:
 EVERY = {(task, rollout): "" for task in range(4) for rollout in range(2)}
 
 
-def test_evaluator_tries_failed_rollouts_again_where_that_helps(journal: Journal) -> None:
+def test_evaluator_retries_failed_rollouts_where_that_helps(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}, set()])
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(3, 0), (3, 1)]]
@@ -204,7 +204,7 @@ def test_evaluator_replaces_a_lost_job(journal: Journal) -> None:
     assert jobs.played == [[(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
 
 
-def test_evaluator_that_loses_two_jobs_keeps_what_was_played(journal: Journal) -> None:
+def test_evaluator_that_loses_two_jobs_keeps_finished_rollouts(journal: Journal) -> None:
     jobs = Jobs([set()], lost={0: (3, CRASH), 1: (1, CRASH)})
     with pytest.raises(StageFailed):
         rollouts_of(jobs, journal)

@@ -1,4 +1,4 @@
-"""What an environment downloaded is read from the caches that libraries keep in its home."""
+"""An environment's downloads are read from the caches of libraries in its home."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_loaded_dataset_is_found_with_each_configuration(tmp_path: Path) -> None
     ]
 
 
-def test_loaded_part_of_a_dataset_is_no_configuration(tmp_path: Path) -> None:
+def test_loaded_part_of_a_dataset_is_not_a_configuration(tmp_path: Path) -> None:
     loaded(tmp_path, "default-0123456789abcdef")
     assert list(downloaded(tmp_path)) == []
 
@@ -77,9 +77,7 @@ def test_proxy_with_a_password_is_not_passed_on(address: str, tmp_path: Path, mo
 @pytest.mark.parametrize(
     "answer", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", b"HTTP/1.1 200 OK\r\n\r\n[]"]
 )
-def test_commit_of_a_dataset_is_unknown_where_the_answer_is_broken(
-    answer: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commit_of_a_dataset_with_broken_answer_is_unknown(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
 

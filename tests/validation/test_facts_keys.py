@@ -122,9 +122,7 @@ def test_setting_groups_are_complete(group: str, kind: Any) -> None:
 
 
 @pytest.mark.parametrize(("group", "name"), SETTINGS)
-def test_setting_changes_key_exactly_where_it_changes_requests(
-    group: str, name: str, observations: RecordedObservations
-) -> None:
+def test_setting_changes_key_only_with_requests(group: str, name: str, observations: RecordedObservations) -> None:
     entry, request = changed(group, name)
     same_requests = observations.asked(entry, request) == observations.asked(ENTRY, REQUEST)
     same_key = facts_key(entry, PACKAGE, request) == facts_key(ENTRY, PACKAGE, REQUEST)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MissingKeyError(Exception):
-    """As verifiers names it."""
+    """An exception with the name that verifiers uses."""
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def hide() -> None:
         raise RuntimeError("could not load") from None
 
 
-def test_kind_is_that_of_the_cause():
+def test_failure_kind_is_that_of_the_cause():
     assert kind_of(raised(wrap)) == "network"
 
 
-def test_cause_that_was_hidden_does_not_count():
+def test_suppressed_cause_does_not_decide_failure_kind():
     assert kind_of(raised(hide)) == "raised"
 
 

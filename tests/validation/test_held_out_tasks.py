@@ -16,7 +16,7 @@ from sample_packages import SMALL, write_package
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.facts.observed import Description
+    from envops.facts.observed import Description, Facts
     from envops.repository.package import Package
     from envops.repository.workspace import Workspace
 
@@ -53,11 +53,16 @@ def load_environment(seed: int = 0):
 SOURCES = {"v0": SEEDED_V0, "v1": SEEDED_V1}
 
 
-def described(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Description:
-    """What an observation without stages sees of a package."""
+def observed(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Facts:
+    """An observation of a package without stages."""
     entry = replace(EnvironmentEntry(package.name, gates=SMALL), eval=held_out)
     request = ObservationRequest(use_cache=False, stages=())
-    facts = observe(entry, package, workspace, request, ProgressListener(), threading.Event())
+    return observe(entry, package, workspace, request, ProgressListener(), threading.Event())
+
+
+def described(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Description:
+    """The description in an observation of a package without stages."""
+    facts = observed(package, workspace, held_out)
     assert facts.description is not None, facts.failures
     assert not facts.failures
     return facts.description
@@ -74,3 +79,14 @@ def test_declared_tasks_are_compared_with_training(
     sizes = {dataset.split: dataset.size for dataset in seen.datasets}
     assert sizes == ({"train": 4} if shared is None else {"train": 4, "eval": 4})
     assert seen.overlap_count == (shared or 0)
+
+
+@pytest.mark.parametrize("generation", ["v0", "v1"])
+def test_declared_split_that_the_environment_lacks_is_a_failure(
+    environments: Path, workspace: Workspace, generation: str
+) -> None:
+    name = f"seeded_{generation}"
+    package = write_package(environments / name, generation, {"module.py": SOURCES[generation]})
+    failures = observed(package, workspace, HeldOut(split="test")).failures
+    said = " ".join(f"{failure.type} {failure.message}" for failure in failures.values())
+    assert ("eval_dataset" if generation == "v0" else "split") in said

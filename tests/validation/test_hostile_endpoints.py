@@ -98,7 +98,7 @@ WORTHLESS: dict[str, Speak] = {
 
 
 @pytest.mark.parametrize("speak", WORTHLESS.values(), ids=list(WORTHLESS))
-def test_answer_that_is_none_ends_and_is_charged_at_most(speak: Speak) -> None:
+def test_endless_answer_ends_and_is_charged_at_its_maximum(speak: Speak) -> None:
     with relayed(speak) as (relay, heard):
         status, answer = ask(relay)
         spending = relay.spending
@@ -110,7 +110,7 @@ def test_answer_that_is_none_ends_and_is_charged_at_most(speak: Speak) -> None:
 
 
 @pytest.mark.parametrize("claimed", [10**400, -5, True, 1.5, "many", None])
-def test_bill_that_cannot_be_is_not_believed(claimed: Any) -> None:
+def test_implausible_token_count_is_ignored(claimed: Any) -> None:
     body = json.dumps(SOUND | {"usage": {"prompt_tokens": claimed, "completion_tokens": 5}}).encode()
     with relayed(says(body)) as (relay, _):
         assert ask(relay)[0] == 200
@@ -126,7 +126,7 @@ def test_long_hostile_reply_is_passed_on_unchanged() -> None:
     assert (status, answer["choices"][0]["message"]["content"]) == (200, text)
 
 
-def test_redirection_takes_the_key_nowhere() -> None:
+def test_redirection_is_not_followed_with_the_key() -> None:
     with server(says(json.dumps(SOUND).encode())) as (elsewhere, stranger):
 
         def redirects(connection: socket.socket, _over: threading.Event) -> None:

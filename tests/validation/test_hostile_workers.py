@@ -80,14 +80,14 @@ def hostile(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def lost(overlay: Path, workspace: Workspace, within: float = LOADING_WITHIN, **confinement: int) -> Failure:
-    """How a worker is lost while it loads."""
+    """The failure of a worker that is lost while it loads."""
     with worker_at(overlay, workspace, **confinement) as worker, pytest.raises(WorkerLost) as caught:
         load(worker, overlay, within)
     return caught.value.failure
 
 
 def failed(overlay: Path, workspace: Workspace) -> Failure:
-    """How loading fails where the worker lives on."""
+    """The failure of loading where the worker stays alive."""
     with worker_at(overlay, workspace) as worker:
         with pytest.raises(StageFailed) as caught:
             load(worker, overlay)
@@ -116,7 +116,7 @@ def test_segmentation_fault_is_a_crash_with_its_signal(hostile: Callable[[str], 
     assert (failure.kind, failure.message) == ("crash", f"the worker ended with signal {signal.SIGSEGV.value}")
 
 
-def test_crash_shows_what_was_printed_last(hostile: Callable[[str], Path], workspace: Workspace):
+def test_crash_shows_the_last_output(hostile: Callable[[str], Path], workspace: Workspace):
     failure = lost(
         hostile("import os; print('good bye'); os.write(1, b'for ever'); import sys; sys.stdout.flush(); os._exit(1)"),
         workspace,
@@ -229,7 +229,7 @@ def test_worker_above_memory_limit_is_ended(hostile: Callable[[str], Path], work
     assert "the limit is 700 MiB" in failure.message
 
 
-def test_memory_of_strays_counts_as_well(hostile: Callable[[str], Path], workspace: Workspace):
+def test_memory_of_strays_is_counted(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os, time
         if os.fork() == 0:
@@ -292,7 +292,7 @@ with worker_at(overlay, Workspace(Path({root!r}))) as worker:
 
 @pytest.fixture
 def host(hostile: Callable[[str], Path], fresh: Workspace) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that is a host, with a worker that has strays and never comes to an end."""
+    """A host in another process, with a worker that has strays and never ends."""
     overlay = hostile(SPAWN.format(name="orphaned") + "while True: pass")
     script = HOST.format(tests=str(Path(__file__).parent), overlay=str(overlay), root=str(fresh.root))
     process = subprocess.Popen([sys.executable, "-c", script])

@@ -1,4 +1,4 @@
-"""What an interruption leaves behind, and how an evaluation goes on from there."""
+"""The state after an interruption, and the continued evaluation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_interrupted_evaluation_continues_where_it_stopped(path: Path):
     assert again.made == ALL[4:]
 
 
-def test_part_of_a_group_is_worth_nothing_where_rewards_compare(path: Path):
+def test_incomplete_group_is_dropped_where_rewards_compare(path: Path):
     with pytest.raises(Interrupted):
         evaluated(Worker(before_interruption=4), Journal(path), whole_groups=True)
     again = Worker()
@@ -69,7 +69,7 @@ def test_part_of_a_group_is_worth_nothing_where_rewards_compare(path: Path):
     assert again.made == ALL[3:]
 
 
-def test_torn_line_costs_its_own_rollout_only(path: Path):
+def test_torn_line_drops_only_its_own_rollout(path: Path):
     journal = Journal(path)
     journal.append(rollout(0, 0))
     path.write_bytes(path.read_bytes() + b'{"task":0,"policy":"bl')
@@ -93,7 +93,7 @@ def test_journal_excludes_foreign_and_surplus_rollouts(path: Path):
     assert [each.rollout for each in journal.kept("blend", 2, 3, whole_groups=False)] == [2]
 
 
-def test_fresh_journal_forgets(path: Path):
+def test_fresh_journal_has_no_earlier_rollouts(path: Path):
     Journal(path).append(rollout(0, 0))
     assert Journal(path, fresh=True).kept("blend", 2, 3, whole_groups=False) == []
 

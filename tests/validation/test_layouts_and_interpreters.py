@@ -104,7 +104,7 @@ def test_module_below_src_under_another_name_is_observed(
     assert place.line == line_of(package, "src/guessing/__init__.py", "raise ValueError")
 
 
-def test_package_without_tests_has_ended_its_tests(
+def test_package_without_tests_completes_the_tests_stage(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = write_package(environments / "untested", "v0", {"module.py": GUESSING})
@@ -196,7 +196,7 @@ def test_package_of_this_python_needs_no_search(monkeypatch: pytest.MonkeyPatch)
     assert interpreter_for(">=3.11") == interpreter_for("") == interpreter_for("nonsense") == own_interpreter()
 
 
-def test_python_that_nobody_has_is_named_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_python_is_named_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     with pytest.raises(ProgramFailed) as caught:
         interpreter_for(">=3.99, <4")
@@ -240,7 +240,7 @@ def test_source_in_a_git_repository_is_locked_to_its_commit(tmp_path: Path, help
     assert (venv.site_packages / "helper_of_a_package.py").read_text() == "VALUE = 1\n"
 
 
-def test_lock_goes_on_beside_a_broken_neighbour(
+def test_lock_is_resolved_beside_a_broken_environment(
     tmp_path: Path, helper: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_plain(tmp_path / "environments" / "helped", ">=3.11", f'["helper-of-a-package @ git+file://{helper}"]')
@@ -267,7 +267,7 @@ def test_requirement_at_an_archive_is_refused_with_the_next_step(tmp_path: Path,
     assert "git addresses with a commit" in caught.value.failure.message
 
 
-def test_interpreter_beside_the_own_is_found_where_uv_finds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_interpreter_beside_own_is_found_when_uv_finds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """pyenv has its Pythons in one folder, and its programs on PATH fail for those that are not chosen."""
 
     def not_found(_requires_python: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the facts about a machine are taken for."""
+"""The checks of facts about a machine."""
 
 from __future__ import annotations
 

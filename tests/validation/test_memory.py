@@ -1,4 +1,4 @@
-"""What processes hold in memory together: pages that they share count once."""
+"""The memory of several processes: shared pages count once."""
 
 from __future__ import annotations
 

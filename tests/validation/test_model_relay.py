@@ -66,7 +66,7 @@ def test_relay_counts_tokens_and_cost() -> None:
     assert (spending.calls, spending.answered, spending.unmeasured) == (2, 2, 0)
 
 
-def test_silent_bill_counts_with_its_upper_bound() -> None:
+def test_call_without_token_count_is_charged_at_its_maximum() -> None:
     with relayed() as (fake, relay):
         fake.usage = None
         ask(relay)
@@ -76,7 +76,7 @@ def test_silent_bill_counts_with_its_upper_bound() -> None:
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "502", "503", "529", "cut", "malformed", "no-choices"])
-def test_bad_moment_is_tried_again(fault: str) -> None:
+def test_transient_error_is_retried(fault: str) -> None:
     with relayed() as (fake, relay):
         fake.faults = [fault, fault]
         status, _ = ask(relay)
@@ -158,7 +158,7 @@ def test_relay_without_ceiling_refuses_nothing() -> None:
         assert relay.spending.cost == 0
 
 
-def test_environment_cannot_ask_for_more_tokens_or_for_another_model() -> None:
+def test_environment_cannot_request_more_tokens_or_another_model() -> None:
     with relayed() as (fake, relay):
         ask(relay, max_tokens=1_000_000, temperature=0.3)
         status, answer = ask(relay, model="expensive/model-9")
@@ -173,7 +173,7 @@ def test_reasoning_model_gets_max_completion_tokens_only() -> None:
     assert body == {"messages": MESSAGES, "model": MODEL, "max_completion_tokens": 7}
 
 
-def test_stream_is_answered_as_one() -> None:
+def test_streaming_request_gets_a_stream() -> None:
     with relayed() as (_, relay):
         body = json.dumps({"model": MODEL, "messages": MESSAGES, "stream": True}).encode()
         request = urllib.request.Request(

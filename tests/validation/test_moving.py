@@ -119,7 +119,7 @@ def nowhere() -> str:
 
 
 class StandsForAModule:
-    """As libraries have them: whoever asks what it is makes it import what it stands for."""
+    """A lazy proxy as in libraries: any access makes it import its module."""
 
     @property
     def __class__(self) -> Any:
@@ -128,7 +128,7 @@ class StandsForAModule:
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module that keeps paths, and what stands for another module."""
+    """A module that stores paths, and a proxy of another module."""
     made: Any = ModuleType("keeps_paths")
     made.cache, made.folder = f"{nowhere()}/cache", PurePosixPath(nowhere())
     made.other, made.alike, made.lazy = "/elsewhere", f"{nowhere()}s", StandsForAModule()

@@ -1,4 +1,4 @@
-"""Which mutants are made of a source text, and how they are named."""
+"""The mutants of a source text, and their ids."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_statement_is_changed_as_a_whole(body: str, operator: str, mutants: list
     assert sorted(changes(f"def f(a, b):\n    {body}\n")[operator]) == sorted(mutants)
 
 
-def test_return_is_fixed_to_what_the_annotation_allows():
+def test_return_is_replaced_by_values_of_its_annotation():
     def fixed(annotation: str) -> set[str]:
         return set(changes(f"def f(a) -> {annotation}:\n    return g(a)\n")["fix return"])
 

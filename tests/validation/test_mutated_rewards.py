@@ -54,7 +54,7 @@ class Bench:
         return mutation_of(new_job, package, self.site, self.description, self.scores, chosen, limits)
 
     def reward(self, reply: str) -> float | None:
-        """What the job that scored everything gives a reply on the first task."""
+        """The score of a reply on the first task by the scoring job."""
         replies = [{"id": 0, "task": 0, "completion": [{"role": "assistant", "content": reply}]}]
         [(_, said)] = self.scoring.request("rescore", 30.0, replies=replies, seconds=5.0, max_concurrent=1)
         return said["reward"]
@@ -149,12 +149,12 @@ def test_distinguishing_reply_is_a_case_that_kills_the_mutant(bench: Bench, weak
     assert next(each for each in again.mutants if each.id == survivor.id).outcome == "killed"
 
 
-def test_killed_mutant_names_what_noticed_it(weak: Mutation, strong: Mutation):
+def test_killed_mutant_names_the_deciding_conversation(weak: Mutation, strong: Mutation):
     assert any("case 'in words': reward is 0, expected 1" in each.by for each in strong.mutants)
     assert any(each.by.startswith("policy ") for each in weak.mutants)
 
 
-def test_closure_is_mutated_where_it_lives(bench: Bench, weak: Mutation):
+def test_closure_is_mutated_in_place(bench: Bench, weak: Mutation):
     name = "correct" if bench.description.generation == "v1" else "load_environment.<locals>.correct"
     mutants = of(weak, name, "fix return")
     assert mutants
@@ -199,7 +199,7 @@ def test_loading_code_is_not_mutated(strong: Mutation):
     assert not names & {"load_environment", "load"}
 
 
-def test_job_that_scored_stays_as_it_was(bench: Bench, strong: Mutation):
+def test_scoring_job_is_unchanged_by_mutants(bench: Bench, strong: Mutation):
     assert strong.killed
     assert bench.reward("<a>7</a>") == 1.0
     assert bench.reward("<a>8</a>") == 0.0

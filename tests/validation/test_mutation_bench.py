@@ -1,4 +1,4 @@
-"""Which conversations mutants are asked about, and what becomes of one that takes long."""
+"""The conversations for mutants, and the handling of slow ones."""
 
 from __future__ import annotations
 

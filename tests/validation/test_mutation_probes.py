@@ -1,4 +1,4 @@
-"""What mutants are asked about, and what is laid down of each conversation."""
+"""The conversations for mutants, and the expectations on each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def killed(probe: dict[str, Any], before: float, after: float) -> bool:
 
 
 @pytest.mark.parametrize("text", ["1", "0.5", ">= 0.9", "> 0", "< 0.5", "<= 1", "!= 1", "between 0.2 and 0.4", "== -1"])
-def test_expectation_means_to_the_worker_what_it_means_to_the_gate(text: str):
+def test_expectation_has_equal_meaning_in_worker_and_gate(text: str):
     case = Case("a", 1, {"reward": text}, score("case", 0.3))
     [probe] = probes(cases=(case,)).values()
     expectation = parse_expectation(text)
@@ -71,13 +71,13 @@ def test_probe_of_nop_and_format_only_allows_declared_limits():
     assert killed(found["policy format-only on task 0"], 0.0, 0.2)
 
 
-def test_reward_out_of_the_declared_range_is_noticed_on_every_reply():
+def test_reward_outside_declared_range_is_detected_on_every_reply():
     found = probes(score("oracle", 1.0), score("echo", 0.0))
     assert killed(found["policy echo on task 0"], 0.0, -0.5)
 
 
 @pytest.mark.parametrize("value", [None, math.inf])
-def test_function_without_a_number_is_noticed(value: float | None):
+def test_function_without_a_number_is_detected(value: float | None):
     probe = {"expect": []}
     assert broken_expectation(probe, {"reward": 1.0, "metric": 3.0}, {"reward": 1.0, "metric": value})
     assert not broken_expectation(probe, {"metric": None}, {"metric": value})
@@ -104,11 +104,11 @@ def test_probes_start_with_cases_and_omit_long_replies():
     assert list(found) == ["case 'mine'", "policy oracle on task 0"]
 
 
-def test_case_that_was_not_scored_is_no_conversation():
+def test_unscored_case_is_not_a_conversation():
     assert not probes(cases=(Case("mine", 1, {"reward": "1"}, None),))
 
 
-def test_probe_holds_earlier_rewards_and_whether_it_was_played():
+def test_probe_has_earlier_rewards_and_kind_of_scoring():
     for conversational in (False, True):
         probe = probes(score("oracle", 1.0), conversational=conversational)["policy oracle on task 0"]
         assert probe["recorded"] == {"reward": 1.0, "correct": 1.0}
@@ -128,7 +128,7 @@ def test_probes_ignore_wall_clock_duration():
     assert list(probes(slow)) == list(probes(score("oracle", 1.0)))
 
 
-def test_conversation_out_of_time_is_missed_and_one_that_raised_is_not():
+def test_conversation_out_of_time_is_missed_but_raised_one_is_not():
     package = Package("a", None, "a", "1", "", (), "", (), (), "", None, None)  # type: ignore[arg-type]
     late, broken = Failure("timeout", "OutOfTime", "took longer than 10 s"), Failure("raised", "ValueError", "no")
     scores = [
@@ -149,14 +149,14 @@ def expected_of(recorded: dict[str, float], now: dict[str, float], **changes: bo
     return None if _otherwise_before(probe, now) else [each["of"] for each in probe["expect"]]  # type: ignore[attr-defined]
 
 
-def test_score_that_changes_without_a_mutant_kills_none():
+def test_nondeterministic_score_kills_no_mutant():
     assert expected_of({"reward": 1.0, "right": 1.0}, {"reward": 1.0, "right": 1.0})
     assert expected_of({"reward": 1.0, "right": 1.0}, {"reward": 1.0, "right": 0.5}) is None
     assert expected_of({"reward": 1.0}, {"reward": 0.5}) is None
     assert expected_of({"reward": 1.0}, {"reward": 0.5}, in_company=True)
 
 
-def test_conversation_of_a_rewarded_episode_is_held_to_its_functions():
+def test_conversation_of_rewarded_episode_is_compared_by_its_functions():
     episode = {"reward": 1.0, "right": 1.0, "met": 1.0}
     assert expected_of(episode, {"reward": 0.5, "right": 1.0}, played=True) == ["right"]
     assert expected_of(episode, {"reward": 0.5, "right": 0.5}, played=True) is None

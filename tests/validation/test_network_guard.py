@@ -1,4 +1,4 @@
-"""Which addresses are this machine's own; what is done about the others is tested with real workers."""
+"""The addresses of this machine; the handling of others is tested with real workers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_lookup_of_local_name_or_address_is_not_reported(host: object):
 @pytest.mark.parametrize(
     "starts", ["", "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', code]))"]
 )
-def test_a_command_is_guarded_with_all_that_it_starts(tmp_path: Path, starts: str):
+def test_command_and_its_children_are_guarded(tmp_path: Path, starts: str):
     guard(tmp_path)
     reaching = "import socket; socket.create_connection(('192.0.2.1', 80), 20)"
     code = f"code = {reaching!r}; {starts}" if starts else reaching

@@ -102,7 +102,7 @@ def asked_by(file: Path, source: str, agent: AskingAgent) -> str:
 PER_AGENT = "def reply(task, messages): return 'any'\ndef reply_user(task, messages): return 'user'\n"
 
 
-def test_agent_with_function_of_its_own_is_replied_by_it(file: Path):
+def test_agent_with_own_function_gets_its_reply(file: Path):
     assert asked_by(file, PER_AGENT, AskingAgent("user", is_trained=False)) == "user"
     assert asked_by(file, PER_AGENT, AskingAgent("solver")) == "any"
 
@@ -170,13 +170,13 @@ def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, 
         ),
     ],
 )
-def test_derived_oracle_calls_tool_with_what_task_names(
+def test_derived_oracle_calls_tool_with_arguments_of_the_task(
     prompt: str, tools: tuple[dict[str, Any], ...], task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]
 ):
     assert called(prompt, *tools, **task) == calls
 
 
-def test_known_answer_is_given_without_a_call_nobody_asked_for():
+def test_known_answer_is_given_without_an_unrequested_call():
     assert called("What is 17 plus 25?", ADD, answer="42") == []
     assert called("What is 17 plus 25? Use add.", ADD, answer="42") == [("add", {"first": 17, "second": 25})]
 

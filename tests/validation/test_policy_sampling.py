@@ -1,4 +1,4 @@
-"""Who speaks on how many tasks, and which replies are scored twice."""
+"""The number of tasks of each policy, and the replies that are scored twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envops_worker.session import Session
 
 
 class Policies:
-    """Every policy says its name; gold is silent on some tasks."""
+    """Every policy replies with its name; there is no reference reply on some tasks."""
 
     oracle = SimpleNamespace(derived=False)
 

@@ -87,7 +87,7 @@ print(json.dumps({
 
 
 def run_program(tools: Path, folder: Path) -> dict[str, Any]:
-    """What the worker, the docs, the report and the key of the facts know of policies."""
+    """The policies in the worker, the docs, the report and the key of the facts."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={"PYTHONPATH": f"{tools}:{TESTS / 'rules'}", "PYTHONDONTWRITEBYTECODE": "1"},

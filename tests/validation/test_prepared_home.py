@@ -1,4 +1,4 @@
-"""What was prepared: when it holds, what of it is kept, and how it comes into the homes of an environment."""
+"""Prepared data: its validity, its stored form, and its copies in an environment's homes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_preparation_key_follows_the_lock() -> None:
         ("", False),
     ],
 )
-def test_preparation_key_follows_code_that_its_command_names(command: str, follows: bool) -> None:
+def test_preparation_key_follows_code_of_its_command(command: str, follows: bool) -> None:
     preparation = replace(SUMS, command=command)
     same = preparation_key(preparation, PACKAGE) == preparation_key(preparation, replace(PACKAGE, digest="other"))
     assert same != follows
@@ -142,14 +142,14 @@ def test_home_on_another_file_system_links_to_the_data(tmp_path: Path, monkeypat
     assert (tmp_path / "home" / SNAPSHOT).read_text() == "content"
 
 
-def test_worker_begins_with_the_prepared_home(tmp_path: Path) -> None:
+def test_worker_home_has_the_prepared_files(tmp_path: Path) -> None:
     prepared = filled(tmp_path / "p") / HOME
     variables = worker_environment(VirtualEnvironment(tmp_path), tmp_path, tmp_path, Confinement({}, home=prepared))
     assert (Path(variables["HOME"]) / DATABASE).read_text() == "content"
     assert variables["HF_HUB_OFFLINE"] == "1"
 
 
-def test_facts_key_follows_what_was_prepared() -> None:
+def test_facts_key_follows_the_prepared_data() -> None:
     keys = [facts_key(replace(ENTRY, prepare=Preparation()), PACKAGE, REQUEST), facts_key(ENTRY, PACKAGE, REQUEST)]
     for text in ("one", "two"):
         folder = folder_of(SUMS, PACKAGE)

@@ -142,7 +142,7 @@ class Noting:
         return psutil.Process(host.pid).children(recursive=True)
 
     def processes(self) -> list[psutil.Process]:
-        """What was noted and is alive."""
+        """The recorded processes that are alive."""
         found = []
         for name in self.notes.iterdir():
             with suppress(psutil.NoSuchProcess):
@@ -258,7 +258,7 @@ def test_killed_process_fails_only_its_environment(role: str, environments: Path
 
 @pytest.mark.parametrize("role", ["job", "supervisor"])
 def test_killed_fresh_process_fails_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
-    """Where nothing is forked from a template, each job has a supervisor of its own."""
+    """Without templates, each job has a supervisor of its own."""
     one = Noting(environments / f"new_{role}")
     one.package = replace(one.package, fresh_process=True)
     with ThreadPoolExecutor(1) as pool, LockTemplates(workspace, threading.Event()) as templates:
@@ -285,5 +285,5 @@ def scored(one: Noting, workspace: Workspace, templates: LockTemplates) -> Facts
 
 
 def result_of(facts: Future[Facts]) -> Facts:
-    """What was seen; a hang is an error of its own."""
+    """The observed value; a hang is a separate error."""
     return facts.result(PATIENCE)

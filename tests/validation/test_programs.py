@@ -55,7 +55,7 @@ def test_program_runs_in_its_folder_without_input(tmp_path: Path):
     assert run(tmp_path, "import os, sys; print(os.getcwd() + sys.stdin.read())").strip() == str(tmp_path)
 
 
-def test_exit_code_is_a_failure_with_the_end_of_what_was_printed(tmp_path: Path):
+def test_nonzero_exit_code_is_a_failure_with_last_output(tmp_path: Path):
     found = failure(tmp_path, "print('start' + 'x' * 10_000 + 'end'); raise SystemExit(3)")
     assert found.kind == "infrastructure"
     assert "exit code 3" in found.message
@@ -88,7 +88,7 @@ def test_lingering_child_does_not_delay_the_host(tmp_path: Path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports that the host is gone")
-def test_program_and_its_children_end_with_a_host_that_is_killed(tmp_path: Path):
+def test_program_and_children_end_with_a_killed_host(tmp_path: Path):
     program = (
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]])"
     )
@@ -112,7 +112,7 @@ run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), sec
     assert not processes_with("orphaned-program")
 
 
-def test_program_that_is_not_there_is_a_failure(tmp_path: Path):
+def test_missing_program_is_a_failure(tmp_path: Path):
     with pytest.raises(ProgramFailed, match="no-such-program cannot be started"):
         run_program(
             ["no-such-program"], environment=dict(os.environ), folder=tmp_path, seconds=30.0, stop=threading.Event()

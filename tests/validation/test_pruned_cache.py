@@ -1,4 +1,4 @@
-"""What goes from the cache, and what never does."""
+"""The entries that pruning removes and keeps."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_pruning_ignores_size_of_shared_files() -> None:
     assert dispensable([linked], NOW, None, 100) == []
 
 
-def test_file_from_the_future_was_used_just_now() -> None:
+def test_file_from_the_future_counts_as_used_now() -> None:
     things = [kept("future", -400), kept("old", 15)]
     assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
     assert names(dispensable(things, NOW, None, 100)) == ["old"]
 
 
-def test_clock_that_ran_far_ahead_costs_time_alone() -> None:
+def test_clock_far_ahead_only_removes_cache_entries() -> None:
     things = [kept("used", 1)]
     assert names(dispensable(things, NOW + 9_999 * DAY, 14 * DAY, None)) == ["used"]
 
@@ -93,7 +93,7 @@ def test_pruning_removes_entries_with_their_locks(workspace: Workspace) -> None:
     assert (workspace.base / "elsewhere/a.py").exists()
 
 
-def test_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_command_shows_and_prunes(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     root = str(workspace.root)
     assert main(["cache", "--root", root, "--format", "json"]) == exit_codes.PASS
     assert json.loads(capsys.readouterr().out)["parts"]["venvs"] == {"count": 2, "bytes": 2_000, "own_bytes": 1_000}

@@ -136,7 +136,7 @@ def test_recording_with_invalid_archive_is_a_problem(tmp_path: Path) -> None:
     assert "symbolic link" in problems(tmp_path)[0][2]
 
 
-def test_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path)
     monkeypatch.setattr("envops.repository.recordings.MAX_UNPACKED", 1_000_000)
     path.write_bytes(gzip.compress(b"\n" * 3_000_000))
@@ -155,7 +155,7 @@ def test_file_that_is_not_a_baseline_is_refused(tmp_path: Path) -> None:
     assert "no baseline" in problems(tmp_path)[0][2]
 
 
-def test_recording_changes_neither_digest_nor_what_the_hub_gets(tmp_path: Path) -> None:
+def test_recording_changes_neither_digest_nor_hub_content(tmp_path: Path) -> None:
     (tmp_path / "sums").mkdir()
     (tmp_path / "sums" / "__init__.py").write_text("")
     assert keep_from_hub(tmp_path)

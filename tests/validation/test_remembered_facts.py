@@ -1,4 +1,4 @@
-"""When facts of an earlier observation still hold."""
+"""The validity of facts of an earlier observation."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_facts_key_ignores_thresholds_of_judgement(changed: dict[str, Any]):
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, ""), (None, "x"), ("x", "y")])
-def test_value_of_a_secret_changes_the_key(before: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
+def test_value_of_a_secret_changes_the_facts_key(before: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SUMS_API_KEY", raising=False)
     if before is not None:
         monkeypatch.setenv("SUMS_API_KEY", before)
@@ -108,7 +108,7 @@ def test_value_of_a_secret_changes_the_key(before: str | None, after: str, monke
     assert key() != first
 
 
-def test_tool_itself_changes_the_key(monkeypatch: pytest.MonkeyPatch):
+def test_code_of_the_tool_changes_the_facts_key(monkeypatch: pytest.MonkeyPatch):
     first = key()
     monkeypatch.setattr(facts_cache, "code_digest", lambda *_: "another")
     assert key() != first
@@ -121,7 +121,7 @@ def remember(workspace: Workspace, request: ObservationRequest = REQUEST, **chan
     return path
 
 
-def test_remembered_facts_are_none_at_first(workspace: Workspace):
+def test_facts_cache_is_empty_at_first(workspace: Workspace):
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
 
@@ -130,7 +130,7 @@ def test_remembered_facts_are_found(workspace: Workspace):
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None
 
 
-def test_cache_that_is_not_wanted_is_not_read(workspace: Workspace):
+def test_disabled_cache_is_not_read(workspace: Workspace):
     remember(workspace)
     assert remembered(ENTRY, PACKAGE, workspace, replace(REQUEST, use_cache=False)) is None
 
@@ -152,7 +152,7 @@ def test_remembered_facts_of_other_key_or_environment_are_ignored(workspace: Wor
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"])
-def test_damaged_file_is_as_good_as_none(workspace: Workspace, content: bytes):
+def test_damaged_facts_file_counts_as_missing(workspace: Workspace, content: bytes):
     remember(workspace).write_bytes(content)
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 

@@ -77,7 +77,7 @@ def test_v1_reward_is_the_weighted_sum_of_its_functions(sample: str):
             assert row.completion[0]["role"] == "assistant"
 
 
-def test_episode_that_is_not_ok_has_an_error_class():
+def test_failed_episode_has_an_error_class():
     failed = [row for row in imported("v1_0.4.0").rows if row.error is not None]
     assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")]
 
@@ -88,7 +88,7 @@ def test_imported_task_keys_are_equal_in_both_releases():
 
 
 @pytest.mark.parametrize(("stop", "field"), [("timeout_reached", "stop_condition")])
-def test_timeout_of_v0_is_no_zero(tmp_path: Path, stop: str, field: str):
+def test_v0_timeout_is_missing_reward_not_zero(tmp_path: Path, stop: str, field: str):
     line = json.dumps(json.loads(lines_of("v0")[0]) | {"reward": 0.0, "error": None, field: stop})
     (row,) = of_lines(tmp_path, "v0", [line]).rows
     assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
@@ -180,7 +180,7 @@ def test_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
     ]
 
 
-def test_writer_removes_what_an_interrupted_one_tore(tmp_path: Path):
+def test_writer_removes_partial_files_of_interrupted_one(tmp_path: Path):
     path = tmp_path / "own.jsonl"
     with ResultsWriter(path) as writer:
         writer.append(own_row(0))

@@ -1,4 +1,4 @@
-"""What a reward function gave, seen before verifiers makes a zero of it."""
+"""Failures of reward functions, recorded before verifiers turns them into zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reply is scored as the environment's own rubric says, however that walks through its functions."""
+"""A reply gets the score of the environment's own rubric, in every kind of rubric."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def load_environment(**kwargs):
     ],
     ids=["a function", "every other call", "how it is prepared", "how a rubric adds up", "calls", "offers"],
 )
-def test_changing_score_is_noticed_wherever_it_comes_from(
+def test_changing_score_is_detected_from_every_source(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
 ):
     text = COUNTING.replace("ENVIRONMENT", environment).replace("RUBRIC", rubric)

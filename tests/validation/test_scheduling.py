@@ -1,4 +1,4 @@
-"""Which environment is next."""
+"""The next environment of the scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def start(waiting: list[str], running: list[str], workers: int = 2, memory: int 
     return next_to_start(waiting, running, TIMINGS, workers, memory)
 
 
-def test_longest_is_first() -> None:
+def test_scheduler_starts_the_longest_first() -> None:
     assert in_order(TIMINGS) == ["long", "middle", "short"]
     assert start(["long", "middle", "short"], []) == "long"
 
@@ -27,7 +27,7 @@ def test_scheduler_respects_worker_count() -> None:
     assert start(["short"], ["long", "middle"], workers=3) == "short"
 
 
-def test_scheduler_skips_what_exceeds_free_memory() -> None:
+def test_scheduler_skips_environment_exceeding_free_memory() -> None:
     assert start(["long", "short"], ["middle"], memory=3 * GB) == "short"
     assert start(["long"], ["middle"], memory=3 * GB) is None
 
@@ -36,7 +36,7 @@ def test_scheduler_runs_oversized_environment_alone() -> None:
     assert start(["long"], [], memory=GB) == "long"
 
 
-def test_limits_of_a_container_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_limits_are_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = available_memory()
     monkeypatch.setattr(capacity, "CONTROL_GROUP", tmp_path)
     (tmp_path / "cpu.max").write_text("100000 100000\n")

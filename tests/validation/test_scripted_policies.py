@@ -1,4 +1,4 @@
-"""What each scripted policy says, given an oracle."""
+"""The replies of each scripted policy, given an oracle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content":
 
 
 class Knows:
-    """An oracle that says the answer in tags."""
+    """An oracle that gives the answer in tags."""
 
     derived = False
 

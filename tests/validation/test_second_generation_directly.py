@@ -124,7 +124,7 @@ print(json.dumps(found))
 
 
 def scored(kind: str, folder: Path, workspace: Workspace) -> list[tuple[Any, Any]]:
-    """What three replies to a task of this kind earn, directly and in full."""
+    """The rewards of three replies to a task of this kind, directly and in full."""
     (folder / "scored.py").write_text(MODULE)
     lock = REPOSITORY / "environments" / EXEMPLARS["v1"] / "requirements.lock"
     venv = venv_for(lock, workspace, threading.Event())

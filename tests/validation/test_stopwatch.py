@@ -1,4 +1,4 @@
-"""What hangs is stopped, and the others still run: the author's tests, and replies that a reward hangs on."""
+"""Hanging tests and hanging replies are stopped, and the others still run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_that_ends():
 
 
 class Outcomes:
-    """What pytest said of each test."""
+    """The outcome of each test."""
 
     def __init__(self) -> None:
         self.said: dict[str, tuple[str, str]] = {}

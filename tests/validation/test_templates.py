@@ -174,7 +174,7 @@ REQUEST = ObservationRequest(use_cache=False)
 
 @dataclass(frozen=True)
 class Origins:
-    """What jobs of every origin are made with."""
+    """The settings of jobs of every origin."""
 
     workspace: Workspace
     templates: LockTemplates
@@ -182,7 +182,7 @@ class Origins:
 
     @contextmanager
     def worker(self, origin: From, overlay: Path, **limits: Any) -> Iterator[Job]:
-        """A job that has loaded nothing, over a folder that stands for an unpacked wheel."""
+        """A job that has loaded nothing, over a folder in place of an unpacked wheel."""
         package = replace(package_at(overlay), fresh_process=origin == "process")
         confinement, stop = Confinement(**{"secrets": {}, **limits}), threading.Event()
         arguments = (self.venv, package, overlay, {}, confinement, self.workspace, stop, self.templates)
@@ -191,13 +191,13 @@ class Origins:
             yield job
 
     def failure(self, origin: From, overlay: Path, **limits: Any) -> Failure:
-        """How loading fails."""
+        """The failure of loading."""
         with self.worker(origin, overlay, **limits) as worker, pytest.raises(StageFailed) as caught:
             load(worker, overlay)
         return caught.value.failure
 
     def view(self, origin: From, overlay: Path, **confinement: Any) -> dict[str, Any]:
-        """What a module with `VIEW` sees of its process."""
+        """The view of a module with `VIEW` on its process."""
         assert self.failure(origin, overlay, **confinement).message == "seen"
         view: dict[str, Any] = json.loads((overlay / "view.json").read_text())
         return view
@@ -213,7 +213,7 @@ def origins(workspace: Workspace) -> Iterator[Origins]:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Callable[[str], Path]:
-    """Writes the module of an environment and gives the folder that stands for its unpacked wheel."""
+    """Writes the module of an environment and returns the folder in place of its unpacked wheel."""
 
     def write(module: str) -> Path:
         (tmp_path / "hostile.py").write_text(dedent(module))
@@ -363,7 +363,7 @@ def test_network_is_closed_and_attempts_have_their_place(
         ("import ctypes; ctypes.string_at(0)", f"the worker ended with signal {signal.SIGSEGV.value}"),
     ],
 )
-def test_crash_of_a_fork_is_its_own(
+def test_crash_of_a_fork_affects_no_other(
     hostile: Callable[[str], Path], origins: Origins, module: str, message: str
 ) -> None:
     failure = origins.failure("lock", hostile(module))

@@ -109,7 +109,7 @@ def looking(name: str, settings: str, environments: Path) -> Package:
 def what_servers_see(
     name: str, settings: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> tuple[list[Any], list[Any]]:
-    """What gold's tool calls saw in the rewards gate, and in evaluations."""
+    """The results of the oracle's tool calls in the rewards gate and in evaluations."""
     facts = look_at(looking(name, settings, environments), workspace, patch).facts
     assert facts.failures == {}
     assert [one.failure for one in facts.rollouts if one.failure] == []
@@ -119,9 +119,7 @@ def what_servers_see(
 
 
 @pytest.mark.worker
-def test_forked_server_sees_what_a_fresh_one_sees(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
+def test_forked_server_equals_a_fresh_one(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     fresh = "[tool.envops.worker]\nfresh = true\n"
     forked, forked_ahead = what_servers_see("looking_forked", "", environments, workspace, patch)
     alone, alone_later = what_servers_see("looking_fresh", fresh, environments, workspace, patch)

@@ -1,4 +1,4 @@
-"""What identifies a virtual environment, and what it is made with."""
+"""The name of a virtual environment, and the commands that create it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_venv_folder_depends_on_pins_and_hashes(folder_of: Callable[[bytes], str
     assert folder_of(other) != folder_of(PINS)
 
 
-def test_python_matters(folder_of: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch):
+def test_venv_folder_depends_on_python(folder_of: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch):
     first = folder_of(PINS)
     monkeypatch.setattr(sys, "version", "3.99.0")
     assert folder_of(PINS) != first

@@ -1,4 +1,4 @@
-"""Which data a call wanted is read from frames of the library that was called: of its file, function and arguments."""
+"""The data that a call wanted is read from the frames of the called library: file, function and arguments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def called_by_author(folder: Path, fetch: Any) -> Any:
         ),
     ],
 )
-def test_failed_call_shows_what_it_wanted(
+def test_failed_call_shows_its_wanted_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, name: str, parameters: str, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr("envops_worker.wanted_data._is_format", lambda path: path == "json")
@@ -98,7 +98,7 @@ def test_local_data_is_not_wanted_from_the_hub(monkeypatch: pytest.MonkeyPatch, 
     assert wanted_by_failure(raised.value, Sources()) == []
 
 
-def test_call_under_way_shows_what_it_wants(tmp_path: Path) -> None:
+def test_running_call_shows_its_wanted_data(tmp_path: Path) -> None:
     seen: list[Any] = []
     download = function_at("/nltk/downloader.py", "download", "info_or_id='punkt_tab'", "return look()")
     download.__globals__["look"] = lambda: seen.append(wanted_by_call(sys._getframe(), Sources(tmp_path)))

@@ -169,7 +169,7 @@ def test_function_that_hangs_is_stopped_on_its_line(seen: Seen):
     assert failure.place.file == f"{seen.package.module}/obey.py"
 
 
-def test_hang_does_not_harm_what_is_scored_after_it(seen: Seen):
+def test_hang_does_not_affect_later_scores(seen: Seen):
     assert seen.score("is 0.25").functions["main_reward"].score == 0.25
 
 
@@ -209,14 +209,14 @@ def test_oracle_of_the_wrong_type_is_reported(seen: Seen):
     assert failure.place.line
 
 
-def test_rollout_whose_oracle_raises_is_a_failure_and_not_a_zero(seen: Seen):
+def test_rollout_whose_oracle_raises_is_a_failure_not_a_zero(seen: Seen):
     rollout = next(r for r in seen.facts.rollouts if r.policy == "oracle" and r.task == 1)
     assert rollout.reward is None
     assert rollout.failure is not None
     assert "the oracle does not know" in rollout.failure.message
 
 
-def test_rollout_earns_what_was_predicted(seen: Seen):
+def test_rollout_has_the_predicted_reward(seen: Seen):
     rollout = next(r for r in seen.facts.rollouts if r.policy == "oracle" and r.task == 0)
     assert rollout.failure is None
     assert rollout.reward is not None

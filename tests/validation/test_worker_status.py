@@ -1,4 +1,4 @@
-"""What a worker was scoring when it died or hung is in the failure's message."""
+"""The failure's message names the item that a worker was scoring when it died or hung."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_channel_sends_status_with_the_request() -> None:
     ],
     ids=["crash", "hang"],
 )
-def test_lost_worker_failure_names_what_it_was_scoring(
+def test_lost_worker_failure_names_its_current_item(
     end: str,
     limits: dict[str, float],
     how: str,

@@ -141,7 +141,7 @@ def test_made_folder_wait_can_be_interrupted(target: Path, log: Path):
     first.join()
 
 
-def test_scratch_folder_is_gone_afterwards(tmp_path: Path):
+def test_scratch_folder_is_removed_after_use(tmp_path: Path):
     with Workspace(tmp_path).scratch() as folder:
         (folder / "deep").mkdir()
         (folder / "deep" / "file").touch()
@@ -158,7 +158,7 @@ def test_temporary_folder_of_a_deep_repository_has_room_for_sockets(tmp_path: Pa
     assert not temporary.is_symlink()
 
 
-def test_scratch_folder_is_gone_after_an_exception(tmp_path: Path):
+def test_scratch_folder_is_removed_after_an_exception(tmp_path: Path):
     with pytest.raises(ValueError, match="x"), Workspace(tmp_path).scratch():
         raise ValueError("x")
     assert list((tmp_path / ".envops").glob("scratch-*")) == []
@@ -179,14 +179,14 @@ def leftover(workspace: Workspace, age: float) -> Path:
     return folder
 
 
-def test_scratch_folder_that_a_killed_run_left_is_swept(tmp_path: Path):
+def test_scratch_folder_of_killed_run_is_removed(tmp_path: Path):
     workspace = Workspace(tmp_path)
     left = leftover(workspace, 2 * JUST_MADE_SECONDS)
     with workspace.scratch():
         assert not left.exists()
 
 
-def test_scratch_folder_in_use_is_not_swept(tmp_path: Path):
+def test_scratch_folder_in_use_is_not_removed(tmp_path: Path):
     workspace = Workspace(tmp_path)
     used = leftover(workspace, 2 * JUST_MADE_SECONDS)
     held = os.open(used, os.O_RDONLY)
@@ -196,7 +196,7 @@ def test_scratch_folder_in_use_is_not_swept(tmp_path: Path):
     os.close(held)
 
 
-def test_scratch_folder_that_was_just_made_is_not_swept(tmp_path: Path):
+def test_new_scratch_folder_is_not_removed(tmp_path: Path):
     workspace = Workspace(tmp_path)
     fresh = leftover(workspace, 0.0)
     with workspace.scratch():

@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from envops.github.api import GitHub, GitHubError
 from envops.github.comment import AUTHOR, LONGEST, MARK, comment, pull_request_of
 from envops.github.commit_status_lock import claim, close
+from envops.release.plan import ReleaseAction
 from envops.reports.comment import conversation
 from envops.repository.problem import DeclarationError
 from markdown_it import MarkdownIt
@@ -35,7 +36,7 @@ HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evi
 
 
 class FakeGitHub:
-    """As much of the API as is spoken here; loses the answers of writes on demand."""
+    """The part of the API that is used; loses the answers of writes on demand."""
 
     def __init__(self) -> None:
         self.comments: list[dict[str, Any]] = []
@@ -134,7 +135,7 @@ def test_pull_request_is_found_by_github_not_by_the_artifact(fake: FakeGitHub, g
     assert pull_request_of(github, EVENT) is None
 
 
-def test_claim_locks_a_commit_once(fake: FakeGitHub, github: GitHub) -> None:
+def test_commit_status_lock_is_taken_once(fake: FakeGitHub, github: GitHub) -> None:
     assert claim(github, 7).refusal == ""
     assert "was evaluated before" in claim(github, 7).refusal
     close(github, COMMIT, "success")
@@ -143,7 +144,7 @@ def test_claim_locks_a_commit_once(fake: FakeGitHub, github: GitHub) -> None:
     assert claim(github, 7).refusal == "pull request 7 is closed"
 
 
-def test_github_rate_limit_is_waited_for(fake: FakeGitHub, github: GitHub) -> None:
+def test_github_client_waits_for_rate_limit(fake: FakeGitHub, github: GitHub) -> None:
     fake.refusals = [{"Retry-After": "0"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}]
 
     assert github.get("pulls/7") == fake.pulls[0]
@@ -187,7 +188,14 @@ def _report(folder: Path, **changes: Any) -> Path:
     }  # fmt: skip
     (folder / "validate.json").write_text(json.dumps(_whole([environment])))
     step = {"action": "create", "address": HOSTILE, "version": HOSTILE, "reason": HOSTILE}
-    (folder / "plan.json").write_text(json.dumps({"environments": [step, {**step, "action": HOSTILE}]}))
+    finding = dict.fromkeys(("rule", "severity", "message", "fix"), HOSTILE)
+    run = {**dict.fromkeys(("name", "action", "reason", "next"), HOSTILE), "played": [HOSTILE], "findings": [finding]}
+    plan = {
+        "environments": [step, {**step, "action": HOSTILE}],
+        "runs": [run],
+        "removed_runs": [{"name": HOSTILE, "submitted": [{"name": HOSTILE, "id": HOSTILE}]}],
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
     return folder
 
 
@@ -247,3 +255,48 @@ def test_comment_step_of_the_workflow_comments(
     (made,) = fake.comments
     assert made["body"].startswith(MARK)
     assert len(made["body"]) < 65_536
+
+
+def plan_comment(folder: Path, **plan: object) -> str:
+    """The comment on a plan alone."""
+    (folder / "plan.json").write_text(json.dumps({"environments": [], **plan}))
+    return conversation(folder, 60_000, "https://github.example/run")
+
+
+@pytest.mark.parametrize("action", [action for action in get_args(ReleaseAction) if action != "unchanged"])
+def test_comment_shows_every_action_of_a_plan(action: str, tmp_path: Path) -> None:
+    step = {"action": action, "address": "acme/sums", "version": "0.1.0", "reason": "why"}
+    assert f"| {action} | `acme/sums` |" in plan_comment(tmp_path, environments=[step])
+
+
+def test_comment_on_runs_keeps_bars_inside_their_cell(tmp_path: Path) -> None:
+    run = {"name": "first", "action": "refused", "reason": "takes `a|b` or c|d", "next": ""}
+    gone = {"name": "old", "submitted": [{"name": "`x|y`", "id": "1"}]}
+    rows = [line for line in plan_comment(tmp_path, runs=[run], removed_runs=[gone]).splitlines() if "`" in line]
+    assert rows[0] == r"| `refused` | `first` | takes `a\|b` or c\|d |"
+    assert [len(re.split(r"(?<!\\)\|", row)) for row in rows] == [5, 5]
+
+
+def test_comment_on_many_runs_reports_the_number_left_out(tmp_path: Path) -> None:
+    finding = {"rule": "RUN021", "severity": "error", "message": "m", "fix": "f"}
+    common = {"action": "refused", "played": ["p"], "findings": [finding]}
+    runs = [{"name": f"run-{index}", **common} for index in range(60)]
+    page = plan_comment(tmp_path, runs=runs, removed_runs=[{"name": f"old-{index}"} for index in range(60)])
+    assert "and 10 more runs\n" in page
+    assert "and 10 more removed runs\n" in page
+    assert page.count("RUN021 error") == 50
+    assert "and 50 more lines on these runs\n" in page
+
+
+@pytest.mark.parametrize("with_report", [True, False])
+def test_comment_on_a_long_plan_fits_and_names_the_file_of_the_rest(with_report: bool, tmp_path: Path) -> None:
+    folder = _report(tmp_path)
+    finding = {"rule": "RUN021", "severity": "error", "message": "<" * 300, "fix": "<" * 300}
+    run = {"name": "n" * 100, "action": "refused", "reason": "<" * 300, "findings": [finding] * 5}
+    step = {"action": "create", "address": "acme/sums", "version": "0.1.0", "reason": "<" * 300}
+    (folder / "plan.json").write_text(json.dumps({"environments": [step] * 50, "runs": [run] * 50}))
+    if not with_report:
+        (folder / "validate.json").unlink()
+    page = conversation(folder, LONGEST, "https://github.example/run")
+    assert len(page.encode()) <= LONGEST
+    assert "The rest of the plan is in `plan.json` of the workflow run." in page

@@ -49,7 +49,7 @@ MOST_RELEASES = 3
 
 
 class Publisher:
-    """Releases one environment of a repository, on evidence for its wheel, as often as it is asked to."""
+    """Releases one environment of a repository, on evidence for its wheel, any number of times."""
 
     def __init__(self, origin: Origin) -> None:
         self.root, self.stop = origin.work, threading.Event()

@@ -1,4 +1,4 @@
-"""What every workflow has to be, whatever it does."""
+"""Requirements on every workflow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs a job of a workflow as GitHub would, as far as these workflows go: in a clone, step by step, without GitHub.
 
-Expressions are not evaluated: whoever runs a job says what each one that is met stands for, and
+Expressions are not evaluated: the caller gives the value of each, and
 one without a declared handling is a mistake. Actions are played where that is simple
 (checkout, artifacts) and looked at where it is not.
 """
@@ -75,7 +75,7 @@ class Step:
 
 @dataclass
 class Job:
-    """What became of a job."""
+    """The result of a job."""
 
     name: str
     steps: list[Step] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Runner:
         return self.folder / "artifacts"
 
     def run(self, workflow: str, name: str, commit: str, says: Mapping[str, str] | None = None) -> Job:
-        """Carry out one job at a commit; `says` gives each expression its value."""
+        """Carry out one job at a commit; `says` has the value of each expression."""
         document = load(self.origin, commit, workflow)
         definition, job = document["jobs"][name], Job(name)
         workspace = Path(self.folder) / f"{workflow}-{name}-{len(list(self.folder.iterdir()))}"

@@ -74,10 +74,10 @@ class Channel:
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """A message as JSON that every reader takes: lone surrogates replaced, all keys text."""
+    """A message as JSON that every parser accepts: lone surrogates replaced, all keys text."""
     try:
         text = _encoder.encode(message)
-    except TypeError:  # a key that JSON has no form for
+    except TypeError:  # a key that is not valid in JSON
         text = _encoder.encode(with_text_keys(message))
     return text.encode("utf-8", "replace")
 

@@ -39,14 +39,14 @@ class NetworkGuard:
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []
         self.wanted: list[dict[str, Any]] = []
-        """What the attempts were for, as far as a library is known that made them."""
+        """The data that the attempts tried to load, where a known library made them."""
         self.stage = "load"
         self._sources = sources
         self._allowed = allowed
         self._seen: set[tuple[str, str, str | None, int | None]] = set()
 
     def attribute_to(self, sources: Sources) -> None:
-        """Attribute accesses of these files to the author."""
+        """Attribute accesses from these files to the author."""
         self._sources = sources
 
     def watch(self) -> None:
@@ -71,7 +71,8 @@ class NetworkGuard:
         sys.addaudithook(hook)
 
     def watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Record who resolves an address through the loop: the loop does that in a thread that knows no caller."""
+        """Record the caller that resolves an address through the loop, because the loop resolves in a thread of its
+        own."""
         look_up = loop.getaddrinfo
 
         async def watched(host: Any, port: Any, **options: Any) -> Any:

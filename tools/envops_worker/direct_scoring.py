@@ -1,8 +1,8 @@
 """Faster scores for the search and for mutants, which score thousands of replies.
 
-Most of the time of a cheap score is verifiers' own code around the functions: a loop, tasks, signatures read again. The
-search and the mutants decide nothing by one score: a find can be scored again, and a mutant is compared with the
-original, scored the same way. Everything else is scored by verifiers alone.
+Most of the time of a cheap score is spent in verifiers' own code around the functions: a loop, tasks, signatures read
+again. The search and the mutants decide nothing by one score: a find can be scored again, and a mutant is compared with
+the original, scored the same way. Everything else is scored by verifiers alone.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ set_handler: Callable[[int, Any], Any] = getattr(sys.modules.get("_signal"), "si
 """Sets the handler of a signal and returns the one before, not as members of an enumeration, which takes five times
 as long: every reply that is scored has its limit."""
 PATIENCE_TIMES = 4.0
-"""How much longer work may take by the wall clock: it has other work beside it, or waits."""
+"""The factor on wall time for work beside other work, or work that waits."""
 
 
 def processor_seconds() -> float:

@@ -15,7 +15,7 @@ from typing import Any
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
 FRAMES_OF_OTHERS = 3
-"""How much of a traceback is kept that passes through no code of the environment and of no library."""
+"""Characters kept of a traceback without frames of the environment or of a library."""
 _FRAME = re.compile(r'  File "(.+?)", line (\d+)')
 
 _NETWORK_TYPES = {
@@ -182,7 +182,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def kind_of(error: BaseException) -> str:
-    """Which `FailureKind` an exception is."""
+    """The `FailureKind` of an exception."""
     chain = list(causes(error))
     if any(isinstance(cause, (OutOfTime, asyncio.TimeoutError)) for cause in chain):
         return "timeout"
@@ -209,5 +209,5 @@ def text_of(error: BaseException) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text, or its beginning and how long it was."""
+    """The text, or its beginning and its length."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

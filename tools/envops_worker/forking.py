@@ -19,7 +19,7 @@ NUMBER = struct.Struct("i")
 """A template reports two of a fork: its id and its exit code."""
 
 Descriptors = Mapping[str, int]
-"""What a process is given, by name."""
+"""The descriptors of a process by name."""
 
 
 class NotForked(Exception):

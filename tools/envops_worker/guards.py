@@ -1,8 +1,8 @@
 """Detects reads of the clock, randomness, files or variables while a reward is computed.
 
-A profile hook sees every call. A call is attributed to the environment if the first frame outside the standard library
-is a file of the package. Calls of verifiers and other libraries are not: a runtime may create temporary files, and a
-trace may have a random id.
+A profile hook is called for every call. A call is attributed to the environment if the first frame outside the standard
+library is a file of the package. Calls of verifiers and other libraries are not: a runtime may create temporary files,
+and a trace may have a random id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from envops_worker.failures import Sources
 
 MAXIMUM_ACTS = 50
 COPIED = 5
-"""A line that reads more variables than this copies them all, as for a program that it starts."""
+"""A line that reads more variables copies all of them, as for a program that it starts."""
 STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
 _SITE_PACKAGES = tuple(sysconfig.get_path(name) + "/" for name in ("purelib", "platlib"))
 _CLOCK = {("time", name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "asctime")}
@@ -34,7 +34,7 @@ _ENVIRONMENT = {os._Environ.__getitem__.__code__, os._Environ.__contains__.__cod
 _CHANGED_ENVIRONMENT = {os._Environ.__setitem__.__code__, os._Environ.__delitem__.__code__}
 _IMPORTING = ("<frozen importlib", "importlib/", "zipimport", "linecache.py", "pkgutil.py")
 EXECUTED = "xq81zv_executed"
-"""A name that stands nowhere but in replies: code that knows it came from one."""
+"""A name that occurs only in replies, so that code with it comes from one."""
 _ALWAYS = ("/dev/", "/proc/self/")
 _SILENT_VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TERM", "PYTHONPATH"}
 
@@ -137,7 +137,7 @@ class ActGuard:
                 self._seen("randomness", f"{module}.{code.co_name}", frame.f_back)
 
     def _drew_from_numpy(self) -> None:
-        """Numpy's functions are compiled and call no hook; that its generator moved shows that one was called."""
+        """Numpy's functions are compiled and call no hook, so a changed state of its generator shows a call."""
         lines = ((file, number, line) for file, number, line in self._sources.lines() if "random" in line)
         found = next(((file, number) for file, number, line in lines if _NUMPY_CHANCE.search(line)), None)
         if found is not None:
@@ -189,7 +189,7 @@ def _line_of(frame: FrameType) -> str:
 
 
 def _is_shared_generator(owner: Any) -> bool:
-    """Whether a generator is the one of Python that everybody draws from."""
+    """Whether a generator is Python's global one."""
     return isinstance(owner, random.SystemRandom) or owner is getattr(random, "_inst", None)
 
 

@@ -26,7 +26,7 @@ def import_verifiers(generation: str) -> None:
     if generation == "v1":
         import verifiers.v1
 
-        with suppress(ImportError):  # where tasksets of its own are looked for, before those of packages
+        with suppress(ImportError):  # searched for built-in tasksets, before packages
             importlib.import_module("verifiers.v1.tasksets")
     else:
         import verifiers

@@ -27,7 +27,7 @@ from envops_worker.template import Template, open_descriptors, reason_not_to_for
 from envops_worker.wanted_data import wanted_by_failure
 
 ROOM_BYTES = 256 * 2**20
-"""What the disk must have left for bytecode to be written: verifiers needs 45 MB."""
+"""The free disk space that bytecode requires: verifiers needs 45 MB."""
 OPERATIONS = {path.stem for path in Path(__file__).with_name("operations").glob("[a-z]*.py")}
 """Each is a module of `operations` with a function `answer(session, request)`, imported when it is first asked for."""
 
@@ -60,9 +60,9 @@ def main(start: Mapping[str, Any]) -> NoReturn:
 
 
 def _import_everything(generation: str) -> str:
-    """Import verifiers and the operations on its environments; why forks would not be sound, or nothing.
+    """Import verifiers and the operations on its environments; return why forks are not safe, or nothing.
 
-    An import that fails fails again when the environment is loaded, and is reported there.
+    A failing import fails again when the environment is loaded, and is reported there.
     """
     # Python 3.11 keeps bytecode that a full disk cut short, and every later import of it fails.
     sys.dont_write_bytecode = shutil.disk_usage(sys.prefix).free < ROOM_BYTES
@@ -72,13 +72,14 @@ def _import_everything(generation: str) -> str:
         import_verifiers(generation)
         for module in (f"adapters.{generation}", "endpoint.server", *(f"operations.{name}" for name in OPERATIONS)):
             importlib.import_module(f"envops_worker.{module}")
-    sys.dont_write_bytecode = True  # nothing of an environment's may write where others import from
-    gc.freeze()  # forks would copy the memory by looking for garbage in it
+    sys.dont_write_bytecode = True  # no environment may write into packages that others import
+    gc.freeze()  # garbage collection would copy the memory of forks
     return reason_not_to_fork(known)
 
 
 def _be_base(guard: NetworkGuard, control: socket.socket) -> NoReturn:
-    """Fork what one environment needs from before it is loaded: its template, tool servers, jobs that load alone."""
+    """Fork the processes that an environment needs before it is loaded: its template, tool servers, jobs that load
+    alone."""
     inside, for_forks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     request = Template(control, inside).serve()
     if "module" in request.settings:
@@ -101,7 +102,7 @@ def _be_job(guard: NetworkGuard | None, descriptors: Mapping[str, Any]) -> NoRet
         _answer_all(session)
     session.close()
     sys.stderr.flush()
-    os._exit(0)  # not stopped by threads and event loops of the environment
+    os._exit(0)  # threads and event loops of the environment do not stop this
 
 
 def _answer_all(session: Session) -> None:

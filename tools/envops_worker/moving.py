@@ -1,7 +1,7 @@
 """Paths that importing verifiers derived from HOME and TMPDIR, moved to the folder of each environment.
 
-Libraries read both variables when they are imported and keep what follows from them. They keep it in variables of
-their modules and in the one class that is named here; a test searches all objects for more.
+Libraries read both variables when they are imported and store paths based on them in variables of their modules and in
+the one class that is named here; a test searches all objects for more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def paths_below(folder: str) -> list[Holder]:
     for owner in (*sys.modules.values(), getattr(sys.modules.get(CLASS[0]), CLASS[1], None)):
         variables: Any = getattr(owner, "__dict__", None)
         for name, value in list(variables.items()) if type(variables) in (dict, MappingProxyType) else ():
-            # A proxy of a library may import the module behind it when it is asked for more than its type.
+            # A library's lazy proxy may import its module on any access beyond its type.
             if issubclass(type(value), (str, PurePath)):
                 below = next((one for one in (folder, os.path.realpath(folder)) if _is_in(str(value), one)), None)
                 if below is not None:

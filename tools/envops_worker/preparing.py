@@ -1,7 +1,7 @@
 """Download datasets in an environment's virtual environment: `python preparing.py REQUEST OUTCOME`.
 
-REQUEST is JSON, a list of datasets with name, revision and perhaps config. OUTCOME is a file: what went wrong, if
-something did. They come to lie where the libraries keep them by default, below HOME.
+REQUEST is JSON, a list of datasets with name, revision and perhaps config. OUTCOME is a file for an error, if there is
+one. The data is in the default places of the libraries, below HOME.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_DATASET = ("DataFilesNotFoundError", "EmptyDatasetError")
 
 
 def main() -> None:
-    """Download everything, or write down what ended that."""
+    """Download everything, or write the error."""
     for dataset in json.loads(sys.argv[1]):
         try:
             _download(dataset)
@@ -57,7 +57,7 @@ def _download_files(dataset: Mapping[str, Any]) -> None:
 
 
 def _let_branch_be(dataset: Mapping[str, Any]) -> None:
-    """Let `main`, which code without a revision asks for, be the declared commit."""
+    """Make `main`, the revision of code that names none, the declared commit."""
     from huggingface_hub import constants
 
     folder = "--".join(["datasets", *dataset["name"].split("/")])

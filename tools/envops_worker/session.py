@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 REPEATED = frozenset(policy.name for policy in POLICIES if policy.is_repeated)
 LOADING = ("load", "tasks")
-"""Stages in which data is downloaded, where it is."""
+"""Stages in which an environment may download data."""
 HUNG_ENOUGH = 2
 """After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
 TASKS_ASKED_FOR_TOOLS = 5
-"""After so many tasks without tools, no other task is taken to have some."""
+"""After this many tasks without tools, all others are assumed to have none."""
 IMPATIENT_SECONDS = 1.0
-"""The time limit of the oracle after that: the other checks still have to run."""
+"""The time limit of the oracle after that, because the other checks still have to run."""
 
 
 class PlayedReward(NamedTuple):
@@ -76,24 +76,26 @@ class Session:
         """The oracle's first message by task; `None` if it has none."""
         self._tasks_without_tools = 0
         self.hung: Counter[str] = Counter()
-        """How many replies of each policy were not scored in time."""
+        """The number of replies of each policy that were not scored in time."""
         self.oracle_hung = 0
-        """How many replies of the oracle were not ready in time."""
+        """The number of replies of the oracle that were not ready in time."""
         self.scored_twice = self.others_scored_twice = SCORED_TWICE
-        """So many first replies of the policies that are repeated under other circumstances, and of the others."""
+        """The number of first replies of the policies that are repeated under other circumstances, and of the
+        others."""
         self._scored: Counter[str] = Counter()
-        """How many replies of each policy were scored."""
+        """The number of scored replies of each policy."""
         self.hanging: dict[tuple[int, str], str] = {}
         """Task and reply → why it was not scored in time, so that it is not scored again."""
         self._stop = math.inf
         self.judge: ScriptedJudge | None = None
         self.is_template = False
-        """Whether the host made this process one that forks others."""
+        """Whether this process is a template."""
         self.descriptors_before_loading: set[int] = set()
 
     @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Made by the process that runs it: forks of one that has a loop would share its sockets."""
+        """The event loop, made by the process that runs it, because forks of a process with a loop would share its
+        sockets."""
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         if hasattr(self, "guard"):
@@ -101,7 +103,7 @@ class Session:
         return loop
 
     def close(self) -> None:
-        """Stop what rollouts were served by."""
+        """Stop the servers of rollouts."""
         if hasattr(self, "adapter") and "loop" in self.__dict__:
             with contextlib.suppress(OutOfTime), time_limit(5):
                 self.loop.run_until_complete(self.adapter.close())
@@ -112,7 +114,7 @@ class Session:
             self.guard.stage = stage
 
     def stop_after(self, seconds: float | None) -> None:
-        """Let the current request send what it has after so many seconds."""
+        """Make the current request send its results after this many seconds."""
         self._stop = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
@@ -122,11 +124,11 @@ class Session:
 
     @property
     def seconds_left(self) -> float:
-        """How much of it is left."""
+        """The remaining seconds of the current request."""
         return max(0.0, self._stop - time.monotonic())
 
     def cut(self, stage: str, what: str, done: int, of: int, seconds: float = 0.0) -> None:
-        """Report what a stage leaves out for want of time; `seconds` is what all of it would take."""
+        """Report the work that a stage leaves out for lack of time; `seconds` is the time that all of it would take."""
         self.channel.item("cut", {"stage": stage, "what": what, "done": done, "of": of, "seconds": seconds})
 
     def report_network(self) -> None:
@@ -180,7 +182,7 @@ class Session:
         return self.asked[task.index]
 
     def _tools_of(self, task: TaskView, seconds: float) -> list[dict[str, Any]]:
-        """The tools that a derived reply can call; what fails here is reported where replies are scored."""
+        """The tools that a derived reply can call; failures here are reported where replies are scored."""
         if not self.policies.oracle.derived or self._tasks_without_tools >= TASKS_ASKED_FOR_TOOLS:
             return []
         tools: list[dict[str, Any]] = []
@@ -202,7 +204,7 @@ class Session:
         """A reply's score by verifiers' own scoring, and that of a second scoring if `twice`."""
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
-        said = [*map(dict, completion)]  # functions may write to what they are given
+        said = [*map(dict, completion)]  # functions may change their arguments
         try:
             first = self.scored_once(task, completion, seconds)
             again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
@@ -288,7 +290,7 @@ class Session:
         return row
 
     def _unproven(self, row: dict[str, Any]) -> dict[str, Any]:
-        """What a rollout becomes in which the oracle failed, or had no reply that its policy is made from."""
+        """The result of a rollout in which the oracle failed, or had no reply that its policy needs."""
         failure, lacking = self.endpoint.notes.taken((row["policy"], row["task"], row["rollout"]))
         if failure is None and lacking is not None and needs_reference(row["policy"]):
             failure = {"kind": "no-reference", "type": NoOracle.__name__, "message": lacking}
@@ -345,5 +347,5 @@ def shortened_messages(messages: Sequence[Message]) -> list[Message]:
 def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:
     """A rollout as a score: its conversation and its reward."""
     kept = ("task", "policy", "completion", "reward", "functions", "failures", "seconds")
-    failure = None if row["failures"] else row["failure"]  # a function's own failure says it better
+    failure = None if row["failures"] else row["failure"]  # a function's own failure is more precise
     return {key: row[key] for key in kept} | {"failure": failure, "again": again, "derived": derived}

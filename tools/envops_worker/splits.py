@@ -1,8 +1,12 @@
-"""The split of an environment that is for evaluation, by its name."""
+"""The two splits of an environment, and the names of evaluation splits in its own settings."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Literal
+
+Split = Literal["train", "eval"]
+"""The tasks to train on, and those to evaluate on."""
 
 EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 """Names of evaluation splits, the usual one first."""

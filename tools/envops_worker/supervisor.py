@@ -22,11 +22,11 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_SECONDS = 5.0
-"""How long to go on killing where new processes keep appearing."""
+"""Maximum seconds of killing while new processes appear."""
 
 
 def begin() -> dict[str, Any]:
-    """Fork the worker of a new process, and return in it what the variable `ENVOPS_START` says that it is to be."""
+    """Fork the worker of a new process, and return the role in the variable `ENVOPS_START` in it."""
     start: dict[str, Any] = json.loads(os.environ.pop("ENVOPS_START"))
     if "control" in start:
         os.set_inheritable(start["control"], False)
@@ -37,7 +37,7 @@ def begin() -> dict[str, Any]:
 def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
     """Return in the worker; in the supervisor, wait for the end of either worker or host and never return.
 
-    With `leaves_others`, what the worker started has supervisors of its own and outlives it.
+    With `leaves_others`, the worker's children have supervisors of their own and outlive it.
     """
     os.set_inheritable(lifeline, False)
     adopt_strays(adopts=not leaves_others)
@@ -53,7 +53,7 @@ def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
         end_group(worker)
         if status is None:
             os.kill(worker, signal.SIGKILL)  # it may not lead a group yet
-            os.waitpid(worker, 0)  # the host waits for this process, and so for the worker and its processor time
+            os.waitpid(worker, 0)  # the host waits for this process, and so gets the worker's processor time
         if not leaves_others:
             _end_everyone()
         _end_like(status or 0)
@@ -89,7 +89,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _watch(worker: int, lifeline: int) -> int | None:
-    """Reap until the worker or the host is gone; the worker's wait status, `None` when it was the host."""
+    """Reap until the worker or the host has ended; the worker's wait status, `None` when it was the host."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -124,13 +124,13 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def end_group(leader: int) -> None:
-    """End the process group of a child, with the child where it is in there by now."""
+    """End the process group of a child, with the child if it is in there already."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def _end_everyone() -> None:
-    """End all descendants, and those that they leave behind, until there are none."""
+    """End all descendants, and their orphans, until there are none."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and (alive := _descendants(os.getpid())):
         for process in alive:
@@ -160,7 +160,7 @@ def _descendants(process: int) -> set[int]:
 
 
 def _end_like(status: int) -> None:
-    """End as the worker did, for the host to read off."""
+    """End with the worker's exit status, for the host."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

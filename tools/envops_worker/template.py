@@ -29,7 +29,7 @@ from envops_worker.forking import NUMBER
 from envops_worker.supervisor import adopt_strays, die_with_parent, end_group, woken_by_children
 
 MOST_BYTES = 1 << 17
-"""Of the settings of one request; a module to run comes with all of its variables."""
+"""Maximum bytes of one request's settings; a module to run is sent with all of its variables."""
 MOST_DESCRIPTORS = 8
 
 
@@ -39,7 +39,7 @@ class ForkRequest:
 
     settings: dict[str, Any]
     descriptors: dict[str, int]
-    """By the names that the settings gave them."""
+    """The descriptors by their names in the settings."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Template:
     def __init__(self, control: socket.socket, *others: socket.socket, adopts: bool = False) -> None:
         """Serve requests that come over any of the sockets; the process ends when `control` is closed.
 
-        With `adopts`, it ends what its forks leave behind: supervisors leave something where they are killed.
+        With `adopts`, it ends the leftovers of its forks, which remain where a supervisor was killed.
         """
         adopt_strays(adopts=adopts)
         self._adopts = adopts
@@ -118,7 +118,7 @@ class Template:
         return None
 
     def _reap(self) -> None:
-        """Write down who has ended. A group is ended before its leader's number is given away."""
+        """Record ended forks. A group is ended before its leader's id can be reused."""
         with contextlib.suppress(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 child = self._children.pop(ended.si_pid, None)
@@ -132,7 +132,7 @@ class Template:
                     self._end_adopted()
 
     def _end_adopted(self) -> None:
-        """End children that it did not fork; the end of each of them hands on what it left behind itself."""
+        """End children that it did not fork; the end of each makes its own orphans children of this process."""
         with contextlib.suppress(OSError):  # the kernel keeps no list of them
             adopted = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
             for process in {*map(int, adopted)} - self._children.keys():
@@ -140,13 +140,13 @@ class Template:
 
 
 def _be_job(descriptors: dict[str, int], template: int) -> None:
-    """Be what a new process would be: with a session, standard streams and chance of its own."""
+    """Become like a new process: with its own session, standard streams and random state."""
     die_with_parent(template)
     os.setsid()
     for target, name in enumerate(("stdin", "stdout", "stderr")):
         os.dup2(descriptors[name], target)
         os.close(descriptors[name])
-    if numpy := sys.modules.get("numpy.random"):  # Python's own generator sees to itself
+    if numpy := sys.modules.get("numpy.random"):  # Python's own generator reseeds itself
         numpy.seed()
 
 

@@ -1,8 +1,8 @@
 """Tool servers forked from the base of the environment, which has imported verifiers and loaded nothing.
 
-verifiers starts a tool server as a Python process of its own. That imports verifiers once more, and is looked for once
-a second: four seconds before the first rollout. Here the base forks it, and it is handed over when it listens. What it
-is given, where it runs and how it ends is verifiers' own business as before.
+verifiers starts a tool server as a Python process of its own. It imports verifiers again, and verifiers polls it once a
+second: four seconds before the first rollout. Here the base forks it, and it is returned when it listens. Its
+arguments, its place and its end are still up to verifiers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, BinaryIO, NoReturn
 from envops_worker.forking import ForkedProcess, NotForked, fork
 
 LISTENING_SECONDS = 30.0
-"""How long a server may take to set itself up before verifiers looks for it in its own way."""
+"""Seconds for the setup of a server before verifiers searches for it in its own way."""
 
 _base: list[socket.socket] = []
-"""The way to the base, where this process was forked from one."""
+"""The socket of the base, where this process was forked from one."""
 
 
 def connect(base: socket.socket) -> None:
@@ -42,12 +42,12 @@ def fork_servers() -> None:
 
 
 class ForkedServer:
-    """The part of asyncio's process that verifiers needs of one which goes on in the background."""
+    """The part of asyncio's process that verifiers needs for one in the background."""
 
     def __init__(
         self, base: socket.socket, module: str, environment: Mapping[str, str], folder: Path, log: BinaryIO
     ) -> None:
-        """Begin what `python -m module` would be. Raises `NotForked`."""
+        """Start the equivalent of `python -m module`. Raises `NotForked`."""
         settings = {"module": module, "environment": dict(environment), "folder": str(folder)}
         lifeline, _ = os.pipe()  # the other end stays open as long as this process lives
         with open(os.devnull) as nothing:  # noqa: PTH123
@@ -67,7 +67,7 @@ class ForkedServer:
 
 
 class AsyncioWithForks:
-    """`asyncio` as the runtime of verifiers sees it: tool servers are forked, and are listening when they are there."""
+    """`asyncio` as the runtime of verifiers sees it: tool servers are forked, and listen when they are returned."""
 
     def __init__(self, base: socket.socket) -> None:
         self._base = base
@@ -84,7 +84,7 @@ class AsyncioWithForks:
         except NotForked:
             return await asyncio.create_subprocess_exec(*command, **options)
         deadline = time.monotonic() + LISTENING_SECONDS
-        while time.monotonic() < deadline and server.returncode is None:  # verifiers itself looks once a second
+        while time.monotonic() < deadline and server.returncode is None:  # verifiers itself polls once a second
             if _listens(Path(port_file)):
                 break
             await asyncio.sleep(0.02)
@@ -101,7 +101,7 @@ def _listens(port_file: Path) -> bool:
 
 
 def run_module(settings: Mapping[str, Any]) -> NoReturn:
-    """Be what `python -m module` would be, in a fork of the base."""
+    """Run the equivalent of `python -m module`, in a fork of the base."""
     os.environ.clear()
     os.environ.update(settings["environment"])
     os.chdir(settings["folder"])

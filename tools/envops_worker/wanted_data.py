@@ -1,4 +1,4 @@
-"""Which data the environment's code tried to download: read from the calls of libraries that were under way.
+"""The data that the environment's code tried to download, read from running calls of libraries.
 
 Nothing is patched. The frames of a failed call, or of one that tries to connect, still hold its arguments.
 """
@@ -20,19 +20,19 @@ _COMMIT = re.compile(r"^[0-9a-f]{40}$")
 
 
 def wanted_by_failure(error: BaseException, sources: Sources) -> list[dict[str, Any]]:
-    """What the calls wanted that an exception ended, as `WantedData` of facts."""
+    """The data that calls ended by an exception wanted, as `WantedData` of facts."""
     found = (_wanted(list(traceback.walk_tb(cause.__traceback__)), sources) for cause in causes(error))
     known = [wanted for wanted in found if wanted]
     return list({(one["kind"], one["name"], one["config"], one["files"]): one for one in known}.values())
 
 
 def wanted_by_call(innermost: FrameType, sources: Sources) -> dict[str, Any] | None:
-    """What the call wants that has come as far as this frame; `None` where no known library calls."""
+    """The data that the call in this frame wants; `None` where no known library calls."""
     return _wanted(list(traceback.walk_stack(innermost))[::-1], sources)
 
 
 def _wanted(steps: list[tuple[FrameType, int]], sources: Sources) -> dict[str, Any] | None:
-    """What the outermost known call of these frames and lines wants: it calls those below it."""
+    """The data that the outermost known call of these frames and lines wants."""
     place = None
     for frame, line in steps:
         code = frame.f_code
@@ -44,7 +44,7 @@ def _wanted(steps: list[tuple[FrameType, int]], sources: Sources) -> dict[str, A
 
 
 def _dataset(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of `load_dataset`. Formats and folders of this machine are not on the Hub."""
+    """The data of `load_dataset`. Formats and folders of this machine are not on the Hub."""
     path = arguments.get("path")
     if not isinstance(path, str) or path.count("/") > 1 or path.startswith((".", "/", "~")) or _is_format(path):
         return None
@@ -62,7 +62,7 @@ def _is_format(path: str) -> bool:
 
 
 def _repository(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of `hf_hub_download` and `snapshot_download`."""
+    """The data of `hf_hub_download` and `snapshot_download`."""
     name, kind = arguments.get("repo_id"), _OF_TYPE.get(arguments.get("repo_type"))
     if not isinstance(name, str) or kind is None:
         return None
@@ -71,7 +71,7 @@ def _repository(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _file_system(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of paths such as hf://datasets/owner/name/data.parquet, which are read over the network only."""
+    """The data of paths such as hf://datasets/owner/name/data.parquet, which are read over the network only."""
     found = _ON_THE_HUB.match(str(arguments.get("path")))
     if found is None:
         return None
@@ -80,7 +80,7 @@ def _file_system(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _resource(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Of `nltk.download`, and of what looks for a resource: tokenizers/punkt_tab/english/."""
+    """The data of `nltk.download`, and of the search for a resource: tokenizers/punkt_tab/english/."""
     name = arguments.get("info_or_id") or arguments.get("resource_name")
     if not isinstance(name, str):
         return None
@@ -104,4 +104,4 @@ CALLS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any] | N
     ("/nltk/downloader.py", "download"): _resource,
     ("/nltk/data.py", "find"): _resource,
 }
-"""By file and function: what reads the arguments of a call."""
+"""File and function → the reader of a call's arguments."""

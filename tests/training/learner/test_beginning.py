@@ -1,4 +1,4 @@
-"""Where a run begins, and which checkpoint is none of its own."""
+"""The checkpoint from which a run begins, and checkpoints of other runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy hears and what its tokens say, whatever its chat template is like."""
+"""Conversion between messages and tokens, with different chat templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy behind its endpoint: what is asked over HTTP is found again token by token."""
+"""The policy behind its endpoint: replies over HTTP are found again token by token."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ LORA = '[lora]\nr = 4\nlora_alpha = 8\ntarget_modules = "all-linear"\n'
 
 
 def driven(*arguments: str) -> dict[str, Any]:
-    """What TRL makes of one generation batch (see drive.py)."""
+    """TRL's result of one generation batch (see drive.py)."""
     command = [sys.executable, str(HERE / "drive.py"), *arguments]
     done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""What a probe's model may say, and how its words are found again. No torch is needed for these."""
+"""The vocabulary of a probe's model, and its conversion to text. No torch is needed for these."""
 
 from __future__ import annotations
 

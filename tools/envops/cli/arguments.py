@@ -54,7 +54,23 @@ def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer 
         metavar="NAME",
         help="use this model: a name or model of configs/endpoints.toml, or owner/model of Prime Inference",
     )
+    split(group, "train")
     max_cost(group, "the run")
+    scripted_judge(group)
+
+
+def scripted_judge(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "--scripted-judge",
+        action="store_true",
+        help="let a scripted judge decide instead of the declared model, and name it in results",
+    )
+
+
+def split(command: argparse._ActionsContainer, default: str) -> None:
+    """The split whose tasks are played; no default in the parser, so that a command knows what was asked for."""
+    text = f"the tasks to train on, or those held out for evaluation (default: {default})"
+    command.add_argument("--split", choices=("train", "eval"), help=text)
 
 
 def max_cost(command: argparse._ActionsContainer, what: str) -> None:

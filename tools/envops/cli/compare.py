@@ -5,26 +5,33 @@ from __future__ import annotations
 import argparse
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from envops_worker.splits import Split
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.distribution_results import known_environment
+from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
 from envops.models.comparison_sides import (
     ComparisonSide,
     SideRollouts,
+    common_split,
     rollouts_on_file,
     sampled_alike,
     sampling_difference,
     sampling_of_side,
     side_of,
+    split_of_side,
 )
-from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, OpenedTasks, evaluate_speaker
+from envops.models.judging import judge_cut_short, judge_endpoint, judge_of
+from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, Judge, OpenedTasks, evaluate_speaker
 from envops.models.model_run import (
+    TASKS_PLAYED,
     EvaluationProgress,
     RunRefused,
     approve,
@@ -35,6 +42,7 @@ from envops.models.model_run import (
     refused_by,
     relay_for,
     requested_of,
+    require_tasks,
     spent,
 )
 from envops.models.spending import estimate
@@ -62,12 +70,16 @@ from envops.statistics.declared_range import DeclaredRange, declared_range
 from envops.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envops.statistics.two_sides import SideName, TwoSides
 from envops.system.termination import terminated_like_interrupted
+from envops.validation.job import checked
 from envops.validation.journal import Journal
+from envops.validation.opened_environment import opened_environment
 
 EXAMPLES = """examples:
   envops compare gsm8k --before base --after trained          two endpoints: 0 better, 1 worse, 3 not decided
   envops compare gsm8k --before recording:base --after checkpoint-200
+  envops compare gsm8k --before openai/gpt-5-nano --after trained             a model of Prime Inference
   envops compare gsm8k --before before.jsonl --after after/results.jsonl
+  envops compare gsm8k --before base --after trained --split train
   envops compare gsm8k --before base --after trained -n 50 -r 4 --max-cost 2
 
 a checkpoint is an endpoint once something serves it: vllm serve FOLDER, and its address in configs/endpoints.toml
@@ -77,13 +89,15 @@ a checkpoint is an endpoint once something serves it: vllm serve FOLDER, and its
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
-    side = "an endpoint, a recording of the environment, or a file of results (endpoint:X, recording:X, results:X)"
+    side = "an endpoint, owner/model of Prime Inference, a recording, or results (endpoint:X, recording:X, results:X)"
     command.add_argument("--before", required=True, metavar="SIDE", help=side)
     command.add_argument("--after", required=True, metavar="SIDE", help="the same")
     calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
     calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
     calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
+    arguments.split(calls, "that of a file, else eval where the environment has it")
     arguments.max_cost(calls, "both sides together")
+    arguments.scripted_judge(calls)
     calls.add_argument(
         "--seed", type=_seed, default=0, metavar="N", help="sent with every call, the same on both sides; or none"
     )
@@ -109,6 +123,7 @@ class Comparison:
     options: argparse.Namespace
     stop: threading.Event
     sides: TwoSides[ComparisonSide]
+    split: Split = "train"
 
     @property
     def reports(self) -> Path:
@@ -118,6 +133,11 @@ class Comparison:
         """The file for an endpoint's rollouts. No other command uses this name."""
         file = f"{self.entry.name}--{side.name}--compare-{side.side}.jsonl".replace("/", "_")
         return self.reports / "rollouts" / file
+
+    @property
+    def has_evaluation_split(self) -> bool:
+        """Whether tasks for evaluation are declared, or the package's source shows them."""
+        return self.entry.eval is not None or bool(self.package.eval_split)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -173,6 +193,9 @@ def _refuse_to_overwrite(comparison: Comparison) -> None:
 def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     """Both sides on the same tasks; unequal settings are refused before anything is spent."""
     facts, held = _on_file(comparison)
+    comparison = replace(comparison, split=_split(comparison, facts, held))
+    if facts is not None and comparison.split == "eval":
+        facts = replace(facts, tasks=_held_out_tasks(comparison))
     sides = sampled_alike(comparison.sides, held)
     comparison = replace(comparison, sides=sides)
     differs = sampling_difference(sides.each(lambda side: sampling_of_side(side, held)))
@@ -186,7 +209,10 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
     known = next((each.facts for each in evaluated.values()), facts)
     assert known is not None
     dollars = {place: each.dollars for place, each in evaluated.items()}
-    notes = [f"sampled differently: {differs}"] if differs else []
+    notes = [_tasks_note(comparison), *([f"sampled differently: {differs}"] if differs else [])]
+    judges = [sorted({row.judge or "no declared judge" for row in rollouts[side.side].rows}) for side in sides]
+    if judges[0] != judges[1]:
+        notes.append(f"judged differently: {', '.join(judges[0])} before and {', '.join(judges[1])} after")
     if not all(rollouts[side.side].sampling for side in sides):
         notes.append("one side has no record of how it was sampled")
     report = _report(comparison, known, rollouts, dollars, notes)
@@ -207,8 +233,39 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
     return known, {side.side: rollouts_on_file(side, entry, package, known) for side in files}
 
 
+def _split(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> Split:
+    """The split of the sides that are files, or what is asked for, or the evaluation split where there is one."""
+    trained_on = () if facts is None else facts.tasks
+    splits = [(each.side.name, split_of_side(each, trained_on)) for each in held.values()]
+    return common_split(splits, comparison.options.split, "eval" if comparison.has_evaluation_split else "train")
+
+
+def _held_out_tasks(comparison: Comparison) -> tuple[Task, ...]:
+    """The tasks for evaluation, which facts do not hold."""
+    entry, package, options = comparison.entry, comparison.package, comparison.options
+    workspace = Workspace(comparison.root)
+    with (
+        breaking_off(entry.name, comparison.stop),
+        opened_environment(entry, package, workspace, options.allow_network, comparison.stop) as opened,
+    ):
+        listed = opened.worker.request("listing", LOAD_SECONDS, limit=MOST_TASKS, asked=0, split="eval")
+        tasks = tuple(checked(Task, value) for kind, value in listed if kind == "task")
+        require_tasks(entry, OpenedTasks(opened.description, tasks), "eval")
+        return tasks
+
+
+def _tasks_note(comparison: Comparison) -> str:
+    """The tasks that both sides are compared on, and how to have others."""
+    said = TASKS_PLAYED[comparison.split]
+    if comparison.split == "eval":
+        return f"{said} (--split train: those to train on)"
+    return f"{said} " + (
+        "(--split eval: those held out)" if comparison.has_evaluation_split else "(no others declared)"
+    )
+
+
 def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> EvaluationSize | None:
-    """The tasks for endpoints: those of the side that is there already, or as many as the package wants."""
+    """The tasks for endpoints: those of the other side, or the number that the package declares."""
     if not comparison.endpoints:
         return None
     tasks, rollouts = default_tasks(comparison.package)
@@ -225,11 +282,14 @@ def _asked(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, 
             )
         tasks, rollouts = len(indices), there.rollouts
     asked = requested_of(options, comparison.endpoints[0], tasks, rollouts)
-    return replace(asked, tasks=len(indices) or asked.tasks, indices=indices)
+    return replace(asked, tasks=len(indices) or asked.tasks, indices=indices, split=comparison.split)
 
 
 def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[SideName, EvaluatedSide]:
     """The sides that are endpoints, one after the other, together below one ceiling."""
+    if comparison.endpoints:
+        scripted = comparison.options.scripted_judge
+        judge_endpoint(comparison.root, comparison.entry, comparison.package, scripted=scripted)
     ceilings = [ceiling_of(comparison.options, endpoint) for endpoint in comparison.endpoints]
     ceiling = ceilings[0] if ceilings else None
     for endpoint in comparison.endpoints[1:]:
@@ -265,7 +325,7 @@ def _evaluated(
             meter.writer = files.enter_context(ResultsWriter(path))
 
         try:
-            with ExitStack() as files, breaking_off(entry.name, comparison.stop):
+            with ExitStack() as files, breaking_off(entry.name, comparison.stop), _judge(comparison) as judge:
                 meter = EvaluationProgress(f"{entry.name}, {side.name}", None, relay, options.quiet)
                 evaluated = evaluate_speaker(
                     entry,
@@ -276,9 +336,12 @@ def _evaluated(
                     comparison.stop,
                     approve=begin,
                     seen=meter.seen,
+                    judge=judge,
                     allow_network=options.allow_network,
                     keep=True,
                 )
+                if cut_short := judge_cut_short(judge):
+                    raise RunRefused(f"{side.name}: {cut_short}", exit_codes.INCONCLUSIVE)
         finally:
             print_message(f"{side.name}: {spent(relay.spending, endpoint)}")
         if relay.refusal is not None:
@@ -289,6 +352,11 @@ def _evaluated(
         cost = relay.spending.cost
     print_message(f"{side.name}: every rollout is in {path}")
     return EvaluatedSide(SideRollouts(side, evaluated.rows), evaluated.facts, evaluated.journal, cost)
+
+
+def _judge(comparison: Comparison) -> AbstractContextManager[Judge]:
+    scripted = comparison.options.scripted_judge
+    return judge_of(comparison.root, comparison.entry, comparison.package, scripted=scripted)
 
 
 def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: EvaluationSize, ceiling: float | None) -> None:
@@ -342,6 +410,7 @@ def _report(
         ),
         only_before=found.unpaired.before,
         only_after=found.unpaired.after,
+        split=comparison.split,
         notes=tuple(notes),
         tool_version=__version__,
     )
@@ -350,7 +419,7 @@ def _report(
 def _sample(side: SideRollouts, declared: DeclaredRange, confidence: float) -> RolloutSample:
     """The rollouts of a side, its tasks named by what they hold."""
     outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
-    return RolloutSample(side.speaker, outcomes, declared, confidence)
+    return RolloutSample(side.speaker, outcomes, declared, confidence, side.model)
 
 
 def _side(

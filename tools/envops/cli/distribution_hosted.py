@@ -25,11 +25,11 @@ from envops.models.hosted_evaluation import (
 )
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
 from envops.models.model_run import RunRefused, approve_bound, ceiling_of, requested_of
-from envops.models.prime_inference import PRIME_KEY, endpoint_named
+from envops.models.prime_inference import endpoint_named
 from envops.models.relay import hide_memory
 from envops.release.plan import Desired, desired_of
 from envops.reports.printing import print_message
-from envops.repository.endpoints import Endpoint
+from envops.repository.endpoints import PRIME_KEY, Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.repository import Repository

@@ -86,7 +86,7 @@ GROUPS: Mapping[str, str] = {
 }
 """Words that are no command by themselves, and only begin commands of two words."""
 _IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
-"""`owner/name`, which is no name of a run: `envops train owner/name` is `envops train hub owner/name`."""
+"""`owner/name`, which does not name a run: `envops train owner/name` is `envops train hub owner/name`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,12 +11,22 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+from envops_worker.splits import Split
+
 from envops import __version__, exit_codes
 from envops.cli.selection import HarnessUnsupported, check_harness
 from envops.facts.observed import Facts
 from envops.facts.results import ResultsWriter
 from envops.facts.stages import StageName
-from envops.models.model_evaluation import ModelEvaluation, OpenedTasks, evaluate_speaker
+from envops.models.judging import check_judges, judge_cut_short, judge_of
+from envops.models.model_evaluation import (
+    Judge,
+    JudgeNotDeclared,
+    ModelEvaluation,
+    OpenedTasks,
+    evaluate_speaker,
+    judge_name,
+)
 from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
@@ -66,6 +76,7 @@ def run_with_model(options: argparse.Namespace) -> int:
     try:
         repository, names = chosen(options)
         check_harness(options.harness, repository, names)
+        check_judges(repository, names, scripted=options.scripted_judge)
         with relay_to(root, options) as relay:
             reports = options.reports or root / "reports"
             shared = ModelRun(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
@@ -85,6 +96,7 @@ def run_with_model(options: argparse.Namespace) -> int:
         tool_version=__version__,
         gates=(options.command,),
         endpoint=options.endpoint,
+        split=options.split or "train",
     )
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
@@ -100,8 +112,10 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     package = shared.repository.packages[name]
     tasks, rollouts = _wanted(entry, shared.gate)
     asked = requested_of(shared.options, shared.relay.endpoint, tasks, rollouts)
-    path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}.jsonl".replace("/", "_")
+    of_split = "" if asked.split == "train" else f"--{asked.split}"
+    path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}{of_split}.jsonl".replace("/", "_")
 
+    root, name_of_judge = shared.repository.root, None
     meter = EvaluationProgress(name, None, shared.relay, shared.options.quiet)
     files = ExitStack()
 
@@ -111,7 +125,8 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
         meter.writer = files.enter_context(ResultsWriter(path))
 
     try:
-        with files:
+        with files, judge_of(root, entry, package, scripted=shared.options.scripted_judge) as replying:
+            name_of_judge = judge_name(replying)
             evaluated = evaluate_speaker(
                 entry,
                 package,
@@ -121,23 +136,26 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
                 shared.stop,
                 approve=begin,
                 seen=meter.seen,
+                judge=replying,
                 allow_network=shared.options.allow_network,
             )
         print_message(f"{meter.line(meter.rows)}; every rollout is in {path}")
-        judgement = _judged(shared, entry, package, evaluated)
+        judgement = _judged(shared, entry, package, evaluated, replying, asked.split)
         facts = evaluated.facts
     except KeyboardInterrupt:
         shared.stop.set()
         raise
     except Interrupted:
         raise KeyboardInterrupt from None
+    except JudgeNotDeclared as error:
+        raise RunRefused(str(error)) from None
     except (StageFailed, ProgramFailed) as error:
         stage = PLAYED[shared.gate] if error.failure.kind == "harness" else "load"
         facts = Facts(entry.name, "", package.digest, failures={stage: error.failure})
         judgement = judge(Subject(entry, package, facts), [shared.gate])
     seconds = time.monotonic() - started
-    result = environment_result(package, facts, judgement, root=shared.repository.root, cached=False, seconds=seconds)
-    return replace(result, spending=shared.relay.spending.since(before))
+    result = environment_result(package, facts, judgement, root=root, cached=False, seconds=seconds)
+    return replace(result, spending=shared.relay.spending.since(before), judge=name_of_judge)
 
 
 def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
@@ -147,11 +165,20 @@ def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
     return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
 
 
-def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluated: ModelEvaluation) -> Judgement:
+def _judged(
+    shared: ModelRun,
+    entry: EnvironmentEntry,
+    package: Package,
+    evaluated: ModelEvaluation,
+    replying: Judge,
+    split: Split,
+) -> Judgement:
     """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
-    recorded = [one.baseline for one in read_recordings(package.folder) if not one.problems]
-    baseline = baseline_for(recorded, facts)
+    known = [one.baseline for one in read_recordings(package.folder) if not one.problems]
+    judge_here = judge_name(replying) or "scripted"  # so were recordings that name none, if they have a judge
+    recorded = [each for each in known if (each.get("judge") or "scripted") == judge_here]
+    baseline = baseline_for(recorded, facts, split)
     judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])
     spending = shared.relay.spending
     if shared.relay.refusal is not None:
@@ -159,6 +186,8 @@ def _judged(shared: ModelRun, entry: EnvironmentEntry, package: Package, evaluat
     if shared.relay.ceiling_reached:
         reason = f"cut short by the ceiling of ${shared.relay.ceiling:g}: {spending.refused} calls were not made"
         return _overruled(judgement, shared.gate, "inconclusive", reason)
+    if cut_short := judge_cut_short(replying):
+        return _overruled(judgement, shared.gate, "inconclusive", cut_short)
     return judgement
 
 

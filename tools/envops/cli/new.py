@@ -20,6 +20,7 @@ from envops.authoring.dataset.source import DatasetSource, SourceProblem, number
 from envops.authoring.new.gather import HELD_OUT, ONE_IN, Gathered, gather, sample, with_held_out, words_of
 from envops.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
 from envops.authoring.new.render import files_of, ignored_by
+from envops.authoring.new.wording import declared_by
 from envops.authoring.new.write import NotWritten, refuse_taken, usual_owners, write
 from envops.cli import arguments
 from envops.cli.inspect import add_hub_arguments
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             _prompt(options)
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
-        written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan))
+        written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan), declared_by(plan))
     except SourceProblem as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE

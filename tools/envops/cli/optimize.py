@@ -12,7 +12,7 @@ from envops.cli import arguments
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
-from envops.models.model_run import RunRefused, breaking_off, refused_by, relay_to, spent
+from envops.models.model_run import RunRefused, breaking_off, price_source, refused_by, relay_to, spent
 from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envops.models.prompt_placing import NotPlaceable, Placement, placement
 from envops.models.relay import Relay
@@ -55,7 +55,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
     command.add_argument(
-        "--endpoint", required=True, metavar="NAME", help="the model of configs/endpoints.toml that plays and reflects"
+        "--endpoint",
+        "--model",
+        required=True,
+        metavar="NAME",
+        help="the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
     )
     budget = command.add_argument_group("budget", "shown before the start; too much is refused")
     budget.add_argument(
@@ -103,6 +107,9 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
+    if (entry.judge is not None or package.uses_judge) and not options.allow_network:
+        print_message(f"{name} calls a judge, which a search cannot reach: only the model has a relay here")
+        return exit_codes.USAGE
     search = PromptSearch(root, entry, package, options, threading.Event())
     try:
         with terminated_like_interrupted(), relay_to(root, options) as relay:
@@ -128,7 +135,8 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
-    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    source = price_source(relay.endpoint)
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
     said = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "

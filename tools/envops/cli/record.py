@@ -6,6 +6,7 @@ import argparse
 import datetime
 import re
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from typing import Any
 from envops import exit_codes
 from envops.cli import arguments
 from envops.facts.recordings import RecordedScore
-from envops.models.model_evaluation import EvaluationSize, ModelEvaluation, OpenedTasks, evaluate_speaker, sampling_of
+from envops.models.judging import check_judges, judge_cut_short, judge_of
+from envops.models.model_evaluation import (
+    EvaluationSize,
+    Judge,
+    ModelEvaluation,
+    OpenedTasks,
+    evaluate_speaker,
+    sampling_of,
+)
 from envops.models.model_run import (
     EvaluationProgress,
     RunRefused,
@@ -24,6 +33,7 @@ from envops.models.model_run import (
     refused_by,
     relay_to,
     requested_of,
+    require_tasks,
     spent,
 )
 from envops.models.relay import Relay
@@ -50,6 +60,7 @@ from envops.statistics.summary import coverage
 EXAMPLES = """examples:
   envops record gsm8k --endpoint qwen3-30b --max-cost 0.50
   envops record gsm8k --endpoint qwen3-30b -n 20 -r 8
+  envops record gsm8k --endpoint qwen3-30b --split eval     its held-out tasks, as a second recording
   envops record gsm8k --policy blend            scripted, without a key
 """
 
@@ -92,6 +103,7 @@ def run(options: argparse.Namespace) -> int:
         if options.policy is not None:
             _record_all(RecordingRun(repository, Workspace(root), None, options, stop), names)
             return exit_codes.PASS
+        check_judges(repository, names, scripted=options.scripted_judge)
         with relay_to(root, options) as relay:
             try:
                 _record_all(RecordingRun(repository, Workspace(root), relay, options, stop), names)
@@ -128,6 +140,7 @@ def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> 
     rows = packed([without_places(row, places) for row in evaluated.rows])
     _check_packed(package, rows)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", shared.options.endpoint or shared.options.policy)
+    name += "" if asked.split == "train" else f"--{asked.split}"
     baseline = _baseline(shared, entry, package, evaluated, rows, asked)
     written = write_recording(package.folder, name, rows, baseline)
     size = sum(path.stat().st_size for path in written)
@@ -143,12 +156,13 @@ def _evaluated(
     relay, options = shared.relay, shared.options
 
     def begin(opened: OpenedTasks) -> None:
+        require_tasks(entry, opened, asked.split)
         if relay is not None:
             approve(entry, opened, relay, asked)
 
     meter = EvaluationProgress(package.name, None, relay, options.quiet)
-    with breaking_off(package.name, shared.stop):
-        return evaluate_speaker(
+    with breaking_off(package.name, shared.stop), _judge(shared, entry, package) as judge:
+        evaluated = evaluate_speaker(
             entry,
             package,
             shared.workspace,
@@ -157,8 +171,19 @@ def _evaluated(
             shared.stop,
             approve=begin,
             seen=meter.seen,
+            judge=judge,
             allow_network=options.allow_network,
         )
+        if cut_short := judge_cut_short(judge):
+            raise RunRefused(f"{package.name}: {cut_short}; nothing was recorded", exit_codes.INCONCLUSIVE)
+        return evaluated
+
+
+def _judge(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> AbstractContextManager[Judge]:
+    """The judge beside a real model; scripted policies have the scripted one."""
+    if shared.relay is None:
+        return nullcontext()
+    return judge_of(shared.repository.root, entry, package, scripted=shared.options.scripted_judge)
 
 
 def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluation) -> None:
@@ -220,6 +245,8 @@ def _baseline(
         "model": relay.endpoint.model if relay else None,
         "endpoint": relay.endpoint.name if relay else None,
         "sampling": sampling_of(relay.endpoint) if relay else {},
+        "judge": rows.rows[0].judge,
+        **({} if asked.split == "train" else {"split": asked.split}),
         "date": shared.options.date or datetime.datetime.now(datetime.UTC).date().isoformat(),
         "asked_tasks": asked.tasks,
         "asked_rollouts": asked.rollouts,

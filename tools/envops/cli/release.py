@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_to_write(planned: Planned) -> None:
-    if planned.hub is None and planned.plan.steps:
+    if planned.hub is None and (planned.plan.steps or any(run.action == "not-asked" for run in planned.plan.runs)):
         raise HubUnavailable(f"nothing can be released: {planned.plan.not_asked}", "set PRIME_API_KEY, or: --dry-run")
     if planned.hub is not None and not planned.hub.identity.may_write and planned.plan.writes:
         message = f"the key of {planned.hub.identity.slug} can read environments but not write them"

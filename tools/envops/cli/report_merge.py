@@ -47,15 +47,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Merge the reports and return the exit code of the whole."""
     files = list(dict.fromkeys(_found(options.files)))
-    expected = _expected(options.matrix)
+    expected, runs = _expected(options.matrix)
     if not files:
-        if options.matrix is not None and not expected:
+        if options.matrix is not None and not expected and not runs:
             print("the matrix is empty and there is no report: there was nothing to validate", file=sys.stderr)
             return exit_codes.PASS
         raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
     reports = {str(file): read_report(file) for file in files}
     _of_this_checkout(options.root, reports)
-    data = merged(reports, expected)
+    data = merged(reports, expected, runs)
     result = result_of(data)
     if missing := missing_shards(list(reports.values())):
         print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
@@ -101,16 +101,17 @@ def _found(given: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
-def _expected(matrix: Path | None) -> list[str]:
-    """Every name of a matrix.
+def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:
+    """Every environment and every run of a matrix.
 
     Raises `DeclarationError` when the file is none.
     """
     if matrix is None:
-        return []
+        return [], []
     try:
-        data: Any = json.loads(matrix.read_bytes())
-        return [name for entry in data["include"] for name in entry["names"].split()]
+        entries: Any = json.loads(matrix.read_bytes())["include"]
+        names = [name for entry in entries for name in entry["names"].split()]
+        return names, [name for entry in entries for name in entry.get("runs", "").split()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         fix = "write it with envops shards --format json"
         raise DeclarationError([Problem(str(matrix), None, "is not a matrix of shards", fix=fix)]) from None

@@ -113,6 +113,11 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     entry = repository.registry.environments[name]
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
+    if entry.judge is not None or package.uses_judge:
+        raise UnfitSettings(
+            f"the environment {name} calls a judge, and training on this machine has no relay to one: a scripted judge "
+            "would pay the model. Train with another backend, where the judge's key can be set."
+        )
     print_message(f"{settings.name}: {settings.model} on {name}")
     from envops.training.learner.environment import NothingPlayed, RolloutLimits, opened_for_training
     from envops.training.learner.rendering import UnfitTemplate
@@ -138,7 +143,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
 
 @contextmanager
 def stopped_once() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second one ends at once."""
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the process immediately."""
     stop = threading.Event()
 
     def ask(number: int, _frame: object) -> None:

@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
-    except Interrupted:
+    except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at a question
         return exit_codes.INTERRUPTED
     print(platform.access.scrubber.text(str(said)))
     if said.outcome in ("submitted", "already-submitted"):
@@ -261,6 +261,8 @@ def _external(addresses: list[str], platform: TrainingPlatform) -> dict[str, Ext
         if hub is not None:
             reading = hub.pinned[address] if version else hub.readings[place]
             version = version or (reading.environment.version if reading.environment else "")
+            if reading.standing == "unreadable":
+                raise Unusable(f"{address} could not be read on the Hub: {reading.why}")
             if reading.standing != "found" or not version:
                 raise _absent(address, reading.why)
         label = name if name not in found else f"{owner}-{name}"

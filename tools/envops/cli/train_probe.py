@@ -88,12 +88,14 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     entry, package = repository.registry.environments[chosen], repository.packages[chosen]
     args = {**entry.probe.args, **(options.args or {})}
     workspace = Workspace(root)
+    if entry.judge is not None or package.uses_judge:
+        print_message(f"{chosen}: a scripted judge decides, as in the gates")
     about = json.dumps([package.digest, code_digest(*CODE), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
     print_message(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
         with opened_for_training(
-            entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS
+            entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS, scripted_judge=True
         ) as environment:
             probed = probe(environment, options.seed, options.seconds, folder, _show, print_message)
     except NotForAProbe as error:

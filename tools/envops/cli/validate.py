@@ -96,6 +96,12 @@ def run(options: argparse.Namespace) -> int:
     if getattr(options, "max_cost", None) is not None:
         print("--max-cost needs --endpoint NAME: scripted policies cost nothing", file=sys.stderr)
         return exit_codes.USAGE
+    if getattr(options, "scripted_judge", False):
+        print("--scripted-judge needs --endpoint NAME: beside scripted policies the judge is scripted", file=sys.stderr)
+        return exit_codes.USAGE
+    if getattr(options, "split", None) is not None:
+        print("--split needs --endpoint NAME: the gates play the tasks to train on", file=sys.stderr)
+        return exit_codes.USAGE
     return _run_scripted(options)
 
 

@@ -257,6 +257,8 @@ class Rollout:
     """Retries after provider failures."""
     tokens: tuple[int, int] | None = None
     """Of prompts and of replies, over all turns, as the provider counts them."""
+    model: str | None = None
+    """The real model that replied; `None` where a scripted policy did, or may have done so under a model's name."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from envops_worker.splits import Split
+
+BEYOND = "beyond the limit of rows of one recording"
+"""Why rows were not compared where a recording has more than are scored again: no fault of the recording."""
+
+
+def split_of(baseline: Mapping[str, Any]) -> Split:
+    """The split that a recording is of: the tasks to train on, unless its baseline has another one."""
+    return "eval" if baseline.get("split") == "eval" else "train"
+
 
 @dataclass(frozen=True)
 class RecordingProblem:

@@ -16,8 +16,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 from envops_worker.messages import Message
+from envops_worker.splits import Split
 
 from envops.facts.observed import Failure, FunctionScore, Rollout
 from envops.facts.spending import Tokens
@@ -25,6 +27,7 @@ from envops.facts.spending import Tokens
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
 """The size limit of one row in bytes."""
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 ErrorClass = Literal[
     "provider",  # the model's side: refused, unreachable, cut off, malformed
@@ -64,6 +67,8 @@ class EvaluationRow:
     model: str | None = None
     endpoint: str | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    judge: str | None = None
+    """The model that judged, or `scripted`; `None` where no judge was declared, or all policies are scripted."""
     group: str = ""
     """Rollouts of one group are compared with each other; by default those of one task."""
     error: RowError | None = None
@@ -76,6 +81,8 @@ class EvaluationRow:
     """Over all turns, as the provider counts them."""
     seconds: float = 0.0
     completion: tuple[Message, ...] | None = None
+    split: Split | None = None
+    """`eval` for tasks of the evaluation split, `None` for those of the training and where the source gives none."""
 
     @property
     def identity(self) -> tuple[str, str, int]:
@@ -86,6 +93,15 @@ class EvaluationRow:
     def speaker(self) -> str:
         """The policy, or else the model."""
         return self.policy or self.model or "unknown"
+
+    @property
+    def real_model(self) -> str | None:
+        """The model; `None` for a policy, and for what a server on loopback calls a model.
+
+        `envops endpoint` serves policies under model names there, so the name alone decides then.
+        """
+        local = self.endpoint is not None and urlsplit(self.endpoint).hostname in _LOOPBACK
+        return None if self.policy or local else self.model
 
     @property
     def scored(self) -> bool:
@@ -106,11 +122,16 @@ class EvaluationRow:
             truncated=self.truncated,
             timed_out=self.timed_out,
             seconds=self.seconds,
+            model=self.real_model,
         )
 
     def to_json(self) -> dict[str, Any]:
         """The object of the file."""
         raw = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.judge is None:
+            raw.pop("judge")  # most environments have none: their rows stay as they were
+        if self.split is None:
+            del raw["split"]
         return {
             "version": VERSION,
             **raw,
@@ -155,6 +176,8 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
     for name in ("task", "rollout"):
         if type(raw[name]) is not int or raw[name] < 0:
             raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
+    if raw.get("split") not in (None, *get_args(Split)):
+        raise MalformedRow(f"split is {raw['split']!r}, neither 'train' nor 'eval'")
     if raw["generation"] not in ("v0", "v1"):
         raise MalformedRow(f"generation is {raw['generation']!r}, neither 'v0' nor 'v1'")
     try:

@@ -26,7 +26,7 @@ STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_
 CONSOLE_LOG = "console.log"
 """What compiled scripts keep of a trainer that writes its metrics nowhere else."""
 METRIC_FILES = ("metrics.jsonl", "trainer_state.json", "metrics.csv", "metrics.json", "training_log.jsonl", CONSOLE_LOG)
-PRINTED_STEP = re.compile(r"\b(?:step:(?P<inline>\d+) - (?P<values>.*)|Step (?P<above>\d+): *$)")
+PRINTED_STEP = re.compile(r"\b(?:step:(?P<inline>\d{1,12}) - (?P<values>.*)|Step (?P<above>\d{1,12}): *$)")
 """verl and rLLM print `step:1 - name:value - …`; SkyRL prints `Step 1:`, and below it a dictionary."""
 PRINTED_ENTRY = re.compile(r"'(?P<name>[^']+)': '?(?P<value>[^',}]+)'?[,}]")
 LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")

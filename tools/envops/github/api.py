@@ -53,7 +53,7 @@ class GitHub:
         return cls(environ["GITHUB_REPOSITORY"], environ["GITHUB_TOKEN"], url.rstrip("/"))
 
     def get(self, path: str, **query: str | int) -> Any:
-        """Read, again after a failure that may pass. Raises `GitHubError`."""
+        """Read, and retry after a temporary failure. Raises `GitHubError`."""
         for attempt in count():
             try:
                 return self._request("GET", f"{path}?{urlencode(query)}" if query else path)

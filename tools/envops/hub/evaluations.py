@@ -39,7 +39,7 @@ class PlatformEvaluation:
 def list_evaluations(
     prime: Prime, access: HubAccess, environment: str, stop: threading.Event
 ) -> tuple[PlatformEvaluation, ...]:
-    """Every evaluation of an environment that the key sees in its team, newest first.
+    """Every evaluation of an environment that the key can read in its team, newest first.
 
     Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`.
     """

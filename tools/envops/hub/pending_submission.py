@@ -35,14 +35,14 @@ REFUSALS = (
     "HTTP 409",
     "hosted evaluations require",
 )
-"""What the CLI prints where nothing can have been created."""
+"""Output of the CLI that proves that nothing was created."""
 
 Submitted = TypeVar("Submitted")
 
 
 @dataclass(frozen=True)
 class PendingSubmission:
-    """The note of one submission; it holds for so many seconds from the call."""
+    """The note of one submission; it is valid for this many seconds from the call."""
 
     note: Path
     seconds: float = PENDING_SECONDS

@@ -36,7 +36,7 @@ class PlatformRun:
 
 
 def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[PlatformRun, ...]:
-    """Every run that the key sees in its team, newest first.
+    """Every run of the key's team that it can read, newest first.
 
     Read again where the pages do not fit together. Raises `RunsUnreadable`, `HubUnavailable`
     and `Interrupted`.
@@ -66,7 +66,7 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
             return (), f"their number changed from {total} to {reported_total(answer)} while it was read"
         total = reported_total(answer)
         if total is None:
-            return tuple(found.values()), ""  # a server that knows no pages sends everything
+            return tuple(found.values()), ""  # a server without pages sends everything
         if len(found) >= total:
             return tuple(found.values()), ""
         if not rows:
@@ -190,8 +190,8 @@ def _rows(answer: HubAnswer, key: str) -> tuple[Mapping[str, Any], ...]:
 def histogram_of(answer: Any) -> Histogram | None:
     """The histogram of an answer, or `None` where there is none that can be read whole.
 
-    The prime CLI hands on `bins` or `chartData.histogramData` as they come (prime 0.18.0, api/rl.py), and what a bin
-    is called is nowhere written down. So the usual names are read, and a bin without them is none.
+    The prime CLI hands on `bins` or `chartData.histogramData` as they come (prime 0.18.0, api/rl.py), and the names of
+    a bin's fields are not documented. So the usual names are read, and a bin without them is ignored.
     """
     if not isinstance(answer, Mapping):
         return None

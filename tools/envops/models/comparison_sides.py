@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.facts.observed import Facts
-from envops.facts.results import EvaluationRow
+from envops_worker.splits import Split
+
+from envops.facts.observed import Facts, Task
+from envops.facts.recordings import split_of
+from envops.facts.results import EvaluationRow, task_key
 from envops.models.import_results import Expected, NoResults, import_results, print_problems
 from envops.models.model_evaluation import sampling_of
 from envops.models.model_run import RunRefused
+from envops.models.prime_inference import endpoint_named
 from envops.repository.content import reward_digest
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.package import Package
@@ -24,6 +28,7 @@ from envops.statistics.two_sides import SideName, TwoSides
 
 SideKind = Literal["endpoint", "results", "recording"]
 KINDS: tuple[SideKind, ...] = ("endpoint", "results", "recording")
+_MODEL = re.compile(r"\w[\w.-]*/\w[\w.:-]*")
 PHRASES = {"endpoint": "an endpoint", "results": "a file of results", "recording": "a recording"}
 
 
@@ -53,6 +58,11 @@ class SideRollouts:
         return next((row.speaker for row in self.rows if row.policy or row.model), "unknown")
 
     @property
+    def model(self) -> str | None:
+        """The real model; `None` where a scripted policy replied, or may have done so."""
+        return next((row.real_model for row in self.rows if row.real_model), None)
+
+    @property
     def sampling(self) -> Mapping[str, Any]:
         """The sampling parameters; empty if unknown."""
         return next((row.sampling for row in self.rows if row.sampling), {})
@@ -64,7 +74,7 @@ class SideRollouts:
 
 
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """The side that a name stands for. Raises `RunRefused` if it stands for nothing, or for several things."""
+    """The side that a name stands for. Raises `RunRefused` if the name is unknown or ambiguous."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -72,7 +82,7 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
     recordings = {_name_of(each): each for each in read_recordings(package.folder)}
     path = Path(name)
     found = {
-        "endpoint": ComparisonSide(side, name, "endpoint", endpoint=endpoints.get(name)) if name in endpoints else None,
+        "endpoint": _endpoint(root, side, name, wanted, endpoints),
         "recording": _recording(side, name, path, recordings),
         "results": ComparisonSide(side, name, "results", path=path)
         if path.exists() and not name.endswith(".gz")
@@ -84,14 +94,32 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
         raise RunRefused(f"{text} is ambiguous: use {ways}")
+    if wanted is None and _may_be_model(name):
+        return ComparisonSide(side, name, "endpoint", endpoint=endpoint_named(root, name))
     known = [*endpoints, *recordings]
     near = nearest(name, known)
     raise RunRefused(
         f"{text} is not {PHRASES[wanted] if wanted else 'an endpoint, a recording or a file'}"
         + (f"; did you mean {near}?" if near else "")
-        + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}"
+        + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}; owner/model is one of Prime Inference"
         + f"\nrecordings of {package.name}: {', '.join(recordings) or 'none'}"
     )
+
+
+def _endpoint(
+    root: Path, side: SideName, name: str, wanted: SideKind | None, endpoints: Mapping[str, Endpoint]
+) -> ComparisonSide | None:
+    """The endpoint of a name or model of the file; after `endpoint:` also a model of Prime Inference."""
+    is_declared = name in endpoints or any(each.model == name for each in endpoints.values())
+    if not is_declared and (wanted != "endpoint" or "/" not in name):
+        return None
+    return ComparisonSide(side, name, "endpoint", endpoint=endpoint_named(root, name))
+
+
+def _may_be_model(name: str) -> bool:
+    """Whether a name is `owner/model` and not a file that is missing."""
+    path = Path(name)
+    return bool(_MODEL.fullmatch(name)) and path.suffix not in (".json", ".jsonl", ".gz") and not path.parent.exists()
 
 
 def _recording(
@@ -107,7 +135,7 @@ def _name_of(recording: RecordingOnDisk) -> str:
 
 
 def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:
-    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they are of something else."""
+    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they do not belong here."""
     if side.recording is not None:
         rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:
@@ -151,6 +179,41 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
         digest = said.get("reward_digest")
         raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)
+
+
+def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split | None:
+    """The split that a side's rollouts are of; `None` where neither the file nor its tasks decide it.
+
+    Results from elsewhere do not name their split: tasks that are trained on show it. Raises `RunRefused` for both
+    splits in one file.
+    """
+    recording = rollouts.side.recording
+    if recording is not None:
+        return split_of(recording.baseline)
+    named: set[Split] = {row.split or "train" for row in rollouts.rows if row.digest is not None}
+    if len(named) > 1:
+        raise RunRefused(f"{rollouts.side.name}: has rollouts of both splits, train and eval; compare one of them")
+    known = {task_key(task.prompt, task.data) for task in trained_on}
+    unnamed: Split | None = "train" if any(row.task_key in known for row in rollouts.rows) else None
+    return next(iter(named), unnamed)
+
+
+def common_split(splits: Sequence[tuple[str, Split | None]], asked: Split | None, usual: Split) -> Split:
+    """The split that both sides are compared on; `splits` are the names and splits of the sides that are files.
+
+    Raises `RunRefused` where two of them, or one of them and what was asked for, differ.
+    """
+    known = [(name, split) for name, split in splits if split is not None]
+    if len({split for _, split in known}) > 1:
+        said = " and ".join(f"{name} is of the split {split}" for name, split in known)
+        raise RunRefused(f"{said}: results of different splits are not compared. Evaluate both on the same one.")
+    for name, split in known:
+        if asked not in (None, split):
+            raise RunRefused(
+                f"{name} is of the split {split}, not {asked}: evaluate it on {asked}, or use --split {split}"
+            )
+        return split
+    return asked or usual
 
 
 def sampled_alike(sides: TwoSides[ComparisonSide], held: Mapping[SideName, SideRollouts]) -> TwoSides[ComparisonSide]:

@@ -2,7 +2,7 @@
 
 Nothing is dropped silently. A line that cannot be read, or has no finite reward, is reported and
 counts as a rollout without a reward. A line of another format, environment or digest is reported
-too, and the whole file is refused, because it is not about this environment.
+too, and the whole file is refused, because it does not belong to this environment.
 
 Sources of the formats: `verifiers.legacy.utils.save_utils` (results.jsonl of 0.1.8 to 0.3.1) and
 `verifiers.v1.episode.Episode.to_record` (traces.jsonl; 0.2.1 writes one trace per line).
@@ -56,7 +56,7 @@ class Imported:
     """Including unreadable lines, as rows without a reward."""
     problems: list[LineProblem] = field(default_factory=list)
     refusals: list[LineProblem] = field(default_factory=list)
-    """Why the file is not about this environment."""
+    """Why the file does not belong to this environment."""
     asked: int | None = None
     """The number of rollouts that the evaluation was to have, where the file has it."""
 
@@ -155,7 +155,7 @@ class _Reader:
             refuse(LineProblem(number, f"has digest {row.digest}, the package has {expected.digest}"))
             return
         if self._known.is_complete and row.task_key not in self._known.tasks:
-            refuse(LineProblem(number, f"is about a task that this environment does not have (task {row.task})"))
+            refuse(LineProblem(number, f"belongs to a task that this environment does not have (task {row.task})"))
             return
         first = self._seen.setdefault(row.identity, number)
         if first != number:

@@ -9,16 +9,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
+
+from envops_worker.splits import Split
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
 from envops.facts.stages import needed_by
-from envops.models.prime_inference import PRIME_KEY, key_at_prime
+from envops.models.prime_inference import key_at_prime
 from envops.models.relay import Relay
-from envops.repository.endpoints import Endpoint
+from envops.repository.endpoints import ENDPOINTS_FILE, PRIME_KEY, Endpoint
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
@@ -39,6 +41,22 @@ class NoKey(Exception):
     """The variable for an endpoint's key is not set."""
 
 
+class JudgeNotDeclared(Exception):
+    """A reward called a judge beside a real model, and no judge is declared."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} calls a judge, and registry.yaml declares none. Declare the model that judges, with its own "
+            f"ceiling:\n  {name}:\n    judge: {{endpoint: ENDPOINT, max_cost: 1.0}}\n"
+            f"ENDPOINT is a name of {ENDPOINTS_FILE} or owner/model of Prime Inference. With --scripted-judge a "
+            "scripted judge decides, and every report and recording names it."
+        )
+
+
+Judge = Relay | Literal["scripted"] | None
+"""What replies to the judge's requests beside a real model; `None` refuses them."""
+
+
 @dataclass(frozen=True)
 class EvaluationSize:
     """The size and settings of an evaluation."""
@@ -51,6 +69,7 @@ class EvaluationSize:
     """The harness of v1 to use; `None` for the one that runs in the worker."""
     indices: tuple[int, ...] = ()
     """Exactly these tasks instead of the first ones; `tasks` is their number then."""
+    split: Split = "train"
 
     def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
         """The tasks to evaluate."""
@@ -74,7 +93,7 @@ class ModelEvaluation:
     facts: Facts
     rows: tuple[EvaluationRow, ...]
     journal: Journal | None = None
-    """The journal of an evaluation that was to be kept; to be forgotten by the caller."""
+    """The journal of an evaluation made with `keep`, for the caller to delete."""
 
 
 def key_of(endpoint: Endpoint) -> str:
@@ -106,6 +125,7 @@ def evaluate_speaker(
     *,
     approve: Callable[[OpenedTasks], None],
     seen: Callable[[EvaluationRow, int], None],
+    judge: Judge = None,
     allow_network: bool = False,
     keep: bool = False,
 ) -> ModelEvaluation:
@@ -113,7 +133,8 @@ def evaluate_speaker(
 
     `approve` may raise, and then nothing is spent. `seen` is called with each row and the total
     number. A model's rollouts are written to disk one by one, and an interrupted run continues;
-    with `keep` they stay there until the caller forgets the journal. Raises
+    with `keep` they stay there until the caller forgets the journal. `judge` replies where a reward calls one
+    beside a real model; without it such a call raises `JudgeNotDeclared`. Raises
     `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process makes
     the same evaluation, or the evaluation fails as a whole.
     """
@@ -121,12 +142,13 @@ def evaluate_speaker(
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
-    journal = None if relay is None else _journal(entry, package, workspace, relay, asked.harness)
+    journal = None if relay is None else _journal(entry, package, workspace, relay, judge, asked)
     with (
         _alone_with(journal, entry.name),
         opened_environment(entry, package, workspace, allow_network, stop) as opened,
     ):
-        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=max(asked.tasks, TASKS_SCORED)))
+        most = max(asked.tasks, TASKS_SCORED)
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=asked.split))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
@@ -135,15 +157,18 @@ def evaluate_speaker(
         if asked.harness is not None:
             seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
         total = len(chosen) * asked.rollouts
-        about = _about(package, description, relay, speaker)
+        about = _about(package, description, relay, speaker, judge, asked.split)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
-        for rollout in _rollouts(opened.worker, name, relay, asked, journal, _is_grouped(description)):
+        for rollout in _rollouts(
+            opened.worker, entry.name, name, relay, judge, asked, journal, _is_grouped(description)
+        ):
             row = next(rows_of_rollouts([rollout], keys, about))
-            row = row if relay is None else replace(row, policy=None)
+            if relay is not None:
+                row, rollout = replace(row, policy=None), replace(rollout, model=name)
             rollouts.append(rollout)
             rows.append(row)
             seen(row, total)
-    whole = relay is not None and not relay.ceiling_reached and relay.refusal is None
+    whole = relay is not None and not any(is_cut_short(each) for each in (relay, judge))
     if journal is not None and whole and not keep:
         journal.forget()
     facts = Facts(
@@ -159,10 +184,28 @@ def evaluate_speaker(
     return ModelEvaluation(facts, tuple(rows), journal)
 
 
+def is_cut_short(relay: Judge) -> bool:
+    """Whether the relay stopped making calls, because of its ceiling or the endpoint."""
+    return isinstance(relay, Relay) and (relay.ceiling_reached or relay.refusal is not None)
+
+
 def _rollouts(
-    worker: Job, name: str, relay: Relay | None, asked: EvaluationSize, journal: Journal | None, grouped: bool
+    worker: Job,
+    environment: str,
+    name: str,
+    relay: Relay | None,
+    judge: Judge,
+    asked: EvaluationSize,
+    journal: Journal | None,
+    grouped: bool,
 ) -> Iterator[Rollout]:
-    """The rollouts that an interrupted run paid for, and then the rest."""
+    """The rollouts that an interrupted run paid for, and then the rest.
+
+    A real judge scores each rollout once. Rollouts that end after one of its calls failed are not kept for a later run:
+    their rewards may lack its verdict.
+    """
+    real_judge = judge if isinstance(judge, Relay) else None
+    failed = _failures_of(real_judge)
     most = MOST_TASKS if asked.indices else asked.tasks
     kept = journal.kept(name, most, asked.rollouts, whole_groups=grouped) if journal else []
     kept = [each for each in kept if not asked.indices or each.task in asked.indices]
@@ -175,6 +218,8 @@ def _rollouts(
         stage="smoke",
         policies=[name],
         relay=None if relay is None else relay.base_url,
+        judge=judge if real_judge is None else real_judge.base_url,
+        predict=real_judge is None,
         tasks=asked.tasks,
         indices=list(asked.indices),
         rollouts=asked.rollouts,
@@ -183,11 +228,18 @@ def _rollouts(
         harness=asked.harness,
         made=[(each.policy, each.task, each.rollout) for each in kept],
     ):
+        if kind == "judge":
+            raise JudgeNotDeclared(environment)
         if kind == "rollout":
+            value = value if real_judge is None else real_judge.scrub(value)
             rollout = checked(Rollout, value if relay is None else _of_relay(relay.scrub(value)))
-            if journal is not None:
+            if journal is not None and _failures_of(real_judge) == failed:
                 journal.append(rollout)
             yield rollout
+
+
+def _failures_of(judge: Relay | None) -> int:
+    return 0 if judge is None else judge.spending.failed + judge.spending.refused
 
 
 @contextmanager
@@ -208,28 +260,45 @@ def _is_grouped(description: Description) -> bool:
 
 
 def _journal(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, harness: str | None
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, judge: Judge, asked: EvaluationSize
 ) -> Journal:
-    """The journal for rollouts of the same code by the same model with the same settings."""
+    """The journal for rollouts of the same code by the same model and judge with the same settings."""
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
     sampling = sampling_of(end, relay.seed)
-    about = [package.digest, lock, dict(entry.args), end.name, end.model, end.url, sampling, harness]
+    held_out = entry.eval.settings(package.generation) if asked.split == "eval" and entry.eval else None
+    tasks = [dict(entry.args), asked.split, held_out and dict(held_out)]
+    about: list[Any] = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, asked.harness]
+    about += [[judge.endpoint.model, judge.endpoint.url]] if isinstance(judge, Relay) else [judge] if judge else []
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
 
 
-def _about(package: Package, description: Description, relay: Relay | None, speaker: Relay | str) -> EvaluationRow:
+def judge_name(judge: Judge) -> str | None:
+    """How results name the judge: its model, or `scripted`."""
+    return judge.endpoint.model if isinstance(judge, Relay) else judge
+
+
+def _about(
+    package: Package,
+    description: Description,
+    relay: Relay | None,
+    speaker: Relay | str,
+    judge: Judge,
+    split: Split,
+) -> EvaluationRow:
     """The fields that all rows of an evaluation share."""
     row = EvaluationRow(package.name, package.digest, description.generation, 0, "", 0, None)
+    row = replace(row, split=None if split == "train" else split)
     if relay is None:
         return replace(row, policy=str(speaker))
     end = relay.endpoint
-    return replace(row, model=end.model, endpoint=end.name, sampling=sampling_of(end, relay.seed))
+    settings = sampling_of(end, relay.seed)
+    return replace(row, model=end.model, endpoint=end.name, sampling=settings, judge=judge_name(judge))
 
 
 def _of_relay(value: Any) -> Any:
-    """A rollout without an answer from the relay has no reward, whatever verifiers makes of it."""
+    """A rollout without an answer from the relay has no reward, even where verifiers gives it one."""
     failure = value.get("failure") if isinstance(value, dict) else None
     if isinstance(failure, dict) and any(code in str(failure.get("message")) for code in RELAY_CODES):
         return {**value, "reward": None, "failure": {**failure, "kind": "infrastructure", "place": None}}

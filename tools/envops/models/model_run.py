@@ -12,10 +12,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envops_worker.splits import Split
+
 from envops import exit_codes
 from envops.facts.results import EvaluationRow, ResultsWriter
 from envops.facts.spending import Spending
-from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, NoKey, OpenedTasks, key_of
+from envops.models.model_evaluation import (
+    MOST_TASKS,
+    EvaluationSize,
+    JudgeNotDeclared,
+    NoKey,
+    OpenedTasks,
+    key_of,
+)
 from envops.models.prime_inference import endpoint_named
 from envops.models.provider import EndpointRefuses
 from envops.models.relay import Relay
@@ -23,7 +32,7 @@ from envops.models.spending import CostEstimate, estimate
 from envops.reports.printing import print_message
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint
 from envops.repository.package import Package
-from envops.repository.registry import EnvironmentEntry
+from envops.repository.registry import EnvironmentEntry, declare_eval
 from envops.repository.repository import Repository
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.text.visible_text import on_one_line
@@ -35,6 +44,8 @@ LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 EVALUATED_TASKS, EVALUATED_ROLLOUTS = 50, 3
 """Size of a recording or a comparison where neither the command nor the package sets one."""
+
+TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
 
 
 class RunRefused(Exception):
@@ -82,13 +93,15 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
 
 
 @contextmanager
-def relay_for(endpoint: Endpoint, ceiling: float | None, seed: int | None = None) -> Iterator[Relay]:
+def relay_for(
+    endpoint: Endpoint, ceiling: float | None, seed: int | None = None, *, any_model: bool = False
+) -> Iterator[Relay]:
     """The relay to an endpoint, after a cheap test call. Raises `RunRefused`."""
     try:
         key = key_of(endpoint)
     except NoKey as error:
         raise RunRefused(f"{error}\nSet it for this command only, and never write it to a file.") from None
-    with Relay(endpoint, key, ceiling, seed=seed) as relay:
+    with Relay(endpoint, key, ceiling, seed=seed, any_model=any_model) as relay:
         try:
             relay.check()
         except EndpointRefuses as error:
@@ -106,6 +119,8 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
         raise
     except Interrupted:
         raise KeyboardInterrupt from None
+    except JudgeNotDeclared as error:
+        raise RunRefused(str(error)) from None
     except (StageFailed, ProgramFailed) as error:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"
@@ -134,12 +149,24 @@ def requested_of(
         raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = endpoint.concurrency if endpoint else 32
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
-    return EvaluationSize(tasks, rollouts, concurrent, seconds, getattr(options, "harness", None))
+    split: Split | None = getattr(options, "split", None)
+    return EvaluationSize(
+        tasks, rollouts, concurrent, seconds, getattr(options, "harness", None), split=split or "train"
+    )
 
 
 def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
     """Print the estimate; raise `RunRefused` if it exceeds what is left of the limit."""
     return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
+
+
+def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) -> None:
+    """Raise `RunRefused` where the evaluation split is asked for and has no task."""
+    if split == "eval" and not opened.tasks:
+        raise RunRefused(
+            f"{entry.name} has no tasks for evaluation, which --split eval plays.\n{declare_eval(entry.name)} "
+            "Or give the environment an evaluation split of its own (docs/training.md), or use --split train."
+        )
 
 
 def approve_bound(
@@ -151,9 +178,11 @@ def approve_bound(
     spent: float = 0.0,
 ) -> CostEstimate:
     """The same for an endpoint without a relay."""
+    require_tasks(entry, opened, asked.split)
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
-    print_message(f"{entry.name}: {described(bound, endpoint)}")
+    held_out = f", {TASKS_PLAYED[asked.split]}" if asked.split == "eval" else ""
+    print_message(f"{entry.name}: {described(bound, endpoint)}{held_out}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} already spent" if spent else ""
         raise RunRefused(
@@ -168,8 +197,13 @@ def described(bound: CostEstimate, endpoint: Endpoint) -> str:
     rollouts = f"{bound.rollouts:,} rollouts (tasks: {bound.tasks}) by {endpoint.model} at {endpoint.name}"
     calls = f"{bound.calls:,} calls, assuming {bound.calls // max(1, bound.rollouts)} per conversation; "
     tokens = f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} answered"
-    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}"
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{price_source(endpoint)}"
     return f"{rollouts}: {calls if bound.calls_guessed else ''}{tokens}, {cost}"
+
+
+def price_source(endpoint: Endpoint) -> str:
+    """Where prices are from that the file does not have."""
+    return f" (prices: {endpoint.price_source})" if endpoint.price_source else ""
 
 
 @dataclass
@@ -216,7 +250,7 @@ class EvaluationProgress:
 
 def spent(spending: Spending, endpoint: Endpoint) -> str:
     """The usage and cost of a run, in one sentence."""
-    cost = f"${spending.cost:.4f}" if endpoint.has_prices else "no price configured"
+    cost = f"${spending.cost:.4f}{price_source(endpoint)}" if endpoint.has_prices else "no price configured"
     parts = [
         f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",
         f"{spending.tokens.prompt:,} tokens sent and {spending.tokens.completion:,} answered, {cost}",

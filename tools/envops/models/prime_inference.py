@@ -11,13 +11,22 @@ import re
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from envops.hub.access import HubAccess, hub_access
-from envops.repository.endpoints import MAX_TOKENS, Endpoint, Style, find_endpoint, read_endpoints
+from envops.models.library_prices import with_library_price
+from envops.repository.endpoints import (
+    MAX_TOKENS,
+    PRIME_KEY,
+    Endpoint,
+    Style,
+    declared_endpoint,
+    find_endpoint,
+    read_endpoints,
+)
 
-PRIME_KEY = "PRIME_API_KEY"
 SECONDS = 30.0
 LONGEST_LIST = 32 * 2**20
 _THINKS = re.compile(r"openai/(gpt-5|o\d)")
@@ -27,12 +36,11 @@ _THINKS = re.compile(r"openai/(gpt-5|o\d)")
 def endpoint_named(root: Path, name: str) -> Endpoint:
     """The endpoint of a name or a model: of the file, or else `owner/model` of Prime Inference at its own price.
 
-    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name means nothing.
+    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name is unknown.
     """
-    declared = read_endpoints(root)
-    of_model = [each for each in declared.values() if each.model == name]
-    if name in declared or of_model or "/" not in name:
-        return priced(declared[name] if name in declared else of_model[0] if of_model else find_endpoint(root, name))
+    found = declared_endpoint(read_endpoints(root), name)
+    if found is not None or "/" not in name:
+        return priced(found or find_endpoint(root, name))
     style: Style = "reasoning" if _THINKS.match(name) else "instruct"
     url = hub_access().inference_url
     return priced(Endpoint(name, name, url, PRIME_KEY, style=style, max_tokens=MAX_TOKENS[style]))
@@ -51,16 +59,22 @@ def team_at_prime(endpoint: Endpoint) -> str:
 
 
 def priced(endpoint: Endpoint) -> Endpoint:
-    """The endpoint with the prices that Prime Inference lists; unchanged where it has prices or is another service."""
+    """The endpoint with the prices that Prime Inference lists, or a kept library for other services.
+
+    Unchanged where it has prices, or none are known.
+    """
     access = hub_access()
-    if endpoint.has_prices or endpoint.url != access.inference_url:
+    if endpoint.has_prices:
         return endpoint
+    if endpoint.url != access.inference_url:
+        return with_library_price(endpoint)
     for model in _listed(access):
         if model.get("id") == endpoint.model:
             pricing = model.get("pricing")
             prices = [pricing.get(f"{side}_usd_per_mtok") for side in ("input", "output")] if pricing else []
             if len(prices) == 2 and all(map(_is_price, prices)):
-                return replace(endpoint, input_price=float(prices[0]), output_price=float(prices[1]))
+                sent, answered = map(float, prices)
+                return replace(endpoint, input_price=sent, output_price=answered, price_source="Prime Inference")
     return endpoint
 
 
@@ -76,11 +90,11 @@ def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {access.key}"} if access.key else {})
     if access.key and access.team:
         headers["X-Prime-Team-ID"] = access.team
-    request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
     try:
+        request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
         with _OPENER.open(request, timeout=SECONDS) as answer:
             said = json.loads(answer.read(LONGEST_LIST))
-    except (OSError, ValueError):
+    except (OSError, HTTPException, ValueError):
         return
     rows = said.get("data") if isinstance(said, dict) else None
     for each in rows if isinstance(rows, list) else []:

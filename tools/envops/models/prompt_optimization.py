@@ -44,7 +44,7 @@ class SearchBudget:
     seconds: float
     seed: int = 0
     initial_prompt: str | None = None
-    """Where to begin, for a v1 environment whose tasks have no system prompt."""
+    """The initial prompt, for a v1 environment whose tasks have no system prompt."""
 
     @property
     def most_calls(self) -> int:

@@ -54,7 +54,7 @@ class _Found:
 def placement(folder: Path, old: str, new: str) -> Placement:
     """The place of the new prompt in the package's folder.
 
-    Raises `NotPlaceable` where the old one is not written down whole exactly once.
+    Raises `NotPlaceable` where the whole old prompt does not occur exactly once.
     """
     if not old.strip():
         raise NotPlaceable("the environment has no system prompt to replace: add one with this text")
@@ -92,7 +92,7 @@ def literal(text: str) -> str:
 
 
 def _continued(line: str) -> str:
-    """A long line in several, each but the last continued by a backslash behind its blank."""
+    """A long line in several, each but the last continued by a backslash after its space."""
     parts, rest = [], line
     while len(rest) > LONGEST_LINE and (cut := rest.rfind(" ", 1, LONGEST_LINE)) > 0:
         parts.append(rest[: cut + 1])

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from envops.facts.spending import Tokens
-from envops.models.prime_inference import PRIME_KEY, team_at_prime
+from envops.models.prime_inference import team_at_prime
 from envops.models.spending import SpendingLimit, bound_of_prompt
-from envops.repository.endpoints import Endpoint
+from envops.repository.endpoints import PRIME_KEY, Endpoint
 from envops.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
 from envops.text.scrubbing import Scrubber
 
@@ -104,7 +104,7 @@ class Provider:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         team = os.environ.get("PRIME_TEAM_ID") or team_at_prime(self._endpoint)
         if team and self._endpoint.key_variable == PRIME_KEY:
-            headers["X-Prime-Team-ID"] = team  # who pays, as verifiers and the prime CLI say it
+            headers["X-Prime-Team-ID"] = team  # the paying team, in the header that verifiers and the prime CLI use
         local = (urlsplit(self._endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")
         self._session = aiohttp.ClientSession(
             headers=headers,
@@ -151,8 +151,8 @@ class Provider:
     def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
         """The seed of a call: another one each time that a conversation is sent, and the same ones in every run.
 
-        A run that goes on has seeds of its own. What was kept of several conversations at once need not
-        be the first of them, so that counting on from their number would use some seeds twice.
+        A continued run has seeds of its own. With several conversations at once, the kept ones need not be the first,
+        so counting on from their number would use some seeds twice.
         """
         if self._seed is None:
             return {}

@@ -32,8 +32,12 @@ MAXIMUM_BODY = 64 * 2**20
 class Relay:
     """Serves in a thread of its own, as a context manager."""
 
-    def __init__(self, endpoint: Endpoint, key: str, ceiling: float | None, *, seed: int | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, key: str, ceiling: float | None, *, seed: int | None = None, any_model: bool = False
+    ) -> None:
         self.endpoint = endpoint
+        self._any_model = any_model
+        """For a judge: an environment names it in its own code, and the declaration decides which model replies."""
         self.seed = seed
         """With it, the n-th call of a conversation has the same seed in every run that is not interrupted."""
         self._limit = SpendingLimit(endpoint, ceiling)
@@ -122,7 +126,7 @@ class Relay:
             body = None
         if not isinstance(body, dict):
             return _response(error_answer(400, "not_json", "the body is not a JSON object"))
-        if body.get("model") != self.endpoint.model:
+        if body.get("model") != self.endpoint.model and not self._any_model:
             message = f"this relay serves only {self.endpoint.model}"
             return _response(error_answer(404, "model_not_found", message))
         answer = await self._provider.call(request.path.split("/v1/", 1)[1], body)

@@ -1,4 +1,4 @@
-"""The plan of a release: what it would do to each environment, from the declaration, git's history and the Hub."""
+"""The plan of a release: its action for each environment, from the declaration, git's history and the Hub."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ReleaseStep:
     action: ReleaseAction
     reason: str
     next: str = ""
-    """What the user has to do; empty where the release does something."""
+    """The user's next step; empty where the release acts by itself."""
     found: HubEnvironment | None = None
 
 
@@ -180,14 +180,14 @@ class PlannedRun:
     reason: str
     next: str = ""
     findings: tuple[Finding, ...] = ()
-    """Of the rules of runs."""
+    """Findings of the rules of runs."""
     played: tuple[str, ...] = ()
-    """What is recorded of a model on each of its environments."""
+    """The recordings of a model on each of its environments."""
 
 
 @dataclass(frozen=True)
 class RemovedRun:
-    """A run that is no longer declared, and what was submitted of it; a release changes none of that."""
+    """A run that is no longer declared, with its submissions; a release does not change them."""
 
     name: str
     submitted: tuple[PlatformRun, ...] | None
@@ -217,7 +217,7 @@ class ReleasePlan:
     unplayed: tuple[str, ...] = ()
     """Environments to be published that have no recording of a real model."""
     notes: tuple[str, ...] = ()
-    """Further notes: what was chosen, what could not be listed."""
+    """Further notes, such as the selection and failed listings."""
 
     @property
     def writes(self) -> tuple[ReleaseStep, ...]:
@@ -253,7 +253,7 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan and what it was made from."""
+    """A plan and its inputs."""
 
     plan: ReleasePlan
     registry: Registry
@@ -269,7 +269,7 @@ class _Choice:
     names: tuple[str, ...]
     change: Change | None
     whole: bool
-    """Whether the whole registry is planned, with all that belongs to it."""
+    """Whether the plan covers the whole registry."""
 
 
 def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threading.Event) -> Planned:
@@ -289,7 +289,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     desired = [each for name in read if (each := _desired(root, registry.environments[name], broken))]
     access, prime = hub_access(), find_prime()
     external = _external(registry, choice, concerned)
-    anything = bool(choice.whole or desired or external or removed)
+    anything = bool(choice.whole or read or external or removed)
     hub, not_asked = _asked(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     by_name = broken | {step.desired.name: step for step in known}
@@ -301,10 +301,9 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
-    decided = decided_runs(situation, concerned) if concerned else []
     plan = ReleasePlan(
         steps=steps,
-        runs=tuple(_planned_run(each) for each in decided),
+        runs=tuple(_planned_runs(situation, concerned, broken)),
         removed_runs=_removed_runs(removed, situation),
         findings=findings,
         unplayed=_unplayed(root, registry, steps),
@@ -332,7 +331,7 @@ def _external(registry: Registry, choice: _Choice, concerned: Mapping[str, set[s
 
 
 def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRun, ...]:
-    """What was submitted of runs that are no longer declared."""
+    """The submissions of runs that are no longer declared."""
     if situation.prime is None or not names:
         return tuple(RemovedRun(name, None, "the platform was not queried") for name in names)
     try:
@@ -345,6 +344,21 @@ def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRu
         pages = {run.id: situation.access.page_of_run(run.id) for run in submitted}
         removed.append(RemovedRun(name, submitted, pages=pages))
     return tuple(removed)
+
+
+def _planned_runs(
+    situation: Situation, concerned: Mapping[str, set[str]], broken: Mapping[str, ReleaseStep]
+) -> Iterator[PlannedRun]:
+    """What would happen to each run; one on an environment that cannot be read is refused by itself."""
+    readable = [name for name, used in concerned.items() if used.isdisjoint(broken)]
+    decided = {each.run.spec.name: each for each in decided_runs(situation, readable)}
+    for name, used in concerned.items():
+        if name in decided:
+            yield _planned_run(decided[name])
+            continue
+        cause = broken[min(used & broken.keys())]
+        reason = f"{cause.desired.name} cannot be read: {cause.reason}"
+        yield PlannedRun(name, situation.registry.specs[name].backend, "refused", reason, cause.next)
 
 
 def _planned_run(each: DecidedRun) -> PlannedRun:
@@ -447,7 +461,7 @@ def _version_findings(
 
 
 def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, tuple[Finding, ...]]:
-    """What the Hub's page needs of each environment that would be published."""
+    """The details for the Hub's page of each environment that would be published."""
     names = [step.desired.name for step in steps if step.action in ("create", "publish")]
     if not names:
         return {}

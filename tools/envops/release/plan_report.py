@@ -40,7 +40,7 @@ SIGNS = {
     "broken": "!",
 }
 MOST_ROWS = 300
-"""The summary of a job is limited to a megabyte; the JSON has all rows."""
+"""GitHub limits a job's summary to a megabyte; the JSON has all rows."""
 
 
 def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
@@ -88,7 +88,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
         yield f"? {address}  orphan  on the Hub but not in registry.yaml; releases do not change it"
     if plan.unplayed:
         names = ", ".join(plan.unplayed)
-        yield f"  played by no model yet: {names}; scripted policies do not measure difficulty (nox -s record)"
+        yield f"  not recorded with a model yet: {names}; scripted policies do not measure difficulty (nox -s record)"
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"

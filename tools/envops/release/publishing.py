@@ -4,11 +4,10 @@ The state of the Hub decides, not the exit code of the CLI. A lost answer of the
 like a failure although the version is published, and so does the refusal of content that is
 published already.
 
-A push is one `prime env push`, of exactly the files and the wheel that were validated. The CLI
-builds the wheel itself, with the key in its environment, where a build hook of the environment
-could read it. It calls `uv build` for that, by the name `uv`. What it finds under that name here
-is a script that copies the tested wheel: nothing is built beside the key, and what is uploaded is
-what was tested, byte by byte. Any other use of it ends the push before anything is sent.
+A push is one `prime env push`, of exactly the files and the wheel that were validated. The CLI builds the wheel itself,
+with the key in its environment, where a build hook of the environment could read it. It calls `uv build` for that, by
+the name `uv`. Under that name it finds a script that copies the tested wheel. So nothing is built beside the key, and
+the uploaded wheel is the tested one, byte by byte. Any other use of it ends the push before anything is sent.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"
 """failed: needs a fix. wedged: needs a new version. unknown: another release finds out."""
 
 READS = 4
-"""How often the Hub is read after a push that should show there."""
+"""How often the Hub is read after a push that should be visible there."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ def publish(step: ReleaseStep, hub: HubSide) -> Published:
 def _read_back(step: ReleaseStep, pushed: Push, hub: HubSide) -> tuple[HubReading, frozenset[str]]:
     """The state of the Hub; read again while it cannot be read, or does not show a push that succeeded.
 
-    After a push that may have had an effect all the same, it gets a second look before another push; and as many as
-    there may be where the version is listed and is not the latest.
+    After a failed push that may have had an effect, the Hub is read a second time before another push. Where the
+    version is listed but is not the latest, it is read as often as allowed.
     """
     reading, contents = hub.read()
     looks = {"none": READS, "taken": READS, "passing": 2}.get(pushed.blame, 1)
@@ -260,6 +259,6 @@ def _copy(package: Package, target: Path) -> None:
     for name in sorted({*package.files, *hub_files(package.folder)}):
         path = target / name
         if any((package.folder / parent).is_symlink() for parent in Path(name).parents):
-            continue  # it comes with what the link leads to, which lies inside of the folder
+            continue  # the link's target is in the folder and comes along
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(package.folder / name, path, follow_symlinks=False)

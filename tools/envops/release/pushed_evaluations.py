@@ -1,7 +1,7 @@
 """Recorded baselines as evaluations on the Hub: `prime eval push`, once per version and model.
 
-An evaluation's name identifies it: it contains the environment's version and the model. What the
-Hub lists afterwards decides, and an interrupted push continues where it stopped.
+An evaluation's name identifies it: it contains the environment's version and the model. The Hub's list afterwards
+decides, and an interrupted push continues where it stopped.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from envops_worker.splits import Split
+
+from envops.facts.recordings import split_of
 from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, call_hub
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
@@ -56,7 +59,7 @@ class EvaluationPusher:
     def _all(self, desired: Desired, package: Package) -> Iterator[PushedEvaluation]:
         for recording in read_recordings(package.folder):
             model = str(recording.baseline.get("model") or "")
-            name = evaluation_name(desired, model)
+            name = evaluation_name(desired, model, split_of(recording.baseline))
             if recording.problems:
                 yield PushedEvaluation(
                     recording.file, "failed", "its files are damaged: run `nox -s validate` for details"
@@ -130,9 +133,9 @@ class EvaluationPusher:
                 return Push(1, self.access.scrubber.text(error.failure.message))
 
 
-def evaluation_name(desired: Desired, model: str) -> str:
+def evaluation_name(desired: Desired, model: str, split: Split = "train") -> str:
     """The name of the evaluation of a version by a model."""
-    return f"{desired.name} {desired.version} by {model}"
+    return f"{desired.name} {desired.version} by {model}{' on held-out tasks' if split == 'eval' else ''}"
 
 
 def write_evaluation(folder: Path, name: str, desired: Desired, recording: RecordingOnDisk, rows: int) -> None:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from envops_worker.splits import Split
+
 from envops.facts.observed import adapter
 from envops.text.markdown import prose, table_cell
 from envops.text.plain_data import plain_data
@@ -115,6 +117,8 @@ class ComparisonReport:
     """The greatest loss first."""
     only_before: int = 0
     only_after: int = 0
+    split: Split = "train"
+    """Whose tasks both sides played."""
     notes: tuple[str, ...] = ()
     tool_version: str = ""
     version: int = FORMAT_VERSION

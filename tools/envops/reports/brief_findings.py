@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from envops.reports.evidence import shown_evidence
 from envops.reports.styles import KIND_STYLES, VERDICT_STYLES
 from envops.repository.registry import REGISTRY_FILE
+from envops.rules.engine import ADD_CASE
 from envops.rules.result import (
     DECIDING,
     EnvironmentResult,
@@ -21,7 +23,7 @@ from envops.text.visible_text import on_one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envops.facts.observed import Failure
+    from envops.facts.observed import Failure, Place
     from envops.reports.page import Page
     from envops.rules.engine import Finding
     from envops.rules.result import FindingKind
@@ -37,6 +39,8 @@ DECLARATION_LINES = 8
 """Lines for registry.yaml. They are printed as they can be pasted, so more of them than other evidence has."""
 NOT_SHOWN = ("error", "kind", "traceback", "task", "policy", "waiting", "more")
 """Evidence that the message has, or that is too long for a line."""
+_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+).*\n(?! *File ")(?P<code>.*)$', re.MULTILINE)
+"""A frame of a traceback that shows its line of code."""
 _TOLD: dict[FindingKind, str] = {
     "error": "error",
     "bug": "bug of envops",
@@ -90,7 +94,7 @@ def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None
     else:
         for label, text in _evidence(finding):
             page.field(label, _fitted(text, _room(page), 1), indent=INDENT)
-    page.field("fix", _fitted(finding.fix, _room(page), FIX_LINES), indent=INDENT, style="green")
+    page.field("fix", _fitted_fix(finding.fix, _room(page)), indent=INDENT, style="green")
     if finding.waiting and declaration is None:
         page.field("waiting", _fitted(_named(finding.waiting), _room(page), 1), indent=INDENT)
     page.blank()
@@ -107,22 +111,29 @@ def _fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
+def _fitted_fix(fix: str, width: int) -> str:
+    """The fix, cut before the command that writes its case: a command is of use only as a whole."""
+    advice, begins, command = fix.partition(ADD_CASE)
+    return _fitted(advice, width, FIX_LINES, len(begins + command)) + (f" {begins}{command}" if begins else "")
+
+
 def _evidence(finding: Finding) -> list[tuple[str, str]]:
     """The rows that say most: what was replied and what it earned, or the author's line that raised."""
     shown = {entry.label: entry.text for entry in reversed(shown_evidence(finding)) if entry.label not in NOT_SHOWN}
     failure = finding.evidence.failure
-    raised = _own_line(failure.traceback) if failure is not None else ""
+    raised = _own_line(failure.traceback, finding.place) if failure is not None else ""
     labels = ("reply",) if raised else ("reply", "reward", "answer") if "reply" in shown else tuple(shown)
     rows = [*((label, shown[label]) for label in labels if shown.get(label)), *([("raised", raised)] if raised else [])]
     return rows[: EVIDENCE_ROWS - bool(finding.waiting)]
 
 
-def _own_line(traceback: str) -> str:
-    """The line of code that a traceback begins with, which is the author's."""
-    lines = [line.strip() for line in traceback.splitlines()]
-    frame = next((number for number, line in enumerate(lines) if line.startswith("File ")), len(lines))
-    code = lines[frame + 1] if frame + 1 < len(lines) else ""
-    return "" if code.startswith("File ") else code
+def _own_line(traceback: str, place: Place | None) -> str:
+    """The author's line of code that raised: that of the finding's place, or else the first of the traceback."""
+    frames = [(match["file"], int(match["line"]), match["code"].strip()) for match in _FRAME.finditer(traceback)]
+    if place is not None:
+        in_file = [frame for frame in frames if f"/{frame[0]}".endswith(f"/{place.file}")]
+        frames = [frame for frame in in_file if frame[1] == place.line][-1:] or in_file[-1:] or frames
+    return frames[0][2] if frames else ""
 
 
 def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:

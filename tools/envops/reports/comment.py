@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from envops.reports.markdown import render_markdown
 from envops.reports.reading import read_report, result_of
 from envops.repository.problem import DeclarationError, Problem
-from envops.text.markdown import prose, table_cell
+from envops.text.markdown import prose, prose_cell, table_cell
 
 LARGEST = 20_000_000
 """Bytes of a file that is looked at."""
 MOST_STEPS = 50
-ACTIONS = ("create", "publish", "visibility", "unchanged", "conflict", "drift", "no-access", "unreadable", "not-asked")
+ACTIONS = (
+    *("create", "publish", "visibility", "unchanged", "conflict"),
+    *("drift", "no-access", "unreadable", "not-asked", "broken"),
+)
+"""Of a release: a text that is none of them was not written by `envops plan`."""
 
 
 def conversation(folder: Path, limit: int, run: str) -> str:
@@ -23,7 +27,7 @@ def conversation(folder: Path, limit: int, run: str) -> str:
 
     Raises `DeclarationError` where there is no report or it is none.
     """
-    plan = "".join((*_plan(folder / "plan.json"), *_plan_of_runs(folder / "plan.json")))
+    plan = "".join(_fitting((*_plan(folder / "plan.json"), *_plan_of_runs(folder / "plan.json")), limit // 2))
     foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
     report = folder / "validate.json"
     if not report.is_file() and plan:
@@ -32,16 +36,25 @@ def conversation(folder: Path, limit: int, run: str) -> str:
     return f"{render_markdown(result, limit - len((plan + foot).encode()))}\n{plan}{foot}"
 
 
+def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:
+    """The parts that fit into so many bytes, and a note where there are more."""
+    for part in parts:
+        limit -= len(part.encode())
+        if limit < 0:
+            yield "\nThe rest of the plan is in `plan.json` of the workflow run.\n"
+            return
+        yield part
+
+
 def _plan(path: Path) -> Iterator[str]:
     steps = [step for step in _steps(path) if step["action"] != "unchanged"]
     if not steps:
         return
     yield "### What a merge would publish\n\n| | environment | version | why |\n|---|---|---|---|\n"
     for step in steps[:MOST_STEPS]:
-        cells = (step["action"], table_cell(step["address"]), table_cell(step["version"]), prose(step["reason"]))
+        cells = (step["action"], table_cell(step["address"]), table_cell(step["version"]), prose_cell(step["reason"]))
         yield f"| {' | '.join(cells)} |\n"
-    if len(steps) > MOST_STEPS:
-        yield f"\nand {len(steps) - MOST_STEPS} more\n"
+    yield from _left_out(steps, "environments")
 
 
 def _plan_of_runs(path: Path) -> Iterator[str]:
@@ -50,25 +63,39 @@ def _plan_of_runs(path: Path) -> Iterator[str]:
     if not runs and not removed:
         return
     yield "\n### Training runs\n\n| | run | why |\n|---|---|---|\n"
-    findings = []
     for run in runs[:MOST_STEPS]:
-        yield f"| {table_cell(_text(run, 'action'))} | {table_cell(_text(run, 'name'))} | {_cell(run)} |\n"
-        played = run.get("played")
-        findings += [f"- {prose(str(each)[:300])}\n" for each in played] if isinstance(played, list) else []
-        for found in [each for each in _rows_of(run, "findings") if each.get("severity") != "advice"][:MOST_STEPS]:
-            what = f"{_text(found, 'rule')} {_text(found, 'severity')}: {_text(found, 'message')}"
-            findings.append(f"- {prose(what)} Fix: {prose(_text(found, 'fix'))}\n")
+        why = prose_cell("; ".join(filter(None, (_text(run, "reason"), _text(run, "next")))))
+        yield f"| {table_cell(_text(run, 'action'))} | {table_cell(_text(run, 'name'))} | {why} |\n"
     for run in removed[:MOST_STEPS]:
         names = ", ".join(f"{_text(each, 'name')} ({_text(each, 'id')})" for each in _rows_of(run, "submitted"))
         said = f"nothing happens to what was submitted of it: {names}" if names else "no submitted run is known"
-        yield f"| removed | {table_cell(_text(run, 'name'))} | {prose(said)} |\n"
-    if len(runs) > MOST_STEPS:
-        yield f"\nand {len(runs) - MOST_STEPS} more runs\n"
-    yield "".join(["\n", *findings[:MOST_STEPS]]) if findings else ""
+        yield f"| removed | {table_cell(_text(run, 'name'))} | {prose_cell(said)} |\n"
+    yield from _left_out(runs, "runs")
+    yield from _left_out(removed, "removed runs")
+    lines = [*_findings_of(runs[:MOST_STEPS]), *_played_of(runs[:MOST_STEPS])]
+    yield "\n" if lines else ""
+    yield from lines[:MOST_STEPS]
+    yield from _left_out(lines, "lines on these runs")
 
 
-def _cell(run: Mapping[str, Any]) -> str:
-    return prose("; ".join(filter(None, (_text(run, "reason"), _text(run, "next"))))).replace("|", "&#124;")
+def _left_out(rows: Sequence[object], what: str) -> Iterator[str]:
+    if len(rows) > MOST_STEPS:
+        yield f"\nand {len(rows) - MOST_STEPS} more {what}\n"
+
+
+def _findings_of(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for run in runs:
+        for found in _rows_of(run, "findings"):
+            if found.get("severity") != "advice":
+                what = f"{_text(found, 'rule')} {_text(found, 'severity')}: {_text(found, 'message')}"
+                yield f"- {prose(what)} Fix: {prose(_text(found, 'fix'))}\n"
+
+
+def _played_of(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What is recorded of a model on the environments of each run."""
+    for run in runs:
+        played = run.get("played")
+        yield from (f"- {prose(str(each)[:300])}\n" for each in (played if isinstance(played, list) else []))
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:

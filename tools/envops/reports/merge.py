@@ -1,6 +1,6 @@
 """Merging the reports of a divided run, and listing missing ones.
 
-A missing report never counts as a pass: its environments are unfinished, and the
+A missing report never counts as a pass: its environments and runs are unfinished, and the
 merged verdict is inconclusive at best.
 """
 
@@ -20,8 +20,11 @@ SAME = ("version", "tool", "gates", "endpoint")
 """What reports of one run agree about."""
 
 
-def merged(reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = ()) -> dict[str, Any]:
-    """One report of all, by file. `expected` are environments that the run had to prove, where the caller knows.
+def merged(
+    reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = (), expected_runs: Iterable[str] = ()
+) -> dict[str, Any]:
+    """One report of all, by file. `expected` are environments that had to be proved, and `expected_runs` training runs
+    that had to be judged, where the caller knows.
 
     Raises `DeclarationError` when they are not reports of the same run: made by different versions,
     for different gates, from different divisions, or with an environment in two of them.
@@ -32,7 +35,10 @@ def merged(reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = ()) 
     parts = list(reports.values())
     environments = sorted((one for part in parts for one in part["environments"]), key=lambda one: str(one["name"]))
     wanted = {*expected, *(name for part in parts for name in _wanted(part))}
-    missing = sorted(wanted - {one["name"] for one in environments})
+    runs = {name for part in parts for name in part.get("runs", ())}
+    wrong = _distinct(problem for part in parts for problem in part["problems"])
+    unjudged = () if wrong else sorted({*expected_runs} - runs)  # a run that fails is among the problems
+    missing = [*sorted(wanted - {one["name"] for one in environments}), *(f"run {name}" for name in unjudged)]
     verdicts: list[Verdict] = [one["verdict"] for one in (*parts, *environments)]
     if missing:
         verdicts.append("inconclusive")
@@ -43,8 +49,8 @@ def merged(reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = ()) 
         "unfinished": missing,
         "seconds": max(float(part["seconds"]) for part in parts),
         "shard": None,
-        "runs": sorted({name for part in parts for name in part.get("runs", ())}),
-        "problems": _distinct(problem for part in parts for problem in part["problems"]),
+        "runs": sorted(runs),
+        "problems": wrong,
         "environments": environments,
     }
 

@@ -56,6 +56,7 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
         tool_version=data["tool"],
         gates=tuple(data["gates"]),
         endpoint=data["endpoint"],
+        split=data.get("split", "train"),
         shard=share_of(data),
         runs=tuple(data.get("runs", ())),
     )
@@ -81,6 +82,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         policies=tuple(data["policies"]),
         started=StartMode(**data["worker"]) if data.get("worker") else None,
         brief=data.get("brief", False),
+        judge=data.get("judge"),
     )
 
 

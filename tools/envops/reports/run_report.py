@@ -146,6 +146,8 @@ def read_runs(reports: Path) -> tuple[list[RunReport], list[str]]:
     return runs, problems
 
 
+ADVICE = ("next", "stop", "source")
+"""The keys of a finding's evidence that are shown: what to do, when to stop, and where the advice is from."""
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
 
@@ -176,7 +178,7 @@ def render_run_markdown(run: RunReport) -> str:
             lines.append(f"| {table_cell(curve.metric)} | {first.value:.3g} | {last.value:.3g} | {len(known)} |")
     for finding in run.findings:
         lines += ["", f"**{finding.rule}** {finding.severity}: {prose(finding.message)}", ""]
-        told = [(key, finding.evidence.get(key)) for key in ("next", "stop")]
+        told = [(key, finding.evidence.get(key)) for key in ADVICE]
         lines += [f"- {key}: {prose(str(value))}" for key, value in told if value]
         lines += ["", fenced(finding.patch)] if finding.patch else []
     return "\n".join(lines) + "\n"
@@ -217,7 +219,7 @@ def _rewards(run: RunReport) -> str:
 
 def _finding(finding: RunFinding) -> list[str]:
     lines = ["", f"{finding.rule} {finding.severity}: {on_one_line(finding.message)}"]
-    told = [(key, finding.evidence.get(key)) for key in ("next", "stop")]
+    told = [(key, finding.evidence.get(key)) for key in ADVICE]
     lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in told if value]
     lines.append(f"    {'fix':<8} {on_one_line(finding.fix)}")
     if finding.patch:

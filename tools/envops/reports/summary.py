@@ -74,7 +74,10 @@ def policy_sentence(result: ValidationResult) -> str:
         return ""
     names = f"Policies: {', '.join(spoke)}"
     if result.endpoint:
-        return f"{names}; real model: {result.endpoint}."
+        tasks = ", on the tasks held out for evaluation" if result.split == "eval" else ""
+        judges = sorted({each.judge for each in result.environments if each.judge})
+        judged = f"; judged by {' and '.join('a scripted judge' if one == 'scripted' else one for one in judges)}"
+        return f"{names}; real model: {result.endpoint}{tasks}{judged if judges else ''}."
     return f"{names}. Scripted policies test an environment and do not measure its difficulty."
 
 

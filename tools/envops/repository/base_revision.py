@@ -28,7 +28,7 @@ class NoBase(Exception):
 
 @dataclass(frozen=True)
 class Base:
-    """The other side of a comparison: a commit, or one package's folder."""
+    """The base of a comparison: a commit, or one package's folder."""
 
     root: Path
     given: str
@@ -41,9 +41,9 @@ class Base:
         return self.given if self.commit is None else f"{self.given} ({self.commit[:12]})"
 
     def environment(self, entry: EnvironmentEntry, scratch: Path) -> tuple[EnvironmentEntry, Package]:
-        """The environment as it is here, written below `scratch` where that is needed.
+        """The environment of this base, written below `scratch` where that is needed.
 
-        Raises `NoBase` when it is not here or cannot be loaded from here.
+        Raises `NoBase` when the base lacks it or it cannot be loaded.
         """
         if self.folder is not None:
             package = _read(self.folder, self.folder.parent, self.given)
@@ -106,7 +106,7 @@ def _read(folder: Path, root: Path, label: str) -> Package:
         said = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
         raise NoBase(f"the package at {label} cannot be read: {said}")
     if reading.package.lock is None:
-        raise NoBase(f"the package at {label} has no {LOCK_FILE} that is valid, so its code cannot be run")
+        raise NoBase(f"the package at {label} has no valid {LOCK_FILE}, so its code cannot be run")
     return reading.package
 
 

@@ -33,7 +33,7 @@ _BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
 _NOTHING = re.compile(r"0{40}|0{64}")
 """What GitHub gives as the commit before a branch's first push."""
 ALIKE = 0.5
-"""The share of a vanished environment's files that a new one must hold to count as the same, renamed."""
+"""The share of a removed environment's files from which a new one counts as its renamed form."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Change:
     """Environments whose folder or declaration differs, by distribution name; their folders exist."""
     everything: bool
     reason: str
-    """In words, for the report."""
+    """The description of the change for the report."""
     removed: frozenset[str] = frozenset()
     """Environments whose folder or declaration is gone."""
     runs: frozenset[str] = frozenset()
@@ -60,10 +60,9 @@ class Change:
 def changed_environments(root: Path, base: str | None = None) -> Change:
     """The changes between the commit where this branch left `base` and the working tree.
 
-    Without `base` it is the remote's main branch, or `main`. A merge commit is seen from the
-    side of `base`. Where there is nothing before (the first commit, a branch's first push),
-    everything is touched. Raises `DeclarationError` when there is no such commit, or not enough
-    history to compare with it.
+    Without `base` it is the remote's main branch, or `main`. A merge commit is seen from the side of `base`. Without an
+    earlier commit (the first commit, a branch's first push), everything is affected. Raises `DeclarationError` when
+    there is no such commit, or not enough history to compare with it.
     """
     root = root.resolve()
     fork = _fork_point(root, base)
@@ -120,7 +119,7 @@ def _was_environment(root: Path, commit: str, folder: str) -> bool:
 
 
 def _renamed(root: Path, fork: str, gone: list[str], new: list[str]) -> dict[str, str]:
-    """Each new folder and the vanished one that most of its files come from, by distribution names."""
+    """Each new environment and the removed one that most of its files come from, by distribution name."""
     found: dict[str, str] = {}
     for folder in new if gone else ():
         held = _objects_in(root, folder)
@@ -137,7 +136,7 @@ def _share_of(root: Path, fork: str, folder: str, held: set[str]) -> float:
 
 
 def _objects_in(root: Path, folder: str) -> set[str]:
-    """git's names for what the files of a folder hold now, committed or not."""
+    """The object ids of a folder's files as they are now, committed or not."""
     listed = git(
         root, "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", f"environments/{folder}/"
     ).stdout
@@ -156,7 +155,7 @@ _Entry = TypeVar("_Entry", EnvironmentEntry, ExternalEntry)
 
 
 def _changed_entries(before: Mapping[str, _Entry], now: Mapping[str, _Entry]) -> set[str]:
-    """Names whose declaration is new or differs from before, wherever it stands."""
+    """Names whose declaration is new or changed, regardless of its line."""
     return {
         name
         for name, entry in now.items()
@@ -165,7 +164,7 @@ def _changed_entries(before: Mapping[str, _Entry], now: Mapping[str, _Entry]) ->
 
 
 def _changed_runs(before: Registry, now: Registry) -> set[str]:
-    """A run without a local change is another one, too, where an environment of the Hub has another version."""
+    """A run also differs where one of its Hub environments has another version."""
     external = _changed_entries(before.external, now.external)
     return {
         name
@@ -214,7 +213,7 @@ def _fork_point(root: Path, base: str | None) -> str | None:
 
 
 def _before_the_first(root: Path, base: str) -> bool:
-    """Whether this is the commit before HEAD, and HEAD is the first there ever was."""
+    """Whether this is HEAD's parent, and HEAD is the first commit."""
     if not _BEFORE_HEAD.fullmatch(base) or is_shallow(root):
         return False
     return git(root, "rev-parse", "--verify", "--quiet", "HEAD^1").returncode != 0

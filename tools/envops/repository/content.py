@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 
-# Covered is whatever can reach a wheel, a test or the Hub: data at the root, hidden files. Left out
-# is what tools leave behind, because running a gate must not change it, and recordings, because
-# each of them is evidence about one digest and cannot be part of it.
+# Every file that can reach a wheel, a test or the Hub is covered, such as data at the root and hidden files. Left out
+# are files that tools leave behind, because running a gate must not change it, and recordings, because each of them is
+# evidence about one digest and cannot be part of it.
 _LEFT_BEHIND_ANYWHERE = frozenset(
     {"__pycache__", ".git", ".venv", ".nox", ".tox", ".envops", ".idea", ".vscode", ".ipynb_checkpoints"}
     | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".prime", ".DS_Store", ".coverage"}
@@ -51,11 +51,11 @@ class Content:
     files: tuple[str, ...]
     problems: tuple[Problem, ...]
     ordinary: bool
-    """Whether all are plain files: nothing that is read lies behind a link."""
+    """Whether all are plain files, so that nothing is read through a link."""
 
 
 def list_content(folder: Path, root: Path) -> Content:
-    """The environment's files, links among them, and every one that cannot be part of an environment."""
+    """The environment's files and links, and a problem for each that cannot be part of an environment."""
     found = sorted(_walk(str(folder), "", at_root=True))
     problems: list[Problem] = []
     for name, ordinary in found:
@@ -65,7 +65,7 @@ def list_content(folder: Path, root: Path) -> Content:
 
 
 def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[tuple[str, bool]]:
-    """Names, and whether there is nothing about them to look into."""
+    """Names, and whether none of them needs a closer check."""
     with os.scandir(folder) as listed:
         entries = list(listed)
     if any(entry.name == _VIRTUAL_ENVIRONMENT for entry in entries):

@@ -9,7 +9,7 @@ from pathlib import Path
 from envops.repository.problem import DeclarationError, Problem
 
 MAX_BYTES = 5_000_000
-"""No declaration is larger; what is larger is refused before it is read."""
+"""Larger files are refused before they are read."""
 
 _CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
@@ -40,7 +40,7 @@ def read_bytes(path: Path, root: Path, limit: int = MAX_BYTES) -> bytes:
         if found.st_size > limit:
             raise refuse("is too large to be read", found=f"{found.st_size:,} bytes", allowed=f"{limit:,} bytes")
         with path.open("rb", buffering=0) as file:
-            return file.read(found.st_size)  # a file that grows meanwhile keeps to the limit, too
+            return file.read(found.st_size)  # the limit also holds for a file that grows while it is read
     except FileNotFoundError:
         raise refuse("does not exist") from None
     except OSError as error:

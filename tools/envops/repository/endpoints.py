@@ -1,8 +1,7 @@
 """configs/endpoints.toml: the models that can be evaluated against, by name.
 
 It is the file that verifiers' own commands read (`[[endpoint]]` with `endpoint_id`, `model`, `url` and `key`; verifiers
-0.3.1, `legacy/utils/eval_utils.py`). They ignore the keys that are this project's own: what a call costs and how it is
-made.
+0.3.1, `legacy/utils/eval_utils.py`). They ignore the keys that are this project's own: prices, limits and sampling.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MAX_BYTES = 1_000_000
 Style = Literal["instruct", "reasoning"]
 STYLES: tuple[Style, ...] = ("instruct", "reasoning")
 MAX_TOKENS: Mapping[Style, int] = {"instruct": 2_048, "reasoning": 16_384}
-"""Tokens of a reply at most, where the file sets no limit."""
+"""Maximum tokens of a reply, where the file sets no limit."""
 
 _READ_BY_VERIFIERS = ("type", "api_client_type", "headers", "extra_headers")
 """Keys that only verifiers' own commands act on."""
@@ -39,6 +38,10 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*endpoint[ \t]*\]\]")
 
 
+PRIME_KEY = "PRIME_API_KEY"
+"""The variable of the key of Prime Inference, whose models need no entry."""
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A model behind an OpenAI-compatible API. It names the variable of the key, never the key."""
@@ -48,9 +51,11 @@ class Endpoint:
     url: str
     key_variable: str
     input_price: float | None = None
-    """Dollars for a million tokens that are sent; `None` where no price is configured."""
+    """Dollars per million prompt tokens; `None` where no price is configured."""
     output_price: float | None = None
-    """Dollars for a million tokens that are answered."""
+    """Dollars per million completion tokens."""
+    price_source: str = ""
+    """Where the prices are from; empty where the file has them, or nothing does."""
     concurrency: int = 8
     style: Style = "instruct"
     max_tokens: int = MAX_TOKENS["instruct"]
@@ -62,7 +67,7 @@ class Endpoint:
         return self.input_price is not None and self.output_price is not None
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Dollars for so many tokens; 0 where there are no prices."""
+        """The cost of these tokens in dollars; 0 where there are no prices."""
         return (prompt_tokens * (self.input_price or 0.0) + completion_tokens * (self.output_price or 0.0)) / 1e6
 
 
@@ -84,6 +89,20 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
             ]
         )
     return endpoints[name]
+
+
+def declared_endpoint(declared: Mapping[str, Endpoint], name: str) -> Endpoint | None:
+    """The entry of that name, or else the first one with that model."""
+    return declared.get(name) or next((each for each in declared.values() if each.model == name), None)
+
+
+def key_variable_of(root: Path, name: str) -> str | None:
+    """The variable that holds the key of an endpoint or model; `None` where the name means nothing.
+
+    Raises `DeclarationError` where the file is wrong.
+    """
+    found = declared_endpoint(read_endpoints(root), name)
+    return found.key_variable if found else PRIME_KEY if "/" in name else None
 
 
 def read_endpoints(root: Path) -> dict[str, Endpoint]:
@@ -120,7 +139,6 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
 
 def _endpoint(entry: Mapping[str, Any], line: int | None) -> Endpoint:
     style: Style = entry.get("style", "instruct")
-    prices = {name: float(entry[name]) for name in ("input_price", "output_price") if name in entry}
     return Endpoint(
         name=entry["endpoint_id"],
         model=entry["model"],
@@ -131,7 +149,8 @@ def _endpoint(entry: Mapping[str, Any], line: int | None) -> Endpoint:
         max_tokens=entry.get("max_tokens", MAX_TOKENS[style]),
         timeout_s=float(entry.get("timeout_s", 600.0)),
         line=line,
-        **prices,
+        input_price=float(entry["input_price"]) if "input_price" in entry else None,
+        output_price=float(entry["output_price"]) if "output_price" in entry else None,
     )
 
 

@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 from envops.repository.problem import DeclarationError, Problem
 
 _OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables that git sets for a hook; they would point it at something else than the root."""
+"""Variables that git sets for a hook; they would make it use another repository."""
 
 
 class ContentMissing(Exception):
-    """git knows of a file and does not have it, as in a partial clone."""
+    """git lists a file but lacks its content, as in a partial clone."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.C
 
 
 def is_shallow(root: Path) -> bool:
-    """Whether the history that is here ends before its beginning."""
+    """Whether the local history is incomplete (a shallow clone)."""
     return git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 

@@ -7,8 +7,8 @@
     numpy==2.2.6 ; python_full_version < '3.14' \\
         --hash=sha256:…
 
-The header's digest is that of what the lock was resolved from, so that a lock which no longer belongs to its
-pyproject.toml is noticed without resolving anything. The requirements below it show what has changed since.
+The header's digest covers the inputs of the resolution. A lock that does not match its pyproject.toml is detected by
+it, without resolving anything. The requirements below it show what has changed since.
 
 A requirement at a git address has that address, with the commit, in place of a version. The commit stands for its hash.
 """
@@ -118,7 +118,7 @@ class _Parsed:
 
 
 def inputs_digest(requires: Iterable[str], requires_python: str) -> str:
-    """`sha256:…` of what a lock is resolved from; order and spacing of requirements don't matter."""
+    """`sha256:…` of the inputs of a lock; order and spacing of requirements don't matter."""
     inputs = {"requires": sorted(map(_canonical, requires)), "requires_python": "".join(requires_python.split())}
     return f"sha256:{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()}"
 
@@ -172,7 +172,7 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
 
 
 def _changes(parsed: _Parsed, requires: Iterable[str], requires_python: str) -> Iterator[str]:
-    """What differs between the requirements of a lock and those of now."""
+    """The differences between the requirements of a lock and the current ones."""
     before, now = _by_name(parsed.resolved_from), _by_name(map(_stated, requires))
     for name in sorted(before.keys() | now.keys()):
         was, is_now = before.get(name), now.get(name)
@@ -188,7 +188,7 @@ def _changes(parsed: _Parsed, requires: Iterable[str], requires_python: str) -> 
 
 
 def _by_name(requires: Iterable[str]) -> dict[str, str]:
-    """What is required of each name, in the same words whatever the order."""
+    """The requirements of each name in a form that does not depend on their order."""
     found: dict[str, list[str]] = {}
     for text in requires:
         requirement = readable_requirement(text)
@@ -198,7 +198,7 @@ def _by_name(requires: Iterable[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _python_used(requires_python: str) -> Mapping[str, str]:
-    """What markers are asked about: nothing special where this Python is used, else the oldest one that is admitted."""
+    """The values to evaluate markers with: empty for this Python, or else the oldest Python that is allowed."""
     try:
         admitted = SpecifierSet(requires_python)
     except InvalidSpecifier:
@@ -235,7 +235,7 @@ def _canonical(text: str) -> str:
 
 
 def _stated(text: str) -> str:
-    """A requirement as the header of a lock has it."""
+    """A requirement as a lock's header writes it."""
     return _without_password(_canonical(text))
 
 

@@ -1,6 +1,6 @@
-"""The module that an environment's package ships: found by reading, before any wheel is built.
+"""The module of an environment's package, found in its source before any wheel is built.
 
-A build back end decides what is in a wheel, so `rules/schema/wheel.py` compares this with the built one.
+The build back end decides which files a wheel has, so `rules/schema/wheel.py` compares this with the built one.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class ModulePlace:
 def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> list[ModulePlace]:
     """The module that verifiers loads: one, or several if it cannot be determined, or none.
 
-    It is the one with the distribution's name, or the only one that the build back end's table names, that there is,
-    or that has what verifiers loads.
+    It is the one with the distribution's name, or the only one that the build back end's table names, that exists, or
+    that defines what verifiers loads.
     """
     declared = list(_declared_paths(pyproject))
     roots = dict.fromkeys((*USUAL_ROOTS, *_declared_roots(pyproject), *(f"{_parent(path)}" for path in declared)))

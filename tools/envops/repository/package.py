@@ -36,7 +36,7 @@ class AnswerDeclaration:
 
 @dataclass(frozen=True)
 class EquivalentMutant:
-    """A mutant that behaves as the code itself does, and why."""
+    """A mutant that behaves like the original code, with the reason."""
 
     mutant: str
     """Its id, as the report names it."""
@@ -131,9 +131,11 @@ class Package:
     """Names in the module's `__all__`."""
     defines_load_environment: bool = False
     eval_split: str = ""
-    """The split that is for evaluation, as its source shows; empty where it shows none."""
+    """The evaluation split according to the source; empty where the source names none."""
+    uses_judge: bool = False
+    """Whether its source shows that a reward calls a model."""
     is_harness: bool = False
-    """Whether it exports a harness of v1 and nothing that has tasks: only the schema gate applies."""
+    """Whether it exports only a v1 harness and no tasks, so that only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()
     files: tuple[str, ...] = ()
     """Every file that the digest covers, relative to the folder."""
@@ -141,7 +143,7 @@ class Package:
     hub_hash: str = ""
     lock: Lock | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Where a key of pyproject.toml stands: `project.version` → line."""
+    """The line of each key of pyproject.toml: `project.version` → line."""
 
     @property
     def module_path(self) -> str:

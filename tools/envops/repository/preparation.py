@@ -1,4 +1,4 @@
-"""`prepare:` in registry.yaml: what an environment downloads, and what it should declare about that."""
+"""`prepare:` in registry.yaml: the data that an environment downloads, and the declaration that it should have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envops.facts.observed import WantedData
 
 UNKNOWN_COMMIT = "<commit>"
-"""Stands in proposed lines for a commit that only the network knows."""
+"""Placeholder in proposed lines for a commit that must be looked up online."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Preparation:
     command: Annotated[
         Text,
         Field(
-            description="What else is downloaded: a command, without a shell, in the environment's virtual environment."
-            " What it leaves in its home is in the home of the gates."
+            description="Other downloads: a command, run without a shell, in the environment's virtual environment."
+            " Files in its home are available in the home of the gates."
         ),
     ] = ""
 
@@ -55,23 +55,23 @@ class Preparation:
 
 @dataclass(frozen=True)
 class ProposedPreparation:
-    """What an environment should declare, as far as that is known."""
+    """The declaration that an environment should have, as far as it is known."""
 
     preparation: Preparation
-    """A revision that is not known is empty."""
+    """A revision is empty where it is not known."""
     others: tuple[str, ...] = ()
-    """What no declaration brings: hosts of which only the author knows what to download, and parts of datasets."""
+    """Downloads that cannot be declared: hosts without a known dataset, and parts of datasets."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether `prepare:` can be declared so."""
+        """Whether this is enough for a `prepare:` declaration."""
         return not self.others and all(one.revision for one in self.preparation.datasets)
 
 
 def proposed_preparation(wanted: Iterable[WantedData]) -> ProposedPreparation:
-    """The declaration that brings data which loading tried to reach.
+    """The declaration for data that loading tried to download.
 
-    A name that was seen twice takes the commit from where one is known. `load_dataset` with `data_files` or `data_dir`
+    If a name was seen twice, the entry with a commit is used. `load_dataset` with `data_files` or `data_dir`
     finds nothing in its cache while it is offline, so such a call cannot be prepared for.
     """
     seen = list(dict.fromkeys(replace(one, place=None) for one in wanted))
@@ -92,7 +92,7 @@ def proposed_preparation(wanted: Iterable[WantedData]) -> ProposedPreparation:
 
 
 def _most_exact(wanted: Iterable[WantedData]) -> list[WantedData]:
-    """Without those of a whole repository where files of it are named."""
+    """Leaves out whole repositories of which single files are named."""
     kept = list(dict.fromkeys(wanted))
     named = {(one.kind, one.name) for one in kept if one.files}
     return [one for one in kept if one.files or (one.kind, one.name) not in named]
@@ -106,7 +106,8 @@ def _least(datasets: Iterable[PreparedDataset]) -> tuple[PreparedDataset, ...]:
 
 
 def _statements(wanted: WantedData) -> list[str]:
-    """Python that downloads anything but a whole dataset. It is placed between double quotes, so it has none."""
+    """Python that downloads anything but a whole dataset. It contains no double quotes, because it is placed between
+    them."""
     pinned = f", revision='{wanted.revision}'" if wanted.revision else ""
     if wanted.kind == "nltk":
         return ["import nltk", f"nltk.download('{wanted.name}', raise_on_error=True)"]

@@ -90,6 +90,7 @@ def _read(
         exports=source.exports,
         defines_load_environment=source.defines_load_environment,
         eval_split=source.eval_split,
+        uses_judge=source.uses_judge,
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,

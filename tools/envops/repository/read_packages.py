@@ -1,4 +1,4 @@
-"""Many environments' folders read: those that were read before from memory, the rest in several processes."""
+"""Reads many environments' folders: known ones from the cache, the rest in several processes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from envops.repository.remembered_packages import RememberedPackages
 
 MANY = 64
-"""Fewer folders are read before another process has begun, or what is remembered has been imported."""
+"""Fewer folders are read faster than another process starts or the cache is imported."""
 PARTS = 4
-"""For each process; what a part has in common travels once."""
+"""Folders per part; data that a part has in common is sent once."""
 
 
 def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> list[PackageReading]:
@@ -48,7 +48,7 @@ def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> 
     before = _digest_of(folder, remembered)
     reading = read_package(folder, root)
     package = reading.package
-    # A file that changed while it was read would be remembered as it was, under the digest of what it is now.
+    # A file that changed while it was read would be cached with its old content under its new digest.
     if package and not reading.problems and package.digest == before:
         remembered.keep(package)
     return reading
@@ -69,7 +69,7 @@ def _read_side_by_side(read: partial[PackageReading], folders: Sequence[Path]) -
 
     size = -(-len(folders) // (processes * PARTS))
     parts = [folders[start : start + size] for start in range(0, len(folders), size)]
-    # They live for seconds, and collecting what syntax trees leave behind would take a fifth of them.
+    # The processes live for seconds, and garbage collection of syntax trees would take a fifth of that.
     with multiprocessing.get_context("fork").Pool(processes, gc.disable) as pool:
         return [reading for part in pool.imap(partial(_read_part, read), parts) for reading in part]
 

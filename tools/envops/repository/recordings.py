@@ -1,8 +1,7 @@
 """Recordings: rollouts of one speaker and their baseline, in an environment's folder `recordings/`.
 
-`NAME.jsonl.gz` holds normalised rows (docs/results.md), `NAME.json` the baseline that was
-drawn from exactly these rows. Equal rows make equal bytes: no clock, no machine, no order of
-arrival is in them.
+`NAME.jsonl.gz` holds normalised rows (docs/results.md), `NAME.json` the baseline computed from exactly these rows.
+Equal rows make equal bytes: they contain no time, no machine name and no order of arrival.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ SECRETS = re.compile(
     r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|xox[bp]-[0-9A-Za-z-]{20,})"
     r"|\bBearer [A-Za-z0-9._-]{20,}"
 )
-"""What keys of well-known services look like."""
+"""Patterns of the keys of well-known services."""
 
 
 Line = tuple[int, EvaluationRow]
@@ -53,7 +52,7 @@ class Packed:
 
     @property
     def digest(self) -> str:
-        """Of the rows themselves: packing them with another zlib may give other bytes."""
+        """The digest of the unpacked rows, because another zlib may pack them to other bytes."""
         return digest_of_lines(row_line(row) for row in self.rows)
 
 
@@ -89,8 +88,8 @@ def digest_of_lines(lines: Iterable[bytes]) -> str:
 def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Packed:
     """The rows in their one order, at most `limit` bytes.
 
-    Where that is too much, whole tasks are left out, so that groups stay groups: kept are
-    those whose fingerprints hash lowest, which has nothing to do with how they were answered.
+    If they exceed it, whole tasks are left out, so that groups stay complete. The tasks whose fingerprints hash lowest
+    are kept, a choice that does not depend on the replies.
     """
     ordered = in_order(rows)
     content = _zipped(ordered)
@@ -130,7 +129,7 @@ def _zipped(rows: Sequence[EvaluationRow]) -> bytes:
 
 
 def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationRow:
-    """The row with the machine's own folders out of every text; `places` maps each to what replaces it."""
+    """The row with this machine's folders replaced in every text; `places` maps each folder to its replacement."""
     patterns = [(path, name) for path, name in sorted(places.items(), key=lambda one: -len(one[0])) if len(path) > 1]
 
     def clean(value: Any) -> Any:
@@ -162,7 +161,7 @@ def write_recording(folder: Path, name: str, rows: Packed, baseline: Mapping[str
 
 
 def keep_from_hub(folder: Path) -> bool:
-    """Let the environment's .gitignore keep recordings out of what the Hub is sent; whether it had to be changed.
+    """Make the environment's .gitignore keep recordings from being pushed to the Hub; returns whether it was changed.
 
     It changes the package's digest, so it comes before an evaluation and not after it.
     """
@@ -246,7 +245,7 @@ def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingP
 
 
 def _unzipped(path: Path) -> tuple[list[bytes], str | None]:
-    """Lines as far as they can be unpacked, and what stopped it."""
+    """The lines that can be unpacked, and the reason where unpacking stopped early."""
     lines: list[bytes] = []
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""Checks across keys of registry.yaml: names that must exist, numbers that must fit together.
+"""Checks across keys of registry.yaml: names that must exist, numbers that must be consistent.
 
 Reads the document as it is, so that these problems are reported together with those of single keys.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _KEPT_FROM_CODE = ("PRIME_API_KEY",)
-"""Variables that code of an environment never sees."""
+"""Variables that are never passed to an environment's code."""
 
 
 def reference_problems(document: Document, default_means: tuple[float, float]) -> list[Problem]:

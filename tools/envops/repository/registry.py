@@ -84,9 +84,7 @@ class DistributionGate:
     max_errors: Annotated[
         Share, Field(description="Highest share of rollouts that break, infrastructure left out.")
     ] = 0.15
-    max_drop: Annotated[
-        Share, Field(description="How much less than the recorded baseline the mean reward may be.")
-    ] = 0.1
+    max_drop: Annotated[Share, Field(description="How far the mean reward may be below the recorded baseline.")] = 0.1
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class Gates:
     smoke: SmokeGate = SmokeGate()
     distribution: DistributionGate = DistributionGate()
     budget: Annotated[
-        Positive, Field(description="Seconds of wall time that observing may take, on two cores, after the import.")
+        Positive, Field(description="Maximum seconds of wall time for observing, on two cores, after the import.")
     ] = 120.0
     memory_mib: Annotated[
         Count,
@@ -147,10 +145,30 @@ class HeldOut:
     ] = None
 
     def settings(self, generation: Generation | None) -> Mapping[str, Any]:
-        """What is set on top of an environment's arguments; nothing for v0's own evaluation split."""
+        """The arguments added to an environment's own; none for v0's own evaluation split."""
         if self.args is not None:
             return self.args
         return {} if generation == "v0" else {"split": self.split}
+
+
+def declare_eval(name: str) -> str:
+    """How to declare the tasks that runs evaluate on."""
+    return f"Declare environments.{name}.eval: {{split: test}}, or {{args: {{seed: 1}}}}."
+
+
+@dataclass(frozen=True)
+class DeclaredJudge:
+    """The model that judges where a real model plays; its key stays on the host."""
+
+    __pydantic_config__ = KEYS
+
+    endpoint: Annotated[
+        Filled,
+        Field(description="A name or model of configs/endpoints.toml, or owner/model of Prime Inference."),
+    ]
+    max_cost: Annotated[
+        Positive, Field(description="Dollars that the judge's calls of one run may cost, apart from --max-cost.")
+    ] = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +193,7 @@ class EnvironmentKeys:
         Field(description="load_environment arguments (v0) or taskset configuration (v1) used when validating."),
     ] = field(default_factory=dict)
     eval: Omissible[OneKey[HeldOut]] = None
+    judge: Omissible[DeclaredJudge] = None
     probe: Probe = Probe()
     prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[

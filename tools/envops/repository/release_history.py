@@ -1,4 +1,4 @@
-"""The inputs of a release comparison: the current content and version, and the history in git."""
+"""The inputs of a release comparison: the current content and version, and git's history."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ class ReleaseHistory:
     version: str | None = None
     """The version there; `None` where the environment is new."""
     changed: tuple[str, ...] = ()
-    """Files that a release carries and that differ from there."""
+    """Released files that differ from the base."""
     reward_changed: bool = False
     """Whether something that can change a reward differs: code, data, pins, arguments."""
     used: tuple[tuple[str, str], ...] = ()
     """Every version that ever stood in pyproject.toml, with the commit that brought it, newest first."""
     same_content: str | None = None
-    """An earlier commit that held exactly what would be published now, though the base does not."""
+    """An earlier commit with exactly the content that would be published now, though the base differs."""
     renamed_from: str | None = None
     published: str | None = None
     """The newest version on the Hub, where that was read."""
     known_before: Mapping[str, int] | None = None
     """Known findings that the registry listed at the base, by rule; `None` where the environment is new."""
     whole: bool = True
-    """Whether the history reaches back to the beginning; a shallow clone's does not."""
+    """Whether the history is complete; a shallow clone's is not."""
 
 
 def release_history(
@@ -80,7 +80,7 @@ def release_history(
 ) -> ReleaseHistory:
     """The history of an environment in git, before a change.
 
-    Raises `ContentMissing` where git lacks what it would have to read.
+    Raises `ContentMissing` where git lacks an object that is needed.
     """
     registry = registry_at(root, base)
     declared = registry.environments.get(renamed_from or entry.name) if registry else None
@@ -111,7 +111,7 @@ def _contents_before(
 
 
 def released_files(folder: Path, files: tuple[str, ...]) -> dict[str, str]:
-    """Digest of every file that a release carries: what the Hub takes, and what a wheel may hold besides."""
+    """Digest of every released file: those that the Hub stores, and others that a wheel may contain."""
     at_root = {name for name in files if "/" not in name and not name.startswith(".") and name not in NEVER_SHIPPED}
     try:
         names = at_root | set(hub_files(folder))
@@ -155,9 +155,9 @@ def _version_in(content: bytes | None) -> str:
 
 
 def _same_content(root: Path, base: str, folder: str, package: Package) -> str | None:
-    """An earlier commit whose content the Hub would take for this one.
+    """An earlier commit with the Hub's content hash of the current files.
 
-    Only commits with the very pyproject.toml of now can be that, which spares reading the others.
+    Only commits with the current pyproject.toml can have it, so others are not read.
     """
     own = git(root, "hash-object", "--", f"{folder}/pyproject.toml").stdout.decode().strip()
     logged = git(root, "log", "--format=%H", f"-{MOST_COMMITS}", base, "--", folder).stdout.decode().split()

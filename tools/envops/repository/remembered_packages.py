@@ -1,4 +1,4 @@
-"""Packages as an earlier run read them, kept in `.envops/packages/` under a digest of all that reading looks at.
+"""Packages as an earlier run read them, kept in `.envops/packages/` under a digest of everything that is read.
 
 Hashing the files of 1,000 environments takes 0.4 s, parsing them 5 s. Every file is hashed each time: its size and time
 alone would miss an edit within the clock's grain. Only folders of plain files without any problem are kept. So a link
@@ -41,18 +41,19 @@ class RememberedPackages:
 
     root: Path
     reader: str
-    """Digest of what reads them."""
+    """Digest of the code that reads them."""
 
     @classmethod
     def of(cls, root: Path) -> RememberedPackages:
         """Those of the repository at `root` that this version of the tool read on this machine."""
-        markers = sorted(default_environment().items())  # what the markers of a lock's entries ask about
+        markers = sorted(default_environment().items())  # the markers of a lock's entries depend on it
         versions = [sys.version, packaging.__version__, yaml.__version__]
         reader = json.dumps([code_digest(TOOLS), versions, markers])
         return cls(root, hashlib.sha256(reader.encode()).hexdigest())
 
     def digest_of(self, folder: Path) -> str | None:
-        """The digest under which a folder is remembered; `None` where it does not cover all that reading looks at."""
+        """The digest under which a folder is remembered; `None` where the digest does not cover everything that is
+        read."""
         content = list_content(folder, self.root)
         return strict_digest(folder, content.files) if content.ordinary else None
 
@@ -77,7 +78,8 @@ class RememberedPackages:
         kept = _Kept(self._key(package.folder, package.digest), bare)
         with suppress(OSError, ValueError):
             text = _adapter().dump_json(kept)
-            # TOML and YAML hold values that JSON does not, such as dates: what would come back as another is not kept.
+            # TOML and YAML have values that JSON lacks, such as dates. Packages that would not be restored exactly are
+            # not kept.
             if repr(_adapter().validate_json(text, strict=False)) == repr(kept):
                 path = self._path(package.folder)
                 write_whole(path, text.decode())

@@ -31,7 +31,7 @@ class Repository:
     packages: Mapping[str, Package]
     """By distribution name, in the order of the registry."""
     broken: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """Environments that cannot be used, each with what is wrong; empty unless they were set apart."""
+    """Environments that cannot be used, each with what is wrong; empty unless `set_apart` was used."""
 
     @classmethod
     def load(
@@ -110,7 +110,7 @@ def _read_registry(root: Path) -> tuple[Registry, list[Problem]]:
 def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list[Problem]]]:
     """Folders below environments/ by name, what is wrong with all of them, and by environment with single ones.
 
-    What is empty is passed over.
+    Empty folders are skipped.
     """
     parent = root / ENVIRONMENTS_FOLDER
     if parent.is_symlink():
@@ -192,7 +192,7 @@ def _add_mismatches(
     chosen: set[str] | None,
     broken: dict[str, list[Problem]],
 ) -> None:
-    """File what does not fit between the registry and the folders."""
+    """File the contradictions between the registry and the folders."""
     declared = {entry.folder_name: entry for entry in registry.environments.values()}
     external = {folder_of(name): entry for name, entry in registry.external.items()}
     for name, entry in declared.items():

@@ -65,7 +65,7 @@ class Source:
     runtime: Annotated[
         Omissible[Table], Field(description="Where the harness runs (v1), with its type; subprocess by default.")
     ] = None
-    max_turns: Annotated[Omissible[Count], Field(description="Turns of one rollout at most.")] = None
+    max_turns: Annotated[Omissible[Count], Field(description="Maximum turns of one rollout.")] = None
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -84,9 +84,9 @@ class Sampling:
 
     __pydantic_config__ = KEYS
 
-    max_tokens: Annotated[Count, Field(description="Tokens of one reply at most.")] = 1024
+    max_tokens: Annotated[Count, Field(description="Maximum tokens of one reply.")] = 1024
     temperature: Annotated[Temperature, Field(description="Sampling temperature.")] = 1.0
-    enable_thinking: Annotated[Omissible[Flag], Field(description="Let a model that can think do so.")] = None
+    enable_thinking: Annotated[Omissible[Flag], Field(description="Let a reasoning model think.")] = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ class Evaluation:
     temperature: Annotated[Omissible[Temperature], Field(description="Sampling temperature.")] = None
     skip_first: Annotated[Flag, Field(description="Leave out the evaluation before the first step.")] = False
     environments: Annotated[
-        tuple[Source, ...], Field(description="What to evaluate on; what is trained on by default.", min_length=1)
+        tuple[Source, ...],
+        Field(description="The environments to evaluate on; by default the trained ones.", min_length=1),
     ] = ()
 
 
@@ -138,7 +139,7 @@ class Resume:
 
 @dataclass(frozen=True)
 class Wandb:
-    """Weights & Biases; leave out to log nowhere but here."""
+    """Weights & Biases; leave out to log on this machine only."""
 
     __pydantic_config__ = KEYS
 
@@ -182,7 +183,7 @@ class RunBudget:
 
     __pydantic_config__ = KEYS
 
-    max_gpu_hours: Annotated[Omissible[Positive], Field(description="GPU hours at most.")] = None
+    max_gpu_hours: Annotated[Omissible[Positive], Field(description="Maximum GPU hours.")] = None
     max_dollars: Annotated[Omissible[Positive], Field(description="Dollars at most.")] = None
     hours: Annotated[Omissible[Positive], Field(description="How long the run is expected to take, in hours.")] = None
     gpu_hour_price: Annotated[Omissible[Positive], Field(description="Dollars of one GPU for one hour.")] = None
@@ -190,7 +191,7 @@ class RunBudget:
 
 @dataclass(frozen=True)
 class RunBaseline:
-    """What is known of a model on the run's environments where no recording shows it."""
+    """The author's statement about environments on which no model was recorded."""
 
     __pydantic_config__ = KEYS
 
@@ -207,14 +208,14 @@ class RunKeys:
 
     backend: Annotated[
         Backend,
-        Field(description="Who trains. prime is hosted training, local another name of trl; prime-lora is retired."),
+        Field(description="The trainer. prime is hosted training, local another name of trl; prime-lora is retired."),
     ]
     schema: Annotated[
         Schema,
-        Field(description="Spelling of prime-rl's configuration: what both know, August 2026's or the later one."),
+        Field(description="Version of prime-rl's configuration: keys of both, those of August 2026, or later ones."),
     ] = "portable"
     model: Annotated[Word, Field(description="The model to begin with, as the backend names it.")]
-    environments: Annotated[tuple[Source, ...], Field(description="What to train on.", min_length=1)]
+    environments: Annotated[tuple[Source, ...], Field(description="The environments to train on.", min_length=1)]
     max_steps: Annotated[Count, Field(description="Training steps.")]
     batch_size: Annotated[
         Count, Field(description="Rollouts per step, over all tasks. Converted for trainers that count tasks.")
@@ -227,7 +228,7 @@ class RunKeys:
     ] = None
     weight_decay: Annotated[PositiveOrZero, Field(description="Weight decay.")] = 0.0
     algorithm: Annotated[Algorithm, Field(description="How advantages are made.")] = "grpo"
-    seq_len: Annotated[Count, Field(description="Tokens of prompt and replies together at most.")] = 4096
+    seq_len: Annotated[Count, Field(description="Maximum tokens of prompt and replies together.")] = 4096
     max_concurrent: Annotated[Omissible[Count], Field(description="Rollouts in flight at the same time.")] = None
     max_off_policy_steps: Annotated[
         Omissible[CountOrZero],
@@ -304,7 +305,7 @@ class RunSpec(RunKeys):
 
     @property
     def environment_names(self) -> tuple[str, ...]:
-        """What it trains and evaluates on, each once."""
+        """The environments of training and evaluation, each once."""
         return tuple(dict.fromkeys(source.id for source in (*self.environments, *self.evaluated)))
 
     def group_size(self, source: Source) -> int:

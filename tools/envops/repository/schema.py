@@ -43,7 +43,7 @@ _LIMITS = {
     "string_too_long": ("max_length", "at most {} characters"),
 }
 _NOTHING = object()
-"""Stands for a value that is not there; `None` is one that a document can hold."""
+"""Marks a missing value, because `None` is a value that a document can contain."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def json_schema(kind: type) -> dict[str, Any]:
 
 
 class _Generator(GenerateJsonSchema):
-    """Adds the names that mappings allow, and in words what texts look like."""
+    """Adds the names that mappings allow, and descriptions of text patterns."""
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         names = self.generate_inner(schema["keys_schema"])
@@ -113,7 +113,7 @@ def _tidied(value: Any) -> Any:
 
 
 def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Document) -> Problem:
-    """One of pydantic's errors, at the place and in the words of this repository."""
+    """One of pydantic's errors as a problem with its place and this repository's wording."""
     kind, limits, found = error["type"], error.get("ctx", {}), error["input"]
     steps = _steps(error["loc"], schema)
     if error["loc"][-1:] == ("[key]",):
@@ -180,7 +180,7 @@ def _node(schema: Mapping[str, Any], location: Iterable[int | str]) -> dict[str,
 
 
 def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of the schema with what it refers to; its own words win."""
+    """A part of the schema merged with the definition that it refers to; its own keys win."""
     if "$ref" in node:
         own = {key: value for key, value in node.items() if key != "$ref"}
         return {**_resolved(schema["$defs"][node["$ref"].rpartition("/")[2]], schema), **own}

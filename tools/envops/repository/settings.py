@@ -1,4 +1,4 @@
-"""`[tool.envops.*]` of an environment's pyproject.toml: what the author declares of reward, answer and mutants."""
+"""`[tool.envops.*]` of an environment's pyproject.toml: the author's declarations on reward, answer and mutants."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _unknown(pyproject: Pyproject, place: str, key: str, known: Mapping[str, Any
 def read_mutation_settings(pyproject: Pyproject) -> tuple[MutationDeclaration, list[Problem]]:
     """The declaration and what is wrong with it; an entry with a problem is left out.
 
-    That `equivalent` is a list at all is seen to where the tables are read.
+    The reader of the tables checks that `equivalent` is a list.
     """
     entries = pyproject.table("tool", "envops", "mutation").get("equivalent", [])
     marks: dict[str, EquivalentMutant] = {}

@@ -33,7 +33,7 @@ LOCAL_FORMATS = frozenset(
 """First arguments of `load_dataset` that name a file format instead of a data set on the Hub."""
 
 _CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
-"""Only text with one of these is walked call by call: most has none, and walking takes longest."""
+"""Only text with one of these is searched for calls: most has none, and the search is slow."""
 
 _MOVING = (None, "main", "master", "refs/convert/parquet")
 """Revisions that do not pin a commit."""
@@ -57,15 +57,20 @@ _RELEASED = (
 )
 
 
+_JUDGES = ("Judge", "JudgeConfig", "JudgeRubric")
+_CLIENTS = ("OpenAI", "AsyncOpenAI")
+
+
 @dataclass(frozen=True)
 class ModuleSource:
-    """The environment's module as written."""
+    """The facts about the source of an environment's module."""
 
     exports: tuple[str, ...] = ()
     defines_load_environment: bool = False
     exports_taskset: bool = False
     exports_harness: bool = False
     eval_split: str = ""
+    uses_judge: bool = False
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -100,7 +105,8 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     exports = _exports(main)
     taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
     loads = "load_environment" in _bound_names(main)
-    return ModuleSource(exports, loads, taskset, harness, _eval_split(trees.values()), tuple(notes)), problems
+    split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
+    return ModuleSource(exports, loads, taskset, harness, split, judged, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -212,6 +218,16 @@ def _eval_split(trees: Iterable[ast.Module]) -> str:
     return ""
 
 
+def _calls_model(tree: ast.Module) -> bool:
+    """Whether the code has a judge of verifiers, or makes a client of a model itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and _last_name(node) in _JUDGES:
+            return True
+        if isinstance(node, ast.Call) and _last_name(node.func) in _CLIENTS:
+            return True
+    return False
+
+
 def _evaluation_value(field: ast.stmt) -> str | None:
     """The evaluation split among the values of a field `split`."""
     match field:
@@ -245,7 +261,7 @@ def _loads_moving_dataset(call: ast.Call) -> bool:
         return False
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if None in keywords:
-        return False  # **settings may well hold the revision
+        return False  # **settings may contain the revision
     if "revision" in keywords:
         revision = keywords["revision"]
         return isinstance(revision, ast.Constant) and revision.value in _MOVING
@@ -288,14 +304,14 @@ def _named_dataset(call: ast.Call, known: Mapping[str, ast.expr], file: str) -> 
     if path in LOCAL_FORMATS or not re.fullmatch(HUB_DATASET, path) or {"data_files", "data_dir"} & given.keys():
         return None
     if "name" in given and not texts["name"] and not _is_none(given["name"]):
-        return None  # a configuration that only running it shows
+        return None  # a configuration that is known only when it runs
     revision = texts.get("revision", "")
     pinned = revision if re.fullmatch(COMMIT, revision) else ""
     return WantedData("dataset", path, texts.get("name", ""), pinned, place=Place(file, call.lineno))
 
 
 def _text(value: ast.expr, known: Mapping[str, ast.expr]) -> str:
-    """The text that an expression stands for, or nothing."""
+    """The text that an expression evaluates to, or nothing."""
     value = known.get(value.id, value) if isinstance(value, ast.Name) else value
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 

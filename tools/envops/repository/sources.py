@@ -1,7 +1,7 @@
-"""What a lock is resolved from: the requirements, those with a source of uv's at the address that it gives.
+"""The inputs of a lock: the requirements, with the addresses of their sources.
 
-`[tool.uv.sources]` is uv's own table, which it reads beside a project and not beside a list of requirements. So each
-address is written into its requirement here.
+`[tool.uv.sources]` is uv's own table. uv reads it for a project, but not for a list of requirements. So each address is
+written into its requirement here.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ class VersionStep:
 
     @property
     def place(self) -> int | None:
-        """Which number rises by one while those after it become zero (0 is the major one).
+        """The place of the number that rises by one while those after it become zero (0 is the major one).
 
-        `None` where that is not what happens. Between two forms of one release, as from a
-        release candidate to the release, it is 0: for any change, because the release was not published.
+        `None` for any other change. Between two forms of one release, as from a release candidate to the
+        release, it is 0: for any change, because the release was not published.
         """
         before, after = self._numbers(self.before), self._numbers(self.after)
         if before == after:
@@ -65,7 +65,7 @@ def next_versions(version: str) -> tuple[str, str, str]:
     """
     parsed = Version(version)
     numbers = (*parsed.release, 0, 0)[: max(3, len(parsed.release))]
-    # What comes after a pre-release is the release that it came before.
+    # The next version after a pre-release is its release.
     patch = numbers if parsed.is_prerelease else _raised(numbers, len(numbers) - 1)
     texts = (patch, _raised(numbers, 1), _raised(numbers, 0))
     return (_text(texts[0]), _text(texts[1]), _text(texts[2]))

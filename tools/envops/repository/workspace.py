@@ -30,7 +30,7 @@ OBSERVING = (
     "envops/text",
     "envops/validation",
 )
-"""Folders whose code decides what is observed of an environment; a test follows the imports of all stages."""
+"""Folders whose code decides the observations of an environment; a test follows the imports of all stages."""
 CODE = (".py", ".json", ".lock")
 SCRATCH = "scratch-"
 LONGEST_TEMPORARY = 70
@@ -113,9 +113,9 @@ class Workspace:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for one worker, gone afterwards; those that a killed run left behind go as well.
+        """A folder for one worker, removed afterwards; those that a killed run left behind go as well.
 
-        Nothing is pruned while it is there: its worker imports from the cache to the end.
+        Nothing is pruned while it exists, because its worker imports from the cache until its end.
         """
         self.base.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -203,7 +203,7 @@ def made_once(
     """The folder `target`, made by `make` where it is missing or not sound.
 
     Safe with several processes: one makes it in a temporary folder and renames it when complete,
-    and the others wait. An interrupted make leaves nothing behind that is taken for whole.
+    and the others wait. An interrupted `make` leaves nothing that could be mistaken for complete.
     Raises `Interrupted` when `stop` is set while another one makes it.
     """
     if is_sound(target):
@@ -226,14 +226,14 @@ def made_once(
 
 
 def mark_used(path: Path) -> None:
-    """Remember that something in the cache was used just now: what is pruned goes by that."""
+    """Record that a cache entry was used now; pruning goes by this time."""
     with suppress(OSError):  # another user's, or read-only
         os.utime(path)
 
 
 @cache
 def code_digest(*folders: Path, suffixes: tuple[str, ...] = CODE) -> str:
-    """Digest of the code in some folders: what another version of it computed is computed again."""
+    """Digest of the code in some folders, so that results of another version are computed again."""
     digest = hashlib.sha256()
     for number, folder in enumerate(folders):
         for parent, inner, names in os.walk(folder):

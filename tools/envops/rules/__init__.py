@@ -14,6 +14,7 @@ MODULES = (
     "schema.dataset",
     "schema.ignores",
     "rewards.gold",
+    "rewards.reply_keys",
     "rewards.policies",
     "rewards.wrong_replies",
     "rewards.invariants",

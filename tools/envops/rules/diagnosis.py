@@ -6,7 +6,7 @@ no bound on them was ever calibrated, so no rule judges them. A change of the re
 follows from what was logged.
 
 Every finding's evidence has the metric and the steps, `change` (keys of the run in registry.yaml and their new
-values), `next` and `stop`.
+values), `next`, `stop` and `source`, where the advice is from.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from envops.rules.runs.trainer import TrainerLimits
     from envops.statistics.series import Series
 
+OWN = "this project's own"
+PRIME_RL = "prime-rl docs/training.md"
+VERIFIERS = "verifiers docs/legacy/training.md"
+DAPO = "DAPO, arXiv 2503.14476"
 MOST_WITHOUT_VARIANCE = 0.5
 MOST_TRUNCATED = 0.1
 MOST_ERRORS = 0.05
@@ -80,13 +84,14 @@ class RunLog:
         change: Mapping[str, Any] | None = None,
         then: str,
         stop: str,
+        source: str,
         **evidence: Any,
     ) -> Found:
-        """A finding with what to change in the registry, what to do next, and when to stop.
+        """A finding with what to change in the registry, what to do next, when to stop, and the source of this advice.
 
         `steps` are those at which it shows, first and last; all of the series by default.
         """
-        told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop}
+        told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop, "source": source}
         if series is not None:
             told |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
         if steps is not None:
@@ -137,6 +142,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
             then="compare some rollouts with the rubric and the format of the answer; if both fit, evaluate the model "
             "(nox -s distribution -- NAME --endpoint E) and drop tasks without any reward",
             stop="stop now; restart when the model earns a reward before training",
+            source=f"{PRIME_RL}; the skill train-with-environments of verifiers",
             mean=reward.tail(0.5),
         )
 
@@ -161,6 +167,7 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
             steps=(first, last),
             then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
             stop="stop now; further steps cost GPU time and improve nothing",
+            source=f"{DAPO}, section 3.2",
             mean=reward.tail(),
         )
 
@@ -184,6 +191,7 @@ def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
         steps=series.steps_above(float(limit)),
         then="compare the time of a step with the time of its rollouts",
         stop="stop if the age keeps growing",
+        source=PRIME_RL,
         age=series.tail(),
     )
 
@@ -210,6 +218,7 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
         then="look at the difficulty first: drop tasks that are always or never solved (docs/distribution.md names "
         "them), or shape the reward",
         stop="stop if the share stays above a half for 20 steps after the change",
+        source=f"{DAPO}, section 3.2; {VERIFIERS}",
         share=series.tail(),
     )
 
@@ -238,6 +247,7 @@ def replies_are_cut(run: RunLog) -> Iterator[Found]:
         change=change,
         then="check whether truncated replies repeat themselves: then the model is at fault, not the limit",
         stop="stop if it is still above a tenth 20 steps after the change",
+        source=f"{DAPO}, section 3.4",
         share=series.tail(),
     )
 
@@ -259,6 +269,7 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
         steps=series.last_steps(0.2),
         then="read the environment server's log: prime train logs ID, or the trainer's own",
         stop="stop at once if it is above a fifth",
+        source=PRIME_RL,
         share=series.tail(),
     )
 
@@ -268,8 +279,8 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
     """Memory ran out.
 
     What: The trainer's output has no out-of-memory error of CUDA, vLLM or the kernel. Source: verifiers
-        docs/legacy/training.md (fewer rollouts of a task, an adapter) and its skill train-with-environments (rollouts
-        and lengths before anything larger).
+        docs/legacy/training.md (fewer rollouts of a task, an adapter); the skill train-with-environments of verifiers
+        (rollouts and lengths before anything larger).
     Why: The run ends there, or continues without the killed process.
     Fix: Fewer rollouts, then shorter sequences; then an adapter instead of full fine-tuning.
     """
@@ -286,6 +297,7 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
         change=_fewer_rollouts(run) or _shorter_sequences(run),
         then=then,
         stop="the run does not resume by itself; restart it from its last checkpoint",
+        source=f"{VERIFIERS}; the skill train-with-environments of verifiers",
         line=" ".join(line.split())[:500],
     )
 
@@ -325,6 +337,7 @@ def numbers_broke(run: RunLog) -> Iterator[Found]:
                 + (f" and {len(steps) - 1} more" if len(steps) > 1 else ""),
                 then=f"resume from a checkpoint before step {steps[0]}",
                 stop="stop now: NaN weights do not recover",
+                source="IEEE 754",
                 metric=metric,
                 steps=(steps[0], steps[-1]),
             )
@@ -345,6 +358,7 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
             f"no metric was logged at steps {first}{more}",
             then="compare with the checkpoints: a restart repeats steps, a crash loses them",
             stop="do not stop: the run may be sound",
+            source=OWN,
             missing=list(run.missing_steps[:50]),
         )
 
@@ -366,6 +380,7 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
             if status != "MISSING"
             else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
             stop="it has ended",
+            source="prime 0.18.0, `prime train`",
             status=run.status,
         )
 
@@ -385,6 +400,7 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
             "the run is queued: it waits for its GPUs, and no step was logged yet",
             then="run again later",
             stop="none yet",
+            source=OWN,
             status=run.status,
         )
     elif count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
@@ -395,4 +411,5 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
             if count
             else "name the metric `reward`, or see docs/training.md for the names that are recognised",
             stop="none yet",
+            source=OWN,
         )

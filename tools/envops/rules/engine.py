@@ -55,6 +55,8 @@ Severity = Literal["error", "warning", "advice"]
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
 """The gates of `validate`, which prove an environment."""
+ADD_CASE = "Add the case that is shown"
+"""How the sentence begins that a fix ends with where the finding shows a case."""
 ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
 """With that of `plan`, which compares an environment with its own past, and those of training runs."""
 
@@ -347,4 +349,4 @@ def _fix(known: Rule, found: Found, subject: Judged) -> str:
     fix = found.fix or known.fix
     if found.evidence.ready_case is None or not isinstance(subject, Subject):
         return fix
-    return f"{fix} Add the case that is shown: `nox -s cases -- add {subject.package.name} {known.id}`."
+    return f"{fix} {ADD_CASE}: `nox -s cases -- add {subject.package.name} {known.id}`."

@@ -88,12 +88,12 @@ def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
     scores: dict[str, list[Score]] = defaultdict(list)
     for score in subject.facts.scores:
         scores[score.policy].append(score)
-    rollouts: dict[str, list[Rollout]] = defaultdict(list)
+    rollouts: dict[tuple[str, str | None], list[Rollout]] = defaultdict(list)
     for rollout in subject.facts.rollouts:
-        rollouts[rollout.policy].append(rollout)
+        rollouts[rollout.policy, rollout.model].append(rollout)
     return (
         *(make.of_scores(policy, found) for policy, found in scores.items()),
-        *(make.of_rollouts(policy, found) for policy, found in rollouts.items()),
+        *(make.of_rollouts(policy, model, found) for (policy, model), found in rollouts.items()),
         *(make.of_recording(recording, subject.facts) for recording in subject.facts.recordings if recording.rows),
     )
 
@@ -110,11 +110,12 @@ class _Maker:
         ]
         return self._made(policy, "scored", outcomes, seconds=math.fsum(each.seconds for each in scores))
 
-    def of_rollouts(self, policy: str, rollouts: Sequence[Rollout]) -> RewardProfile:
+    def of_rollouts(self, policy: str, model: str | None, rollouts: Sequence[Rollout]) -> RewardProfile:
         outcomes = [outcome_of_rollout(each) for each in rollouts]
         told = [each.tokens for each in rollouts if each.tokens is not None]
         tokens = (sum(prompt for prompt, _ in told), sum(reply for _, reply in told)) if told else None
-        return self._made(policy, "rollouts", outcomes, tokens, math.fsum(each.seconds for each in rollouts))
+        seconds = math.fsum(each.seconds for each in rollouts)
+        return self._made(policy, "rollouts", outcomes, tokens, seconds, model)
 
     def of_recording(self, recording: RecordingFacts, facts: Facts) -> RewardProfile:
         """Its rows have no weights: those of the functions as they are now."""
@@ -127,8 +128,9 @@ class _Maker:
             )
             for row in recording.rows
         ]
-        speaker = recording.baseline.get("model") or recording.baseline.get("policy") or recording.file
-        return self._made(str(speaker), "recording", outcomes)
+        model = recording.baseline.get("model")
+        speaker = model or recording.baseline.get("policy") or recording.file
+        return self._made(str(speaker), "recording", outcomes, model=model)
 
     def _made(
         self,
@@ -137,8 +139,9 @@ class _Maker:
         outcomes: Sequence[RolloutOutcome],
         tokens: tuple[int, int] | None = None,
         seconds: float = 0.0,
+        model: str | None = None,
     ) -> RewardProfile:
-        sample = RolloutSample(policy, tuple(outcomes), self.range, self.confidence)
+        sample = RolloutSample(policy, tuple(outcomes), self.range, self.confidence, model)
         rewards = {
             task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
         }

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.facts.observed import Place
-from envops.facts.recordings import RecordingFacts
+from envops.facts.recordings import BEYOND, RecordingFacts, split_of
 from envops.facts.reward_numbers import number
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import EarnedReward, Evidence, of_reply, shown_reply
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from envops.facts.observed import Facts
 
-BEYOND = "beyond what is scored again of one recording"
-
 
 def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     """The command that renews the recording."""
@@ -27,7 +25,8 @@ def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     size = "".join(
         f" {flag} {said[key]}" for flag, key in (("-n", "asked_tasks"), ("-r", "asked_rollouts")) if said.get(key)
     )
-    return f"nox -s record -- {subject.entry.name} {how}{size}"
+    split = " --split eval" if split_of(said) == "eval" else ""
+    return f"nox -s record -- {subject.entry.name} {how}{size}{split}"
 
 
 def _bumped(subject: Subject, recording: RecordingFacts) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from envops_worker.splits import Split
+
 from envops.facts.mutation import Mutation, brief
 from envops.facts.observed import Facts, Failure, Place, StartMode, Wheel
 from envops.facts.recordings import RecordingFacts
@@ -87,6 +89,8 @@ class EnvironmentResult:
     """Without profiles, detected mutants, and checks and advice of the distribution gate."""
     spending: Spending | None = None
     """What a real model's calls cost; `None` if all policies are scripted."""
+    judge: str | None = None
+    """The model that judged a real model, or `scripted`; `None` where neither did."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ class ValidationResult:
     """The requested gates."""
     endpoint: str | None = None
     """The endpoint of a real model; `None` if all policies are scripted."""
+    split: Split = "train"
+    """The tasks of the real model's rollouts."""
     shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
     next_command: str = ""

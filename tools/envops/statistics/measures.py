@@ -41,7 +41,7 @@ class Distribution:
     mean: Estimate | None
     variance: Variance
     group_size: int
-    """Of the groups that could be judged."""
+    """The size of the groups that could be judged."""
     live: Estimate | None
     """Share of informative groups of that size."""
     predicted_live: float | None

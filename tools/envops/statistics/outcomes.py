@@ -65,6 +65,8 @@ class RolloutSample:
     outcomes: tuple[RolloutOutcome, ...]
     range: DeclaredRange
     confidence: float = 0.95
+    model: str | None = None
+    """The real model that replied, which may have the name of a policy; `None` where the name decides."""
 
     @cached_property
     def scored(self) -> tuple[RolloutOutcome, ...]:
@@ -116,6 +118,8 @@ class RolloutSample:
     @property
     def is_scripted(self) -> bool:
         """Whether a scripted policy replied: that does not measure difficulty."""
+        if self.model is not None:
+            return False
         return is_blend(self.policy) or self.policy.startswith(SCRIPT_PREFIX) or self.policy in FIXED_POLICIES
 
     def happening(
@@ -152,12 +156,14 @@ def samples_of_rollouts(
 ) -> tuple[RolloutSample, ...]:
     """The samples to judge, by policy.
 
-    Policies with a single reply are skipped, and so are rollouts that are not their policy's for want of a reference
-    reply.
+    Scripted policies with a single reply are skipped, and so are rollouts that are not their policy's for want of a
+    reference reply.
     """
-    by_policy: dict[str, list[RolloutOutcome]] = defaultdict(list)
+    found: dict[tuple[str, str | None], list[RolloutOutcome]] = defaultdict(list)
     for each in rollouts:
         is_its_own = each.failure is None or each.failure.kind != "no-reference"
-        if each.policy not in FIXED_POLICIES and is_its_own:
-            by_policy[each.policy].append(outcome_of_rollout(each))
-    return tuple(RolloutSample(policy, tuple(found), range, confidence) for policy, found in by_policy.items())
+        if (each.model is not None or each.policy not in FIXED_POLICIES) and is_its_own:
+            found[each.policy, each.model].append(outcome_of_rollout(each))
+    return tuple(
+        RolloutSample(policy, tuple(outcomes), range, confidence, model) for (policy, model), outcomes in found.items()
+    )

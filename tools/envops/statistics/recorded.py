@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from envops.facts.recordings import split_of
 from envops.facts.results import task_key
 from envops.statistics.baseline import Baseline, read_baseline
 from envops.statistics.clusters import clustered_mean
@@ -13,6 +14,8 @@ from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from envops_worker.splits import Split
 
     from envops.facts.observed import Facts
     from envops.facts.recordings import RecordedScore
@@ -76,8 +79,8 @@ def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) ->
     return wrong
 
 
-def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts) -> Baseline | None:
-    """The recorded baseline of a current policy or model, to measure drift against.
+def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts, split: Split = "train") -> Baseline | None:
+    """The recorded baseline of a current policy or model on this split, to measure drift against.
 
     A scripted policy draws the same replies on the same number of rollouts and others on
     more, so its baseline counts only if the number of rollouts is the same. In conversations the
@@ -86,7 +89,7 @@ def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts) -> Baseli
     conversational = facts.description is not None and facts.description.conversational
     for said in baselines:
         speaker = said.get("policy") or said.get("model")
-        if speaker not in facts.rollouts_asked:
+        if speaker not in facts.rollouts_asked or split_of(said) != split:
             continue
         try:
             baseline = read_baseline({**said, "policy": speaker})

@@ -41,6 +41,11 @@ def table_cell(text: str) -> str:
     return code_span(text.replace("|", r"\x7c"))
 
 
+def prose_cell(text: str) -> str:
+    """Prose in a table cell, where a bar ends the cell even inside a code span."""
+    return re.sub(r"(?<!\\)\|", r"\\|", prose(text))
+
+
 def fenced(text: str) -> str:
     """Text as a code block with a fence longer than any run of backticks in the text."""
     shown = visible(text)

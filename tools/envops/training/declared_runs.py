@@ -1,14 +1,17 @@
-"""The declared runs of a repository: compiled, and with everything that their rules look at."""
+"""The declared runs of a repository: compiled, with the inputs of their rules."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from envops.repository.problem import Problem
-from envops.repository.recordings import read_recordings
+from envops.facts.recordings import split_of
+from envops.repository.endpoints import key_variable_of
+from envops.repository.problem import DeclarationError, Problem
+from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
@@ -16,6 +19,7 @@ from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import (
     COMPILED_BY,
     CONFIG_FOLDER,
+    UNDECLARED_JUDGE,
     CompileError,
     CompileRequest,
     environment_of,
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """One run: what was declared, what it compiles to, and what the rules find."""
+    """One run: its declaration, its compiled form, and the findings of rules."""
 
     spec: RunSpec
     request: CompileRequest
@@ -44,7 +48,7 @@ class DeclaredRun:
 
     @property
     def played(self) -> tuple[str, ...]:
-        """What the last recording of a model shows of each environment, or that there is none."""
+        """A line on the last recording of a model for each environment."""
         return tuple(played_by(used, self.spec) for used in self.trained_on)
 
     @property
@@ -54,7 +58,7 @@ class DeclaredRun:
 
     @property
     def fails(self) -> bool:
-        """Whether a rule that counts found something."""
+        """Whether a failing rule has a finding."""
         return any(finding.counts for finding in self.findings)
 
 
@@ -107,7 +111,7 @@ def declared_run(
 def run_subject(
     request: CompileRequest, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
 ) -> RunSubject:
-    """The run as its rules see it: read back from what it compiles to, so that overrides count."""
+    """The input of the rules: the run read back from its compiled form, so that overrides count."""
     spec = request.spec
     trainer = trainer_named(spec.backend)
     if compiled is None:
@@ -148,7 +152,7 @@ def runs_of_packages(registry: Registry, packages: Mapping[str, Package]) -> set
 
 
 def run_problems(registry: Registry, packages: Mapping[str, Package], names: Collection[str]) -> list[Problem]:
-    """Findings of the named runs that count, as problems of the declaration."""
+    """Failing findings of the named runs, as problems of the declaration."""
     specs = [spec for name, spec in registry.specs.items() if name in names]
     return [
         Problem(
@@ -164,7 +168,7 @@ def run_problems(registry: Registry, packages: Mapping[str, Package], names: Col
 
 
 def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:
-    """Write what was compiled below `configs/rl/`; the paths whose content changed."""
+    """Write the compiled files below `configs/rl/`; returns the paths whose content changed."""
     changed = []
     for run in runs:
         for name, text in (run.compiled.files if run.compiled else {}).items():
@@ -177,7 +181,7 @@ def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path
 
 
 def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
-    """Compiled files of runs that are declared no more; files written by hand are not among them."""
+    """Compiled files of runs that are no longer declared, without files written by hand."""
     current = {name for run in runs if run.compiled for name in run.compiled.files}
     found = sorted((root / CONFIG_FOLDER).glob("*")) if (root / CONFIG_FOLDER).is_dir() else []
     return [
@@ -216,33 +220,50 @@ def _trained_on(
         version=environment.version,
         on_hub=on_hub(environment),
         secrets=environment.secrets,
+        judge_key=_judge_key(environment, package),
         multi_turn=package is not None and "multi-turn" in package.tags,
         recorded=recorded[source.id],
         key=f"environments[{index}]",
     )
 
 
+def _judge_key(environment: Environment, package: Package | None) -> str:
+    """What the environment's judge needs; empty where it has none."""
+    if package is None or environment.judge in ("", UNDECLARED_JUDGE):
+        return environment.judge
+    variable = None
+    with suppress(DeclarationError):  # commands that use an endpoint report it
+        variable = key_variable_of(package.folder.parents[1], environment.judge)
+    return variable or f"the key of {environment.judge}"
+
+
 def played_by(used: TrainedOn, spec: RunSpec) -> str:
-    """One line: the recorded model, its reward, and what that says about the difficulty for it."""
+    """One line: the recorded model, its reward, and the difficulty for it."""
     recorded = used.recorded
     if recorded is None or recorded.scripted:
         why = f"; {spec.baseline.none}" if spec.baseline else ""
-        return f"{used.id}: played by no model yet{why}"
+        return f"{used.id}: no model recorded yet{why}"
     interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
     reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
+    reward += " by a scripted judge" if recorded.scripted_judge else ""
     other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"
     stale = "" if recorded.current else ", other files than here"
     size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
-    about = f"{recorded.speaker}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
+    tasks = " on held-out tasks" if recorded.split == "eval" else ""
+    about = f"{recorded.speaker}{tasks}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
     return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.rollouts_per_example)}{other}"
 
 
 def last_recording(package: Package) -> Recorded | None:
-    """The rewards of the latest sound recording, a model's before a scripted policy's."""
+    """The rewards of the latest sound recording: of a model before a scripted policy, then of training tasks first."""
     sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
     if not sound:
         return None
-    latest = max(sound, key=lambda each: (bool(each.baseline.get("model")), str(each.baseline.get("date", ""))))
+
+    def standing(each: RecordingOnDisk) -> tuple[bool, bool, str]:
+        return bool(each.baseline.get("model")), split_of(each.baseline) == "train", str(each.baseline.get("date", ""))
+
+    latest = max(sound, key=standing)
     by_task: dict[str, list[float]] = defaultdict(list)
     for _, row in latest.rows:
         if row.reward is not None:
@@ -260,6 +281,8 @@ def last_recording(package: Package) -> Recorded | None:
         current=latest.baseline.get("digest") == package.digest,
         mean=_number(latest.baseline.get("mean")),
         interval=_interval(latest.baseline.get("interval")),
+        scripted_judge=latest.baseline.get("judge") == "scripted",
+        split=split_of(latest.baseline),
     )
 
 

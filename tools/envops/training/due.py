@@ -33,7 +33,7 @@ class RunState:
     hosted: bool
     retired: str
     failing: tuple[str, ...]
-    """Rules that count and found something."""
+    """Failing rules with findings."""
     missing: tuple[str, ...]
     """Environments that are not on the Hub as they are declared."""
     external: frozenset[str]
@@ -84,7 +84,7 @@ def decision_on(run: RunState) -> RunDecision:
 
 
 def bounds(spec: RunSpec) -> str:
-    """GPUs, hours and dollars, as far as the declaration knows them."""
+    """GPUs, hours and dollars, as far as they are declared."""
     parts = [f"{spec.gpus.total} GPUs"]
     hours = spec.budget.hours * spec.gpus.total if spec.budget.hours is not None else None
     if hours is not None:
@@ -115,9 +115,9 @@ class Situation:
     registry: Registry
     access: HubAccess
     prime: Prime | None
-    """`None` where the Hub is not used; then it is unknown what was submitted."""
+    """`None` where the Hub is not used; then submissions are unknown."""
     ready: frozenset[str]
-    """Environments that are, or with this release will be, on the Hub as they are declared."""
+    """Environments that are on the Hub as declared, or will be with this release."""
     stop: threading.Event
     packages: Mapping[str, Package] | None = None
     """Those that the runs use; `None` where they were not read yet."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from envops.repository.run import RunSpec
 
 OUTPUTS = "outputs"
-"""Where runs of your own machine write to, below the repository."""
+"""The folder of local runs, below the repository."""
 STATUSES: Mapping[str, RunStatus] = {
     "QUEUED": "queued",
     "PENDING": "queued",
@@ -67,7 +67,7 @@ class Followed:
     metrics: RunMetrics
     spec: RunSpec | None = None
     status: str = ""
-    """As the platform calls it; empty where there is no platform."""
+    """The platform's status; empty where there is no platform."""
     identity: str = ""
     model: str = ""
     planned_steps: int | None = None
@@ -78,7 +78,7 @@ class Followed:
     histogram: Histogram | None = None
     notes: tuple[str, ...] = ()
     packages: Mapping[str, Package] = field(default_factory=dict)
-    """Of the environments that lie here, for the range of their rewards."""
+    """The local environments, for the range of their rewards."""
 
     @property
     def series(self) -> dict[str, Series]:
@@ -146,7 +146,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
 
 
 def _curves(run: Followed, series: Mapping[str, Series]) -> Iterator[Curve]:
-    """The known metrics; a step without a number is a gap in the curve, and no line leads across it."""
+    """The known metrics; a step without a number is a gap in the curve."""
     for ours, shown, about in CURVES:
         if ours not in series:
             continue
@@ -171,9 +171,9 @@ def _gaps(metrics: RunMetrics, series: Series) -> set[int]:
 
 
 def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float]:
-    """Half the width of the reward's interval, step by step, where the trainer logs how rewards spread.
+    """Half the width of the reward's interval, step by step, where the trainer logs the spread of rewards.
 
-    Rollouts of one group are of one task, so a group counts as one observation: at worst that is too wide.
+    Rollouts of one group are of one task, so a group counts as one observation: which is at worst too wide.
     """
     spread, spec = series.get("reward_std"), run.spec
     if spread is None or spec is None or spec.rollouts_per_example < 1:

@@ -21,8 +21,7 @@ FILE = "registry.yaml"
 def registry_patch(text: str, spec: RunSpec, change: Mapping[str, Any]) -> str:
     """The change as a unified diff that `git apply` takes; an empty string for no change.
 
-    Where the file is written in a way that cannot be edited line by line, a snippet of the
-    run's keys instead.
+    Where the file cannot be edited line by line, it is a snippet of the run's keys.
     """
     if not change:
         return ""

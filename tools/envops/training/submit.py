@@ -1,12 +1,12 @@
 """One submission of one run by the real CLI, and never a second.
 
-The platform has no idempotency key and the CLI retries nothing. So a run is looked for by its name before it is
-created, and afterwards the list shows the result, not the output of the CLI. `hub/pending_submission.py` keeps a second
-submission from being made while the first is open.
+The platform has no idempotency key and the CLI retries nothing. So a run is looked up by its name before it is created
+and afterwards. The list decides, not the output of the CLI. `hub/pending_submission.py` keeps a second submission from
+being made while the first is open.
 
-The name is `RUN-DIGEST-COMMIT`. The digest covers what was declared and the exact content of the environments; a
-change of either is another run. The commit only shows where to look it up: the next merge that changes neither must
-not start the run again.
+The name is `RUN-DIGEST-COMMIT`. The digest covers the declaration and the exact content of the environments; a change
+of either makes another run. The commit is for people only, because a merge that changes neither must not start the run
+again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOTES = "runs"
 
 SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed", "unknown"]
 NOT_IDENTITY = ("submit", "budget", "baseline", "ignore")
-"""Keys that change when and whether a run is submitted, and nothing about the run itself."""
+"""Keys that affect the submission of a run and not the run itself."""
 DIGEST_LENGTH = 12
 LONGEST_STEM = 40
 
@@ -105,7 +105,7 @@ class Submission:
     next: str = ""
     id: str = ""
     page: str = ""
-    """Of the run on the platform."""
+    """Id of the run on the platform."""
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.outcome, self.message, self.id, self.page, self.next)))
@@ -124,7 +124,7 @@ class Platform:
 
 
 def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submission:
-    """Submit the run unless it is there, and return what the platform then has.
+    """Submit the run unless it exists, and return the platform's entry.
 
     Raises `Interrupted`; the note of the submission stays then.
     """

@@ -1,9 +1,9 @@
 """The budget of an observation: how long each stage may take, and how much of its work fits into that.
 
-The clock runs while a stage of the environment works, and stands still while all of them wait for other environments. A
-stage gets what is left in proportion to its share among the stages that are not over, and those that wait for it. Its
-jobs get a time to stop at (`Session.is_late` in the worker), which leaves them time to send what they have; a job that
-does not stop is ended.
+The clock runs while a stage of the environment works, and stops while all of them wait for other environments. A stage
+gets the remaining time in proportion to its share among the unfinished stages and those that wait for it. Its jobs get
+a soft deadline (`Session.is_late` in the worker), which leaves them time to send their results; a job that does not
+stop is ended.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from envops.facts.stages import Stage, share_from, stage_named
 from envops.statistics.step_time import blocks
 
 STOPPING = 0.2
-"""The part of a stage's time that is kept for the reply that is being scored when the rest is over."""
+"""The part of a stage's time that is reserved for the reply that is being scored at its end."""
 MOST_STOPPING_SECONDS = 12.0
 """A reply may take 10 s."""
 LEAST_SECONDS = 2.0
-"""A stage that begins when the budget is spent may still say so."""
+"""Enough for a stage to report that the budget is spent."""
 CHEAP_SECONDS = 0.02
-"""A reply that takes less is never saved: the number of tasks bounds the work."""
+"""Faster replies are never left out, because the number of tasks bounds the work."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class Allowance:
     """The time of one stage."""
 
     seconds: float
-    """When its jobs are to stop, from its beginning."""
+    """Seconds after which its jobs should stop."""
     at_most: float
-    """When they are ended."""
+    """Seconds after which they are ended."""
 
 
 class Budget:
     """Wall time of one environment, while one of its stages works."""
 
     def __init__(self, seconds: float, lanes: int = 2, clock: Callable[[], float] = time.monotonic) -> None:
-        """`lanes` is how many stages run side by side."""
+        """`lanes` is the number of stages that run in parallel."""
         self._seconds = seconds
         self._lanes = lanes
         self._clock = clock
@@ -81,7 +81,7 @@ class Budget:
             return max(0.0, self._seconds - self._spent - now)
 
     def allowance(self, stage: Stage, unfinished: Collection[str]) -> Allowance:
-        """The time of a stage that begins, beside those that are not over; it is among them."""
+        """The time of a stage that begins; `unfinished` stages include it."""
         all_of_it = sum(stage_named(name).share for name in unfinished) / self._lanes
         whole = max(all_of_it, share_from(stage, unfinished))
         seconds = max(LEAST_SECONDS, self.left * (stage.share / whole if whole else 1.0))
@@ -90,7 +90,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Deadline:
-    """When the jobs of a stage are to stop, and when they are ended, by `time.monotonic`."""
+    """The times of `time.monotonic` at which a stage's jobs should stop and are ended."""
 
     stop: float
     end: float
@@ -113,7 +113,7 @@ class Deadline:
 
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
-"""Of the stage that this thread runs: every request to a job keeps it, whichever stage makes it."""
+"""The deadline of the stage that this thread runs; it bounds every request to a job."""
 
 
 @contextmanager
@@ -132,14 +132,14 @@ def current_deadline() -> Deadline | None:
 
 
 def cost_of(pace: Pace | None) -> float:
-    """What a reply costs, rounded up to a power of √2, so that a plan does not change with the noise; 0 if cheap."""
+    """The cost of a reply, rounded up to a power of √2, so that noise does not change a plan; 0 if cheap."""
     if pace is None or pace.seconds < CHEAP_SECONDS:
         return 0.0
     return float(CHEAP_SECONDS * 2 ** (math.ceil(2 * math.log2(pace.seconds / CHEAP_SECONDS)) / 2))
 
 
 def fitting(pace: Pace | None, seconds: float, at_once: int = 1) -> float:
-    """How many replies, or rollouts, fit into some time; infinite where they are cheap."""
+    """The number of replies, or rollouts, that fit into some time; infinite where they are cheap."""
     cost = cost_of(pace)
     if not cost:
         return math.inf

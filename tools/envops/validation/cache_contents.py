@@ -1,7 +1,6 @@
 """The contents of the cache, and what to remove by last use and by size.
 
-Everything in the cache can be made again, so a wrong clock only costs time. A file from the future counts as used just
-now.
+Everything in the cache can be recreated, so a wrong clock only costs time. A file from the future counts as used now.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from envops.repository.workspace import Workspace, remove_folder
 
 SHARED = ("venvs", "prepared")
 FOLDERS = ("wheels", "facts", "rollouts", "timings", "packages")
-"""Those of the checkout that hold many things; what harnesses brought along is one."""
+"""Folders of the checkout with many entries; all installations of harnesses are one entry."""
 KINDS = (*SHARED, *FOLDERS, "harnesses")
 
 PRUNED = ".pruned"
@@ -29,15 +28,15 @@ class CacheEntry:
     kind: str
     path: Path
     bytes: int
-    """As its files are long."""
+    """The sum of its files' sizes."""
     own_bytes: int
-    """As much as the disk gets back when it goes: without files that have another name elsewhere."""
+    """The space that its removal frees: without files that are linked elsewhere."""
     used: float
     """When it was used last, in seconds since 1970."""
 
 
 def cache_entries(workspace: Workspace) -> list[CacheEntry]:
-    """Everything in the cache, with what an interrupted run left half-made."""
+    """Everything in the cache, with the partial entries of interrupted runs."""
     found = []
     for kind, path in _things(workspace):
         with suppress(OSError):  # gone in the meantime
@@ -66,7 +65,7 @@ def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
         if one.path.is_dir():
             pruned = one.path
             if not one.path.name.endswith(PRUNED):
-                pruned = one.path.with_name(f".{one.path.name}{PRUNED}")  # half a folder is never taken for a whole one
+                pruned = one.path.with_name(f".{one.path.name}{PRUNED}")  # never mistaken for a complete one
                 with suppress(OSError):
                     one.path.rename(pruned)
             remove_folder(pruned)
@@ -79,7 +78,7 @@ def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
 
 
 def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
-    places = dict.fromkeys((workspace.shared, workspace.base))  # the second where the first could not be written once
+    places = dict.fromkeys((workspace.shared, workspace.base))  # the second if the first was not writable
     found = [(kind, (place / kind).glob("*")) for kind in SHARED for place in places]
     found += [
         (kind, (workspace.base / kind).glob("*" if kind in ("timings", "packages") else "*/*")) for kind in FOLDERS

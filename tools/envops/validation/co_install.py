@@ -24,9 +24,9 @@ for name in sys.argv[1:]:
 
 
 def import_together(packages: Sequence[Package], workspace: Workspace, stop: threading.Event) -> tuple[str, ...]:
-    """Resolve, install and import all packages at once; returns what was imported from where, a line each.
+    """Resolve, install and import all packages at once; returns a line with each module and its origin.
 
-    Raises `ProgramFailed` where they exclude each other, do not build, or do not import.
+    Raises `ProgramFailed` where they conflict, do not build, or cannot be imported.
     """
     with workspace.scratch() as scratch:
         lock = scratch / "together.lock"

@@ -66,7 +66,7 @@ KINDS: dict[str, type] = {
     "endless": EndlessConversation,
     "cut": Cut,
 }
-"""What a worker may send, and the shape that it must have."""
+"""The kinds of a worker's messages, and the required shape of each."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,16 @@ class ProgressListener:
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
     deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
-    """A stage begins that is ended after so many seconds at the latest."""
+    """A stage begins; it is ended after this many seconds at the latest."""
     detail: Callable[[str], None] = lambda _: None
-    """How far an evaluation is, in words."""
+    """A description of an evaluation's progress."""
     note: Callable[[str], None] = lambda _: None
-    """What the reader should know although nothing is wrong with the environment."""
+    """Notes that are not problems of the environment."""
 
 
 @dataclass
 class CollectedFacts:
-    """Facts while they are still coming in; stages add to them side by side."""
+    """Facts during an observation; stages add to them in parallel."""
 
     listener: ProgressListener
     wheel: Wheel | None = None
@@ -95,7 +95,7 @@ class CollectedFacts:
     parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
     """By stage and kind."""
     played: dict[tuple[int, str], float | None] = field(default_factory=dict)
-    """What rollouts for the rewards gate earned, by task and policy."""
+    """Rewards of rollouts for the rewards gate, by task and policy."""
     failures: dict[StageName, Failure] = field(default_factory=dict)
     completed: list[StageName] = field(default_factory=list)
     asked: dict[str, int] = field(default_factory=dict)
@@ -112,7 +112,8 @@ class CollectedFacts:
 
     @contextmanager
     def observing(self, stage: StageName, *, ends: bool = True) -> Iterator[None]:
-        """Time a stage, and keep its failure, which is raised on. With `ends=False` the block is only its beginning."""
+        """Time a stage, and keep its failure, which is raised again. With `ends=False` the block is only its
+        beginning."""
         self.listener.stage(stage)
         started = time.monotonic()
         try:
@@ -145,7 +146,7 @@ class CollectedFacts:
                 raise WorkerLost(failure)
 
     def count_as_cut(self, stage: StageName) -> None:
-        """The time of a stage was over: its job was ended then, so its results are missing and it has not failed."""
+        """The stage ran out of time and its job was ended. Its results are missing, but it has not failed."""
         failure = self.failures.get(stage)
         if failure is not None and failure.kind == "timeout":
             del self.failures[stage]
@@ -191,10 +192,10 @@ class CollectedFacts:
         )
 
     def _predicted(self, rollout: Rollout) -> Rollout:
-        """The rollout, beside what the same policy earned on its task when the rewards gate played it."""
+        """The rollout with the reward that the same policy earned on its task for the rewards gate."""
         reward = self.played.get((rollout.task, rollout.policy))
         return rollout if reward is None or rollout.policy == BLEND else replace(rollout, predicted=reward)
 
     def _described(self) -> Description | None:
-        """The description with the data sets that were read after it."""
+        """The description, completed by the data sets that were read after it."""
         return self.description and replace(self.description, datasets=self.kept("dataset"))

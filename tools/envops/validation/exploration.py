@@ -1,4 +1,4 @@
-"""What an environment downloads: it is loaded once with the network, in an empty home, and the home is read."""
+"""Finds an environment's downloads: loads it once with the network, in an empty home, and reads the home."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _OF_CHOSEN_FILES = re.compile(r"-[0-9a-f]{16}$")
 
 @dataclass(frozen=True)
 class Exploration:
-    """What loading an environment with the network showed."""
+    """The result of loading an environment with the network."""
 
     wanted: tuple[WantedData, ...]
-    """With the commits of today."""
+    """The datasets with their current commits."""
     failure: Failure | None
     """Why it did not load, if it did not."""
 
@@ -68,7 +68,10 @@ def explored(
         home, temporary = scratch / "explored", temporary_folder(scratch)
         home.mkdir()
         variables = preparing_variables(venv, home, temporary)
-        variables |= {"HF_HOME": str(home / ".cache/huggingface"), "HF_TOKEN": ""}  # the user's are passed on otherwise
+        variables |= {
+            "HF_HOME": str(home / ".cache/huggingface"),
+            "HF_TOKEN": "",
+        }  # in place of the user's
         confinement = Confinement(variables, allow_network=True)
         settings = requests_for(undeclared, ObservationRequest(allow_network=True)).settings(package, overlay)
         stack.enter_context(_watched(DownloadWatch(entry.name, home, note)))
@@ -92,7 +95,7 @@ def _take(parts: Iterator[tuple[str, Any]], wanted: list[WantedData]) -> None:
 
 @contextmanager
 def _watched(watch: DownloadWatch) -> Iterator[None]:
-    """Report how much has arrived while the block runs."""
+    """Report the downloaded size while the block runs."""
     done = threading.Event()
 
     def look() -> None:
@@ -110,12 +113,12 @@ def _watched(watch: DownloadWatch) -> Iterator[None]:
 
 
 def downloaded(home: Path) -> Iterator[WantedData]:
-    """What libraries have left in a home: datasets, repositories of the Hub, resources of NLTK."""
+    """The downloads of libraries in a home: datasets, repositories of the Hub, resources of NLTK."""
     cache = home / ".cache/huggingface"
     for path in sorted((cache / "hub").glob("*--*/snapshots/*")):
         kind, *parts = path.parents[1].name.split("--")
         name, commit = "/".join(parts), path.name
-        # `load_dataset` keeps what it made of a commit in a folder of that name, below one for the configuration.
+        # `load_dataset` keeps the converted data of a commit in a folder of that name, below one for the configuration.
         configs = [made.parents[2].name for made in sorted((cache / "datasets").glob(f"*/*/*/{commit}/*.json"))]
         if kind in KINDS and not configs:
             yield WantedData(KINDS[kind], name, revision=commit)
@@ -127,7 +130,7 @@ def downloaded(home: Path) -> Iterator[WantedData]:
 
 
 def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
-    """Datasets with the commit that their main branch is at now, where no other is known."""
+    """Datasets with the current commit of their main branch, where no other is known."""
     known = {one.name: one.revision for one in wanted if one.revision}
     for one in wanted:
         if one.kind == "dataset" and one.name not in known:

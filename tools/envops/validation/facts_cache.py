@@ -22,9 +22,9 @@ from envops.validation.requests import requests_for
 
 FACTS_KEPT = 5
 VERDICT = ".verdict"
-"""How the names of files end that hold what was judged from facts; they begin with the facts' key."""
+"""The suffixes of files with verdicts on facts; their names begin with the facts' key."""
 ROOM_BYTES = 64 * 2**20
-"""With less free on the disk than this, a failure may be due to that."""
+"""With less free disk space, a failure may be due to that."""
 
 
 def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
@@ -47,7 +47,7 @@ def _interpreter(package: Package) -> str:
 def remembered(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest
 ) -> Facts | None:
-    """Facts of an earlier observation that still hold, perhaps of one with more stages.
+    """Facts of an earlier observation that are still valid, perhaps of one with more stages.
 
     A damaged file counts as missing.
     """
@@ -79,7 +79,7 @@ def facts_file(workspace: Workspace, environment: str, key: str) -> Path:
 
 
 def replace_facts(facts: Facts, workspace: Workspace) -> None:
-    """Write facts, and remove what was judged from those that had their key. Raises `OSError`."""
+    """Write facts, and remove verdicts on earlier facts with the same key. Raises `OSError`."""
     path = facts_file(workspace, facts.environment, facts.key)
     forget_verdicts(path)
     write_facts(facts, path)
@@ -96,7 +96,7 @@ def remember(facts: Facts, workspace: Workspace) -> str:
     folder = workspace.facts / facts.environment
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(folder).free < ROOM_BYTES:  # it may be what broke the environment
+        if shutil.disk_usage(folder).free < ROOM_BYTES:  # it may have caused the failure
             raise OSError("the disk is full")
         replace_facts(facts, workspace)
         old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -109,7 +109,7 @@ def remember(facts: Facts, workspace: Workspace) -> str:
 
 
 def write_facts(facts: Facts, path: Path) -> None:
-    """Write facts whole, so that a reader gets all of them or none."""
+    """Write facts atomically, so that a reader gets all of them or none."""
     write_whole(path, as_json(facts))
 
 

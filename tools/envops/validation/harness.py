@@ -1,4 +1,4 @@
-"""Another harness of verifiers v1 than the worker's own: what it needs to install itself."""
+"""The installation of a v1 harness other than the worker's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bo
 
 
 def _sweep(cache: Path) -> None:
-    """Take environments away that uv made for harnesses of runs that are over: each run's are its own."""
+    """Remove virtual environments that uv made for harnesses in earlier runs, because each run makes its own."""
     cache.mkdir(parents=True, exist_ok=True)
     mark_used(cache)
     for folder in cache.glob("environments-*/*/"):

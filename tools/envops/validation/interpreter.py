@@ -1,4 +1,4 @@
-"""The Python that an environment runs on: the tool's own where `requires-python` admits it, or one that uv finds."""
+"""The Python that an environment runs on: the tool's own where `requires-python` allows it, or one that uv finds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Interpreter:
     version: str
     """`3.12.1`."""
     build: str
-    """What it says of itself, with the compiler."""
+    """`sys.version`, with the compiler."""
     prefix: str
     """The folder that it is installed in."""
 
@@ -48,7 +48,7 @@ class Interpreter:
 
 
 def own_interpreter() -> Interpreter:
-    """The interpreter behind whatever virtual environment the tool itself runs in."""
+    """The base interpreter of the virtual environment that the tool runs in."""
     path = Path(getattr(sys, "_base_executable", sys.executable))
     return Interpreter(path, _dotted(sys.version_info[:3]), sys.version, sys.base_prefix)
 
@@ -71,7 +71,7 @@ def interpreter_for(requires_python: str) -> Interpreter:
 
 
 def interpreter_if_any(requires_python: str) -> Interpreter | None:
-    """The same, or `None` where it cannot be had: making a virtual environment reports why."""
+    """The same, or `None` without one; the creation of a virtual environment reports why."""
     try:
         return interpreter_for(requires_python)
     except ProgramFailed:
@@ -79,7 +79,7 @@ def interpreter_if_any(requires_python: str) -> Interpreter | None:
 
 
 def admits(requires_python: str, version: str) -> bool:
-    """Whether a version is among those; one that cannot be read admits all, and is reported elsewhere."""
+    """Whether a version is among those; an unreadable specifier allows all, and is reported elsewhere."""
     try:
         return SpecifierSet(requires_python).contains(version, prereleases=True)
     except InvalidSpecifier:
@@ -88,7 +88,7 @@ def admits(requires_python: str, version: str) -> bool:
 
 @cache
 def _found(requires_python: str) -> Interpreter | Failure:
-    """What uv finds, once in a run: to look takes a process for each Python that is installed."""
+    """The interpreters that uv finds, read once in a run: the search starts a process for each installed Python."""
     try:
         path = _find(requires_python)
     except ProgramFailed:
@@ -112,7 +112,7 @@ def _described(path: Path) -> Interpreter:
 
 
 def _beside_own(requires_python: str) -> Interpreter | None:
-    """An interpreter that is installed beside the tool's own, the oldest one that is admitted.
+    """The oldest allowed interpreter that is installed beside the tool's own.
 
     pyenv has all in one folder, and its programs on PATH, which uv tries, fail for every version but the chosen one.
     """

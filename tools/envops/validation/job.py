@@ -27,22 +27,23 @@ from envops.validation.prepared_home import place_prepared
 from envops.validation.venv import VirtualEnvironment
 
 MEMORY_LIMIT = Gates.memory_mib * 2**20
-"""Bytes that the processes of an environment may hold together."""
+"""Maximum memory of an environment's processes together, in bytes."""
 LINE_LIMIT = 64 * 2**20
-"""Most bytes of one answer; a longer line is refused."""
+"""Maximum bytes of one answer; a longer line is refused."""
 ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0
 MARK = "ENVOPS_WORKER"
 MOST_SCANS = 5
-"""For strays: one that forks during a scan may be gone before it is reached, and its fork appear behind it."""
+"""The number of scans for stray processes: one that forks during a scan may be gone before it is reached, while its
+fork appears behind the scan."""
 
 
 Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 class StageFailed(Exception):
-    """A request ended early; the worker lives and takes other requests."""
+    """A request ended early; the worker is alive and takes other requests."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -62,9 +63,9 @@ class Confinement:
     allow_network: bool = False
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
-    """Python's own: what the order of sets of strings follows from."""
+    """PYTHONHASHSEED, which decides the order of sets of strings."""
     home: Path | None = None
-    """The prepared folder whose files its home begins with."""
+    """The prepared folder whose files are in its home from the beginning."""
 
 
 class Job:
@@ -86,7 +87,7 @@ class Job:
         self._searched = 0
         self._requests = 0
         self._about = ""
-        """What it is scoring, or was."""
+        """The item that it scores, or scored last."""
         os.set_blocking(self._input, False)
         self._selector = selectors.DefaultSelector()
         for descriptor, name in ((answers, "answers"), (self._stderr, "errors")):
@@ -109,9 +110,9 @@ class Job:
     def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
         """Request an operation, allow it `within` seconds, and yield its parts, kind and value.
 
-        A stage's deadline bounds it too, and is sent along. Raises `StageFailed` when the environment's code broke it
-        off, `WorkerLost` when the worker died, hung, exceeded its memory limit or sent invalid messages, and
-        `Interrupted` when the run was cancelled. The process is ended in the latter two cases.
+        A stage's deadline bounds it too, and is sent along. Raises `StageFailed` when the environment's code failed,
+        `WorkerLost` when the worker died, hung, exceeded its memory limit or sent invalid messages, and `Interrupted`
+        when the run was cancelled. The process is ended in the latter two cases.
         """
         self._requests += 1
         self._about = ""
@@ -133,7 +134,7 @@ class Job:
         while rest:
             try:
                 rest = rest[os.write(self._input, rest) :]
-            except BlockingIOError:  # the worker does not read; it is given its time and no more
+            except BlockingIOError:  # the worker does not read; the deadline still holds
                 self._check_limits(deadline, seconds)
                 if self._process.poll() is not None:
                     raise self._died() from None
@@ -171,7 +172,7 @@ class Job:
             if now - looked > LOOK_SECONDS:
                 looked = now
                 self._check_memory()
-            ended = self._process.poll() is not None  # what it started may keep the channel open
+            ended = self._process.poll() is not None  # its children may keep the channel open
             if not self._read(0.0 if ended else min(LOOK_SECONDS, max(0.0, deadline - now))) and ended:
                 raise self._died()
 
@@ -232,7 +233,7 @@ class Job:
         return Failure(kind, type, message + self._about, None, said)
 
     def end(self) -> None:
-        """End the process, and with it what it started in its process group; its environment ends all else."""
+        """End the process and its process group; the end of the environment ends all others."""
         self._lifeline.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(PATIENCE_SECONDS)
@@ -242,7 +243,7 @@ class Job:
 
 
 def end_marked(mark: str) -> None:
-    """End processes that carry a worker's mark although they left its group and its family."""
+    """End processes with a worker's mark that left its group and its family."""
     import psutil
 
     for _ in range(MOST_SCANS):
@@ -259,7 +260,7 @@ def end_marked(mark: str) -> None:
 def worker_environment(
     venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement
 ) -> dict[str, str]:
-    """The variables of a worker: of the user's only the declared ones."""
+    """The variables of a worker: only declared ones of the user."""
     home = scratch / "home"
     home.mkdir(exist_ok=True)
     if confinement.home is not None:
@@ -269,9 +270,9 @@ def worker_environment(
         "HOME": str(home),
         "TMPDIR": str(temporary_folder(scratch)),
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(overlay.resolve()),  # which the places of failures are relative to
+        "PYTHONPATH": str(overlay.resolve()),  # the base of paths in failures
         "PYTHONHASHSEED": str(confinement.hash_seed),
-        "PYTHONDONTWRITEBYTECODE": "1",  # nothing of an environment's writes into what others import
+        "PYTHONDONTWRITEBYTECODE": "1",  # no environment may write into packages that others import
         "TOKENIZERS_PARALLELISM": "false",
         "NO_PROXY": "127.0.0.1,localhost",
         "ENVOPS_ENDPOINT_KEY": "scripted",

@@ -1,7 +1,7 @@
 """Rollouts on disk as they arrive, so that an interrupted evaluation can resume.
 
 One file per environment and facts key below `.envops/rollouts/`. An interruption loses the
-rollouts that were in flight; an incomplete last line is one of those. The file is removed when the
+rollouts that were in flight; an incomplete last line belongs to them. The file is removed when the
 observation is complete and its facts are kept.
 """
 
@@ -19,11 +19,11 @@ from envops.repository.workspace import Workspace
 from envops.system.file_lock import AlreadyLocked, locked
 
 PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
-"""Failures that another try may not have: such rollouts are made again, and never kept as they are."""
+"""Failures that may not recur: such rollouts are made again, and never kept."""
 
 
 class Journal:
-    """The rollouts of one observation, appended to as they come."""
+    """The rollouts of one observation, appended as they arrive."""
 
     def __init__(self, path: Path, *, fresh: bool = False) -> None:
         self._path = path
@@ -37,7 +37,8 @@ class Journal:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Whether this process alone continues the journal while the block runs; also where it cannot be locked."""
+        """Whether this process alone continues the journal while the block runs; true as well where locking is not
+        possible."""
         path = self._path.with_suffix(".lock")
         with ExitStack() as stack:
             alone = True
@@ -79,7 +80,7 @@ class Journal:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
-                os.write(descriptor, b"\n" + line + b"\n")  # the first newline ends what an earlier run tore
+                os.write(descriptor, b"\n" + line + b"\n")  # the first newline ends a torn line
             finally:
                 os.close(descriptor)
 

@@ -29,7 +29,7 @@ from envops.validation.uv import uv_program
 from envops.validation.venv import is_sound
 
 PROGRAM_SECONDS = 60.0
-"""The prime CLI imports for many seconds when it is started for the first time."""
+"""The first start of the prime CLI takes many seconds."""
 REACH_SECONDS = 4.0
 
 Level = Literal["ok", "advice", "fail"]
@@ -69,7 +69,7 @@ class Machine:
     environments: int = 0
     venvs: tuple[Path, ...] = ()
     unsound: tuple[Path, ...] = field(default=())
-    """Virtual environments of which something is missing."""
+    """Incomplete virtual environments."""
 
 
 def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> Machine:
@@ -125,7 +125,7 @@ def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | No
 
 
 def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str | None:
-    """The output of a command that ended well."""
+    """The output of a command that succeeded."""
     try:
         done = subprocess.run(
             command,
@@ -155,7 +155,7 @@ def _prime_key(variables: Mapping[str, str]) -> str | None:
 
 
 def _reach(endpoint: Endpoint, variables: Mapping[str, str], offline: bool) -> Reach:
-    """Request an endpoint's models, without a key: any answer shows that it is there."""
+    """Request an endpoint's models, without a key: any answer shows that it can be reached."""
     is_set = not endpoint.key_variable or bool(variables.get(endpoint.key_variable))
     if offline:
         return Reach(endpoint.name, endpoint.key_variable, is_set, None)
@@ -177,13 +177,13 @@ class HealthCheck:
     level: Level
     found: str
     do: str = ""
-    """What to do; empty where nothing is."""
+    """The user's next step; empty where none is needed."""
     repair: str = ""
-    """What `--fix` does about it; empty where it does nothing."""
+    """The fix that `--fix` makes; empty where there is none."""
 
 
 def examined(machine: Machine) -> list[HealthCheck]:
-    """Every check, in the order in which things build on each other."""
+    """Every check, each after those that it depends on."""
     return [*_programs(machine), *_space(machine), *_repository(machine), *_hub(machine), *_reached(machine)]
 
 

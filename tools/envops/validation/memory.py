@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 LOOK_SECONDS = 0.25
-"""Between two looks at all processes of an environment."""
+"""Seconds between two measurements of all processes of an environment."""
 
 
 class MemoryWatch:
     """The memory of one environment's processes, checked by any idle job.
 
-    Forks share most of what they hold with the process that they were forked from. Shares are counted exactly only
-    where an estimate comes near the limit: that takes the kernel milliseconds for each process.
+    Forks share most of their memory with their parent. Shared memory is measured exactly only where an estimate is near
+    the limit, because this takes the kernel milliseconds for each process.
     """
 
     def __init__(self, limit: int, root: int = 0) -> None:
-        """Allow so many bytes; `root` is the id of the supervisor above all processes, where there is one."""
+        """Allow this many bytes; `root` is the id of the supervisor above all processes, where there is one."""
         self._limit = limit
         self.root = root
         self._jobs: set[int] = set()
@@ -28,7 +28,7 @@ class MemoryWatch:
         self._looked = 0.0
         self._looking = threading.Lock()
         self.peak = 0
-        """Bytes that were held at most, as far as that was looked at."""
+        """The peak memory in bytes, as far as it was measured."""
 
     def add(self, job: int) -> None:
         """Watch a job, by its process's id."""
@@ -51,7 +51,8 @@ class MemoryWatch:
             return self._excess.get(job, "")
 
     def _look(self, looking: int) -> None:
-        """Blame the job that holds most where all of them hold too much, or the one that looks where strays do."""
+        """Measure all processes. Above the limit, the job with the most memory is at fault, or the calling one if
+        strays are."""
         families = self._families()
         common = _resident(next(_children(self.root), 0)) if self.root else 0
         everyone = [process for family in families.values() for process in family]
@@ -68,7 +69,7 @@ class MemoryWatch:
             self._excess[most or looking] = message
 
     def _families(self) -> dict[int, list[int]]:
-        """The processes of each job; under 0 those of none, such as tool servers and what jobs left behind."""
+        """The processes of each job; under 0 those without a job, such as tool servers and leftovers of jobs."""
         families: dict[int, list[int]] = {0: [], **{job: [] for job in self._jobs}}
         waiting = [(self.root, 0)] if self.root else [(job, job) for job in self._jobs]
         while waiting:
@@ -81,7 +82,7 @@ class MemoryWatch:
 
 
 def _children(process: int) -> Iterator[int]:
-    """Those that any of its threads started; none where it has ended, or the kernel keeps no lists of them."""
+    """The children of all its threads; none where it has ended, or the kernel keeps no lists of them."""
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
             with suppress(OSError), open(f"/proc/{process}/task/{thread}/children", "rb") as listed:  # noqa: PTH123
@@ -89,14 +90,14 @@ def _children(process: int) -> Iterator[int]:
 
 
 def _resident(process: int) -> int:
-    """Resident bytes of a process, 0 where it is gone."""
+    """Resident bytes of a process, 0 where it has ended."""
     with suppress(OSError, IndexError), open(f"/proc/{process}/statm", "rb") as pages:  # noqa: PTH123
         return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def _proportional(process: int) -> int:
-    """Resident bytes of a process, each page divided by how many processes have it; 0 where it is gone."""
+    """Resident bytes of a process, each page divided by the number of its processes; 0 where it has ended."""
     with suppress(OSError, ValueError), open(f"/proc/{process}/smaps_rollup", "rb") as lines:  # noqa: PTH123
         for line in lines:
             if line.startswith(b"Pss:"):

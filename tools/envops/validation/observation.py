@@ -34,11 +34,11 @@ from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
 # Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
-# time instead of 53 s, because each job has memory of its own to bring into the caches.
+# time instead of 53 s, because each job has its own working set.
 IMPORT_SECONDS = 60.0
-"""What importing verifiers may take beside the budget, on a slow disk."""
+"""Seconds for the import of verifiers beside the budget, on a slow disk."""
 TASKS_SHARE = 0.25
-"""The part of the budget that reading all tasks may take: checks of the data set are one of many."""
+"""The part of the budget for reading all tasks, because the data set is only one of many checks."""
 _turns = threading.BoundedSemaphore(usable_cores())
 
 
@@ -53,8 +53,8 @@ def observe(
 ) -> Facts:
     """Observe an environment and cache the facts.
 
-    What the environment does wrong is in the facts' failures. Without the `templates` of a run it has some of its
-    own. Raises `Interrupted` when `stop` is set.
+    Failures of the environment are in the facts. Without the `templates` of a run, the observation makes its own.
+    Raises `Interrupted` when `stop` is set.
     """
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
@@ -93,7 +93,7 @@ def observe_unpacked(
     venv: VirtualEnvironment,
     listener: ProgressListener | None = None,
 ) -> Facts:
-    """Observe a package that lies unpacked in a folder. Nothing is kept for the next run."""
+    """Observe an unpacked package in a folder. Nothing is cached."""
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
     requests = requests_for(entry, request.of_package(package), package)
     collected = CollectedFacts(listener or ProgressListener())
@@ -106,12 +106,12 @@ def observe_unpacked(
 
 
 def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
-    """Whether another observation may go better although nothing in the key of the facts changes."""
+    """Whether another observation with the same key may succeed."""
     faults = [*(each.failure for each in facts.rollouts), *(each.failure for each in facts.repetitions)]
     return (
         any(fault is not None and fault.kind in PASSING_FAULTS for fault in faults)
-        or any(cut.reason for cut in facts.cuts)  # a job was ended: on a calmer machine it may not be
-        or any(fault.type == "ChildProcessError" for fault in facts.failures.values())  # perhaps for want of memory
+        or any(cut.reason for cut in facts.cuts)  # a job was ended, which a less busy machine may avoid
+        or any(fault.type == "ChildProcessError" for fault in facts.failures.values())  # perhaps for lack of memory
         or (request.allow_network and bool(facts.failures))  # an outage, or a missing HF_TOKEN
     )
 
@@ -148,7 +148,7 @@ def _load_and_run(observation: Observation) -> None:
 
 
 def _time_before_replies(stage: str, observation: Observation) -> Allowance:
-    """The time for loading, with a grace for the import, or for reading tasks."""
+    """The time for loading, with extra time for the import, or for reading tasks."""
     seconds = observation.budget.left
     if stage == "load":
         return Allowance(seconds + IMPORT_SECONDS, seconds + IMPORT_SECONDS)
@@ -157,7 +157,7 @@ def _time_before_replies(stage: str, observation: Observation) -> Allowance:
 
 @contextmanager
 def _timed(stage: str, observation: Observation, allowance: Allowance) -> Iterator[None]:
-    """Bound a stage, time it, and keep its failure; that its job was ended for want of time is none."""
+    """Bound a stage, time it, and keep its failure; running out of time is not a failure."""
     collected, bound = observation.collected, Deadline.of(allowance)
     collected.listener.deadline(stage, bound.seconds_to_end)
     try:

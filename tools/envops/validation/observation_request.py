@@ -21,24 +21,24 @@ class ObservationRequest:
     allow_network: bool = False
     use_cache: bool = True
     evaluate: bool = True
-    """Whether rollouts are wanted, which the gates smoke and distribution need."""
+    """Whether to make rollouts, for the gates smoke and distribution."""
     score: bool = True
-    """Whether scores, cases and tests are wanted, which the gate rewards needs."""
+    """Whether to observe scores, cases and tests, for the gate rewards."""
     only_replies: bool = False
-    """Whether of all that only the replies of policies and cases are wanted, without what is slow to observe."""
+    """Whether to observe only the replies of policies and cases, without the slow stages."""
     harness: str | None = None
-    """The harness of verifiers v1 that plays; `None` is the one that runs in the worker and needs no network."""
+    """The harness of verifiers v1; `None` is the one that runs in the worker and needs no network."""
     evaluations: tuple[StageName, ...] = ("smoke", "distribution")
-    """Which of them are played, where rollouts are wanted."""
+    """The stages that make rollouts."""
     tasks: int | None = None
-    """On how many tasks, instead of what the gates declare."""
+    """The number of tasks, in place of the gates' declaration."""
     rollouts: int | None = None
-    """How many on each, instead of what the gates declare."""
+    """The number of rollouts of each task, in place of the gates' declaration."""
     stages: tuple[StageName, ...] | None = None
     """Only these stages and those that they need; `None` is every stage that the other settings require."""
 
     def of_package(self, package: Package) -> ObservationRequest:
-        """The same of what the package has: a harness is only loaded."""
+        """The same request for this package: a harness is only loaded."""
         return replace(self, stages=()) if package.is_harness else self
 
     @property
@@ -48,7 +48,7 @@ class ObservationRequest:
 
     @property
     def wants_whole_gate(self) -> bool:
-        """Whether everything of the gate rewards is wanted."""
+        """Whether to observe everything for the gate rewards."""
         return self.score and not self.only_replies
 
     @property
@@ -60,27 +60,27 @@ class ObservationRequest:
 class Requests:
     """The inputs and requests of jobs, as far as they do not follow from earlier answers.
 
-    An observation depends on an entry and a request only through this, so the key of its facts is made from it: what is
-    not in here cannot change an observation, and what is in here changes the key.
+    An observation depends on an entry and a request only through this, so the key of its facts is made from it: it has
+    everything that can change an observation, and every part of it changes the key.
     """
 
     confinement: Confinement
     args: Mapping[str, Any]
-    """What the environment is loaded with."""
+    """The arguments of the environment."""
     held_out: Mapping[str, Any] | None = None
-    """What it is loaded with on top, for tasks to evaluate on; `None` where none are declared."""
+    """Arguments added to them for evaluation tasks; `None` where none are declared."""
     stages: Mapping[StageName, Any] = field(default_factory=dict)
-    """The request of every stage that is wanted."""
+    """The requests of all requested stages."""
     day: str = ""
-    """With an open network: what lies beyond loopback changes from day to day."""
+    """The day, with an open network, because responses from the network change."""
     names_of_secrets: tuple[str, ...] = ()
     budget: float = 120.0
     """Seconds of wall time after the import."""
     prepared: str = ""
-    """Digest of the files that its home begins with, where it declares some."""
+    """Digest of the prepared files in its home, where it declares some."""
 
     def digest(self) -> str:
-        """A digest of all of it, in which values of secrets cannot be read."""
+        """A digest of all fields, which reveals no values of secrets."""
         secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
         data = replace(self, confinement=replace(self.confinement, secrets=hidden, home=None))
@@ -105,7 +105,7 @@ class Requests:
 
 
 def _plain(value: object) -> object:
-    """A request as JSON can hold it; `asdict` would copy all that it holds."""
+    """A request as JSON data; `asdict` would copy all its values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: getattr(value, one.name) for one in fields(value)}
     return str(value)

@@ -1,7 +1,7 @@
-"""Preparing an environment: what it declares is downloaded once, with the network and without any secret.
+"""Preparing an environment: its declared data is downloaded once, with the network and without any secret.
 
-It happens in a home of its own, in the environment's virtual environment. What is complete is renamed into place; what
-was interrupted or failed is removed.
+It happens in a home of its own, in the environment's virtual environment. Complete data is renamed into place; partial
+data is removed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
 SECONDS = 3_600.0
-"""For all datasets together, and for the command."""
+"""Time limit for all datasets together, and for the command."""
 LOOK_SECONDS = 10.0
-"""Between two reports of how much has arrived."""
+"""Seconds between two reports of progress."""
 SCRIPT = Path(envops_worker.__file__).with_name("preparing.py")
 ENDPOINT = "HF_ENDPOINT"
 HUB = "https://huggingface.co"
@@ -71,7 +71,7 @@ class PreparationProblem:
     """Why data could not be prepared."""
 
     verdict: Literal["fail", "inconclusive", "error"]
-    """Inconclusive where the network is missing; an error where something on this machine is in the way."""
+    """Inconclusive without a network; an error for a problem of this machine."""
     message: str
     fix: str
     output: str = ""
@@ -93,7 +93,7 @@ def prepare(
     stop: threading.Event,
     note: Callable[[str], None] = lambda _: None,
 ) -> PreparedHome:
-    """The data that an environment declares; what is missing is downloaded. `note` receives how far that is.
+    """The data that an environment declares; missing data is downloaded. `note` receives the progress.
 
     Raises `PreparationFailed` and `Interrupted`; then nothing is left behind.
     """
@@ -119,7 +119,7 @@ def _prepared(
     stop: threading.Event,
     note: Callable[[str], None],
 ) -> Path:
-    """The folder of a preparation. One with a command begins with the datasets, which are kept by themselves, too."""
+    """The folder of a preparation. With a command, it starts from the datasets, which are also kept separately."""
     datasets = without_command(preparation)
 
     def make(staging: Path) -> None:
@@ -143,7 +143,7 @@ def _prepared(
 
 
 def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -> dict[str, str]:
-    """The variables of what downloads: a home of its own, the way to the network, and no secret."""
+    """The variables of a download: a home of its own, the proxies, and no secret."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {
         **{name: value for name, value in passed.items() if not _has_password(value)},
@@ -165,7 +165,7 @@ def _has_password(value: str) -> bool:
 
 
 class DownloadWatch:
-    """Reports every few seconds how much has arrived: a library's own bars show nothing of the whole."""
+    """Reports the downloaded size every few seconds, because a library's own bars do not show the total."""
 
     def __init__(self, name: str, folder: Path, note: Callable[[str], None]) -> None:
         self._name, self._folder, self._note = name, folder, note

@@ -1,7 +1,7 @@
-"""What was prepared for an environment: where it is kept, and how it comes into the home of its processes.
+"""The prepared data of an environment: its folder, and its way into the home of processes.
 
-A preparation is a home folder, because libraries keep below HOME what they download. The processes of an environment
-get a home of their own that holds the same files, so whatever they write there is gone with them.
+A preparation is a home folder, because libraries download into HOME. The processes of an environment get a home of
+their own with the same files, so their writes end with them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from envops.repository.workspace import Workspace, mark_used
 from envops.validation.interpreter import interpreter_if_any
 
 MISSING = "missing"
-"""Stands in the key of facts for a preparation that is declared and not there."""
+"""In the key of facts, marks a preparation that is declared and missing."""
 HOME = "home"
 COMPLETE = "prepared.json"
 HUB_CACHE = ".cache/huggingface/"
@@ -43,7 +43,7 @@ class PreparedHome:
 def preparation_key(preparation: Preparation, package: Package) -> str:
     """The name of a preparation: equal declarations and locks have one.
 
-    Code of the package counts where the command names its module, which cannot be imported by others.
+    The package's code is included where the command names its module, because only then it can be imported.
     """
     code = package.digest if names_module(preparation.command, package.module) else ""
     datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]
@@ -60,14 +60,14 @@ def names_module(command: str, module: str) -> bool:
 
 
 def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | None:
-    """What was prepared for an environment; `None` where nothing is declared or it is not there."""
+    """The prepared data of an environment; `None` where nothing is declared or it is missing."""
     if not entry.prepare.needed:
         return None
     return read_prepared(folder_of(entry.prepare, package))
 
 
 def folder_of(preparation: Preparation, package: Package) -> Path:
-    """Where a preparation is kept."""
+    """The folder of a preparation."""
     return Workspace(package.folder.parents[1]).prepared / preparation_key(preparation, package)
 
 
@@ -83,7 +83,7 @@ def read_prepared(folder: Path) -> PreparedHome | None:
 
 
 def complete(folder: Path) -> None:
-    """Make what lies in a preparation's folder read-only and complete. Locks of libraries stay behind."""
+    """Complete a preparation's folder and make it read-only. Locks of libraries stay behind."""
     home, digest, total = folder / HOME, hashlib.sha256(), 0
     for path in sorted(_files(home)):
         name = path.relative_to(home).as_posix()
@@ -105,7 +105,7 @@ def complete(folder: Path) -> None:
 
 
 def _point_from_here(link: Path, home: Path) -> None:
-    """Let a link into the home lead there from where it stands: the home gets another name."""
+    """Make a link into the home relative, because the home gets another name."""
     target = link.readlink()
     if target.is_absolute() and target.is_relative_to(home.resolve()):
         link.unlink()
@@ -122,7 +122,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def place_prepared(prepared: Path, home: Path) -> None:
-    """Let a home hold what was prepared. The data of the Hub's cache is shared, everything else copied.
+    """Put the prepared data into a home. The data of the Hub's cache is shared, everything else copied.
 
     Its libraries never write into that data, only beside it. A database would be written in place, and with a link
     that would change what was prepared.
@@ -153,5 +153,5 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def without_command(preparation: Preparation) -> Preparation:
-    """The part of a preparation that is kept when only the command or the code behind it changes."""
+    """The part of a preparation that stays valid when only the command or its code changes."""
     return replace(preparation, command="")

@@ -1,4 +1,4 @@
-"""One reply, scored by an environment, with everything that the environment makes of it."""
+"""One reply, scored by an environment, with all intermediate results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from envops.validation.opened_environment import opened_environment
 
 
 class UnknownTaskError(LookupError):
-    """There is no such task; `count` is how many there are, as far as it was looked."""
+    """There is no such task; `count` is the number of tasks, as far as they were read."""
 
     def __init__(self, index: int, count: int) -> None:
         self.count = count
@@ -51,7 +51,7 @@ class Extracted:
 
 @dataclass(frozen=True)
 class Replied:
-    """One reply and everything that the environment makes of it."""
+    """One reply and all results of the environment on it."""
 
     task: Task
     description: Description
@@ -155,7 +155,7 @@ def render_json(package: Package, replied: Replied) -> str:
 
 
 def render_text(package: Package, replied: Replied, *, width: int, colour: bool) -> str:
-    """The task, the reply, what was read out of it, each function with its weight, and the total."""
+    """The task, the reply, the parsed answer, each function with its weight, and the total."""
     page = Page(width=width, colour=colour)
     page.line((package.name, "bold"), f"  {package.version}  task {replied.task.index}")
     page.blank()

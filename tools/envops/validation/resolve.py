@@ -1,4 +1,4 @@
-"""Resolving locks: from what a package requires to exact versions with hashes, by uv."""
+"""Resolves locks with uv: from requirements to exact versions with hashes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _HEADER = "# Written by `nox -s lock`. Every version is exact, every file has it
 def resolve_locks(
     packages: Sequence[Package], stop: threading.Event, resolution: str = "highest"
 ) -> Iterator[tuple[Package, bool]]:
-    """Write every package's requirements.lock anew; yields each package and whether its lock changed.
+    """Rewrite every package's requirements.lock; yields each package and whether its lock changed.
 
-    Packages that require the same get the same lock, resolved once. `resolution` is uv's: the
+    Packages with equal requirements get the same lock, resolved once. `resolution` is uv's: the
     highest versions that are allowed, or the lowest-direct. Raises `ProgramFailed`
     when uv finds no solution or reaches no index; the lock on disk is then left as it was.
     """
@@ -48,7 +48,7 @@ def resolve_locks(
 
 
 def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
-    """Write the locks of the tool itself anew: its own, those of its groups, those it brings along.
+    """Rewrite the locks of the tool: its own, those of its groups, those that it ships.
 
     Raises `ProgramFailed` like `resolve_locks`.
     """
@@ -116,7 +116,7 @@ def _compile(
 
 
 def oldest_python(requires_python: str) -> str:
-    """The lowest Python that `requires-python` admits, at least the tool's own lowest."""
+    """The lowest Python that `requires-python` allows, at least the tool's own lowest."""
     floors = re.findall(r"(?:>=|~=|==|>)\s*(\d+)\.(\d+)", requires_python)
     highest = max(((int(major), int(minor)) for major, minor in floors), default=(0, 0))
     own = tuple(map(int, OLDEST_PYTHON.split(".")))

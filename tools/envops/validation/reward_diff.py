@@ -33,10 +33,10 @@ from envops.validation.opened_environment import OpenedEnvironment, opened_envir
 from envops.validation.rescoring import Rescored, rescored
 
 TASKS_LISTED = 5_000
-"""How far a task's counterpart is looked for."""
+"""The distance within which a task's counterpart is searched."""
 MOST_REPLIES = 4_000
 MOST_BYTES = 16 * 2**20
-"""Bounds of the corpus; what is beyond them is counted and not scored."""
+"""Bounds of the corpus; replies beyond them are counted and not scored."""
 
 _Result = TypeVar("_Result")
 Counterpart = Callable[[int], int | None]
@@ -53,7 +53,7 @@ class SideFailed(Exception):
 
 @dataclass(frozen=True)
 class CorpusReply:
-    """A reply of the corpus: whose it is, and its task in the version that it comes from."""
+    """A reply of the corpus: its source, and its task in the version that it comes from."""
 
     said_by: str
     task: int
@@ -124,7 +124,7 @@ class Scorer:
 
 @dataclass
 class Corpus:
-    """The replies to be scored by both versions, each once, with what could not be used."""
+    """The replies to be scored by both versions, each once, with the unusable ones."""
 
     replies: list[tuple[CorpusReply, TwoSides[int]]] = field(default_factory=list)
     """Each reply with its task in both versions."""
@@ -251,7 +251,7 @@ def replies_of(facts: Facts) -> Iterator[CorpusReply]:
 
 
 def replies_of_cases(cases: Iterable[CaseDeclaration], tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:
-    """The replies of declared cases on the tasks that they mean; a case without a task is passed over."""
+    """The replies of declared cases on their tasks; a case without a task is skipped."""
     for case in cases:
         task = _task_meant(case, tasks)
         if task is not None:

@@ -36,7 +36,7 @@ from envops.validation.verdicts import ValidationRequest, are_in_the_cache, judg
 from envops.validation.wheel import TESTS_LOCK, built_wheel
 
 PATIENCE_SECONDS = 2.0
-"""After Ctrl-C, how long the workers' threads get to end their children."""
+"""Seconds for the workers' threads to end their children after Ctrl-C."""
 LOOK_SECONDS = 0.2
 IMPORTED_LATE = ("envops.validation.mutants.source", "envops.reports.terminal", "envops.reports.html.page")
 
@@ -57,7 +57,7 @@ def run_all(
     """Results in the order of the names, and whether the run was cut short."""
     results = SpilledResults(request.workspace.base)
     interrupted = False
-    gc.freeze()  # declarations stay: looking through those of 300 for garbage took 10 of 43 ms of judging each
+    gc.freeze()  # declarations stay in memory: garbage collection through those of 300 took 10 of 43 ms of each verdict
     with terminated_like_interrupted():
         try:
             rest = []
@@ -127,9 +127,9 @@ def _observe_all(
 
 
 def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> None:
-    """Make what an environment needs while those before it import verifiers.
+    """Make an environment's prerequisites while earlier ones import verifiers.
 
-    A failure here happens again, and is reported, when the environment's turn comes.
+    A failure here recurs and is reported when the environment's turn comes.
     """
     package = request.repository.packages[name]
     with suppress(ProgramFailed, Interrupted, OSError):
@@ -147,7 +147,7 @@ def _import_late() -> None:
     adapter(Facts)
     for module in IMPORTED_LATE:
         import_module(module)
-    gc.freeze()  # it stays to the end, and looking for garbage in it took a tenth of the host's time
+    gc.freeze()  # it stays to the end, and garbage collection in it took a tenth of the host's time
 
 
 @contextmanager

@@ -18,15 +18,15 @@ from envops.repository.workspace import Workspace
 
 GUESSED_SECONDS = 15.0
 GUESSED_MEMORY = 700 * 2**20
-"""An import of verifiers and an environment of ordinary size."""
+"""The default: an import of verifiers and an environment of ordinary size."""
 SHARE_OF_MEMORY = 0.8
-"""Of what was free when the run began: expectations can be exceeded."""
+"""The share of the initially free memory, because expectations can be exceeded."""
 LOCK_SECONDS = 40.0
-"""What a lock costs a machine once: its virtual environment, and an import of verifiers."""
+"""The cost of a lock, once for each machine: its virtual environment, and an import of verifiers."""
 SHARD_SECONDS = 240.0
 """Less work than this is not worth a machine of its own."""
 MOST_SHARDS = 256
-"""What a matrix of GitHub Actions may have."""
+"""Maximum jobs of a matrix of GitHub Actions."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Timing:
 
     seconds: float
     memory: int
-    """Bytes that the worker and its children held at most."""
+    """Peak memory of the worker and its children in bytes."""
 
 
 def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
-    """Keep it for the next run; a full disk costs balance, not correctness."""
+    """Keep it for the next run; on a full disk, only the balance suffers."""
     path = workspace.timings / f"{name}.json"
     with suppress(OSError):
         write_whole(path, json.dumps(asdict(timing)))
@@ -70,7 +70,7 @@ def _read(name: str, workspace: Workspace) -> Timing | None:
 
 
 def in_order(timings: Mapping[str, Timing]) -> list[str]:
-    """The longest first, so that none is left running alone at the end."""
+    """The longest first, so that no long one runs alone at the end."""
     return sorted(timings, key=lambda name: (-timings[name].seconds, name))
 
 
@@ -83,7 +83,7 @@ def next_to_start(
 ) -> str | None:
     """The environment to start now, or `None` to wait for one that runs.
 
-    `memory` is what all together may hold, in bytes. One that expects more than that runs alone.
+    `memory` is the limit for all together, in bytes. One that expects more than that runs alone.
     """
     if len(running) >= workers:
         return None
@@ -101,7 +101,7 @@ class Load:
     name: str
     seconds: float
     lock: str
-    """Environments of equal locks share what a lock costs."""
+    """Environments of equal locks share the cost of a lock."""
 
 
 @dataclass
@@ -124,7 +124,7 @@ class Shard:
 
 
 def divided(loads: Sequence[Load], count: int) -> list[Shard]:
-    """So many shards, in which every environment stands exactly once; some are empty where there are too many.
+    """This many shards, with every environment exactly once; some are empty where there are too many.
 
     The longest goes first: to a shard that has its lock already and stays within an equal part of
     the work, or else to where the least is to do afterwards. The same loads give the same shards.

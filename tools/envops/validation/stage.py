@@ -39,19 +39,19 @@ class Observation:
     stop: threading.Event
     budget: Budget
     collected: CollectedFacts
-    """What the stages have observed so far, and where they put what they observe."""
+    """The facts so far, to which the stages add theirs."""
     venv: VirtualEnvironment = field(init=False)
     overlay: Path = field(init=False)
     """The folder that its wheel is unpacked into."""
     processes: EnvironmentProcesses = field(init=False)
     scoring: Job | None = None
-    """The job that scored replies, for stages that go on with the same conversations."""
+    """The job that scored replies, for stages that continue with the same conversations."""
     open: ExitStack = field(default_factory=ExitStack)
     """Closed when all stages have ended."""
 
     @property
     def pace(self) -> Pace | None:
-        """What the first replies took, where that was measured."""
+        """The duration of the first replies, where it was measured."""
         return next(iter(self.collected.kept("pace")), None)
 
     @property
@@ -74,12 +74,13 @@ class StageJob(Generic[_Request]):
     """The implementation of one stage."""
 
     request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
-    """All requests of the stage to jobs, as far as entry and request decide it; `None` where it is not wanted.
+    """All requests of the stage to jobs, as far as entry and request decide them; `None` where the stage is not
+    requested.
 
     The key of the facts is made from it.
     """
     run: Callable[[Observation, _Request], None]
-    """Does it. A `StageFailed` or `ProgramFailed` that it raises ends this stage and no other."""
+    """Runs the stage. A `StageFailed` or `ProgramFailed` that it raises ends this stage and no other."""
     applies: Callable[[Observation], bool] = lambda _: True
     """Whether there is something to do, once the stages that it needs have ended."""
 

@@ -17,7 +17,7 @@ IMPORT_WORKER = f"import runpy\nrunpy.run_path({str(WORKER_FOLDER / 'make_import
 BEGIN = IMPORT_WORKER + (
     "from envops_worker.supervisor import begin\n"
     "start = begin()\n"
-    "from envops_worker.main import main\n"  # only once the supervisor is apart, which imports nothing more
+    "from envops_worker.main import main\n"  # only after the supervisor has been forked, which imports nothing more
     "main(start)\n"
 )
 

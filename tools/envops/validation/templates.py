@@ -1,9 +1,9 @@
-"""The processes of environments: what imports verifiers once per lock, and what jobs are forked from.
+"""The processes of environments: those that import verifiers once per lock, and those that fork jobs.
 
     lock template ──► base ──► environment template ──► jobs
                         └────► tool servers, jobs that load by themselves
 
-docs/architecture.md describes what each of them has done, what it shares, and what happens when it dies.
+docs/architecture.md describes the state of each, what it shares, and the effect of its end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from envops.validation.starting import new_process
 from envops.validation.venv import VirtualEnvironment, mark_imported
 
 MOST_TEMPLATES = 6
-"""Of locks, at one time: each holds an import of verifiers in memory, some 200 MB."""
+"""Maximum lock templates at one time: each holds an import of verifiers in memory, some 200 MB."""
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 1.0
 SITE_MODULES = {"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
@@ -74,7 +74,7 @@ class LockTemplate(ForkingProcess):
             scratch = stack.enter_context(workspace.scratch())
             environment = worker_environment(venv, scratch, scratch, replace(confinement, home=None))
             for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
-                del environment[name]  # it runs no environment's code, and compiles for all
+                del environment[name]  # it runs no environment's code, so its bytecode is for all
             start = {"role": "template", "generation": generation, "allow_network": confinement.allow_network}
             super().__init__(partial(new_process, venv.python, scratch, environment, start), "lifeline")
             self._scratch = stack.pop_all()
@@ -88,7 +88,7 @@ class LockTemplate(ForkingProcess):
             self._scratch.close()
 
     def refusal(self, stop: threading.Event) -> str:
-        """Why forks of it would not be sound, or nothing. Raises `Interrupted` when `stop` is set."""
+        """Why it cannot be forked safely, or nothing. Raises `Interrupted` when `stop` is set."""
         with self._asking:
             deadline = time.monotonic() + LOAD_SECONDS
             while self._refusal is None:
@@ -111,11 +111,11 @@ class LockTemplates(ExitStack):
         self._workspace = workspace
         self._stop = stop
         self._templates: dict[tuple[Any, ...], LockTemplate] = {}
-        """The one that was used last stands last."""
+        """The most recently used one is last."""
         self._bookkeeping = threading.Lock()
 
     def begin(self, venv: VirtualEnvironment, package: Package, confinement: Confinement) -> LockTemplate | None:
-        """The template of this environment, which imports from now on; `None` if templates are not allowed for it."""
+        """The template of this environment, which starts to import; `None` if templates are not allowed for it."""
         if reason_against_forks(package):
             return None
         generation = package.generation or "v1"
@@ -123,7 +123,7 @@ class LockTemplates(ExitStack):
         key = (venv.folder.name, generation, *heeded)
         with self._bookkeeping:
             if key not in self._templates and len(self._templates) >= MOST_TEMPLATES:
-                self._templates.pop(next(iter(self._templates))).end()  # what was forked from it goes on
+                self._templates.pop(next(iter(self._templates))).end()  # its forks continue
             template = self._templates.pop(key, None)
             if template is None:
                 template = LockTemplate(venv, generation, confinement, self._workspace)
@@ -150,14 +150,14 @@ class LockTemplates(ExitStack):
 
 
 def reason_against_forks(package: Package) -> str:
-    """Why this environment must import verifiers by itself, whatever its wheel holds, or nothing."""
+    """Why this environment must import verifiers by itself regardless of its wheel, or nothing."""
     if sys.platform != "linux":
         return "forking requires Linux"
     return "pyproject.toml requests a fresh process" if package.fresh_process else ""
 
 
 def reason_in_wheel(venv: VirtualEnvironment, overlay: Path) -> str:
-    """Why importing verifiers with this unpacked wheel on the path is something else than without it, or nothing."""
+    """Why an import of verifiers differs with this unpacked wheel on the path, or nothing."""
     for name in sorted(os.listdir(overlay)):  # noqa: PTH208
         if name in SITE_MODULES:
             return f"the wheel contains {name}, which Python imports at startup"
@@ -183,15 +183,16 @@ def environment_processes(
     stop: threading.Event,
     templates: LockTemplates | None = None,
 ) -> Iterator[EnvironmentProcesses]:
-    """The processes of one environment, all of which end with the block.
+    """The processes of one environment, which end with the block.
 
-    Without `templates`, all of them are new ones: one alone is as fast so. Raises `Interrupted` when `stop` is set.
+    Without `templates`, all of them are new, which is as fast for a single environment. Raises `Interrupted` when
+    `stop` is set.
     """
     with ExitStack() as stack:
         scratch = stack.enter_context(workspace.scratch())
         mark = uuid.uuid4().hex
         variables = {**worker_environment(venv, overlay, scratch, confinement), MARK: mark}
-        stack.callback(end_marked, mark)  # what left its family, whose supervisor may have been killed
+        stack.callback(end_marked, mark)  # processes that left its family, whose supervisor may have been killed
         base: ForkingProcess | None = None
         reason = ""
         if templates is not None:
@@ -211,7 +212,7 @@ class EnvironmentProcesses:
     """Makes the jobs of one environment.
 
     The environment template is a fork of the base, or a new process where there is no base. A job is a fork of that
-    template. Where loading left something that no fork can carry, each job is made like the template.
+    template. Where loading left state that does not survive a fork, each job is made like the template.
     """
 
     base: ForkingProcess | None
@@ -221,29 +222,29 @@ class EnvironmentProcesses:
     memory: MemoryWatch
     stop: threading.Event
     against_forks: str
-    """Why there is no template at all, or nothing."""
+    """Why there is no template, or nothing."""
     reason: str
-    """Why jobs do not come from something that costs less."""
+    """Why jobs are not made in a cheaper way."""
     stack: ExitStack
     """Closed when the environment ends."""
     template: socket.socket | None = None
-    """How the environment template is asked."""
+    """The socket for requests to the environment template."""
 
     @property
     def peak_memory(self) -> int:
-        """Bytes that the processes held at most, as far as that was looked at."""
+        """The peak memory of the processes in bytes, as far as it was measured."""
         return self.memory.peak
 
     @property
     def started(self) -> StartMode:
-        """From what jobs are made, and why not from something that costs less."""
+        """The origin of jobs, and why it is not a cheaper one."""
         origin: JobOrigin = "environment" if self.template else "lock" if self.base else "process"
         return StartMode("forked" if self.base else "fresh", self.reason, origin)
 
     def load(self) -> Iterator[tuple[StageName, Iterator[tuple[str, Any]]]]:
-        """Load the environment and read its tasks; what has done so becomes the template of all jobs.
+        """Load the environment and read its tasks; this process becomes the template of all jobs.
 
-        Yields each stage with what is sent in it. Raises `StageFailed` where that cannot be done.
+        Yields each stage with its messages. Raises `StageFailed` where that cannot be done.
         """
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stack.callback(control.close)
@@ -261,9 +262,9 @@ class EnvironmentProcesses:
 
     @contextmanager
     def job(self) -> Iterator[Job]:
-        """A job that has loaded the environment and done nothing else; it ends with the block.
+        """A job that has only loaded the environment; it ends with the block.
 
-        Raises `StageFailed` where the environment cannot be loaded once more, and `WorkerLost`.
+        Raises `StageFailed` where the environment cannot be loaded again, and `WorkerLost`.
         """
         if self.template is not None:
             with self._forked(self.template) as job:
@@ -277,7 +278,7 @@ class EnvironmentProcesses:
             yield job
 
     def unloaded_job(self, **given: int) -> Job:
-        """A job that has imported verifiers at most."""
+        """A job that has imported verifiers or nothing."""
         if self.base is not None:
             return self._forked(self.base.control, **given)
         return Job(lambda pipes: self.begin({**pipes, **given}), self.memory, self.stop)

@@ -15,7 +15,7 @@ _finding_uv = threading.Lock()
 
 def uv_program() -> Path:
     """The uv that was installed with the tool."""
-    with _finding_uv:  # it asks sysconfig, whose first answer is wrong when two threads ask at once
+    with _finding_uv:  # it calls sysconfig, whose first result is wrong when two threads call it at once
         return _found_uv()
 
 
@@ -27,7 +27,7 @@ def _found_uv() -> Path:
 
 
 def uv_environment() -> Mapping[str, str]:
-    """The user's environment without what would point uv at another virtual environment, and without secrets.
+    """The user's variables without those that select another virtual environment, and without secrets.
 
     A lock may pin a package that has to be built, and its build gets uv's variables; uv's own settings stay.
     """

@@ -29,17 +29,17 @@ IMPORTS = """
 import gc
 from importlib.metadata import version
 
-gc.disable()  # which takes as long as the import itself
+gc.disable()  # collection takes as long as the import itself
 if [*map(int, version("verifiers").split(".")[:2])] < [0, 4]:
     import verifiers
 
-    verifiers.Environment  # which is imported when it is touched
+    verifiers.Environment  # imported lazily, by this access
 else:
     import verifiers.v1
 """
 TOOL_LOCKS = Path(__file__).parent / "locks"
-"""What the tool itself brings along is small and compiled at once. Of what an environment's lock installs, importing
-verifiers needs two fifths, and compiles that."""
+"""The tool's own packages are small and compiled at once. Of an environment's packages, an import of verifiers needs
+two fifths, and compiles them."""
 HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
 
 
@@ -62,7 +62,7 @@ class VirtualEnvironment:
 def environment_venv(
     package: Package, workspace: Workspace, stop: threading.Event, *, imported: bool = True
 ) -> VirtualEnvironment:
-    """The virtual environment of a package: its lock, on a Python that its `requires-python` admits.
+    """The virtual environment of a package: its lock, on a Python that its `requires-python` allows.
 
     Raises what `venv_for` raises.
     """
@@ -82,7 +82,7 @@ def venv_for(
 
     With `imported`, verifiers has been imported there once, so that it has its bytecode.
 
-    Packages come from uv's cache where they are there, and over the network otherwise.
+    Packages come from uv's cache if it has them, or else over the network.
     Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
     """
 
@@ -102,7 +102,7 @@ def venv_for(
 
 
 def mark_imported(folder: Path) -> None:
-    """Remember that a process has imported verifiers there, or is about to, and wrote bytecode of what that needs."""
+    """Remember that a process has imported verifiers there, or is about to, and wrote the bytecode."""
     with suppress(OSError):  # another user's, or read-only
         (folder / IMPORTED).touch()
 
@@ -125,18 +125,18 @@ def venv_key(lock: Path, interpreter: Interpreter | None = None) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
-@lru_cache(maxsize=4)  # asked several times of every environment, and a lock has thousands of lines
+@lru_cache(maxsize=4)  # called several times for every environment, and a lock has thousands of lines
 def _digest_of_pins(lock: bytes) -> str:
     return hashlib.sha256(pins_of(lock)).hexdigest()
 
 
 def pins_of(lock: bytes) -> bytes:
-    """A lock without its comments: what is installed, for whichever package it was resolved."""
+    """A lock without its comments, and so independent of its package."""
     return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
 
 
 def is_sound(folder: Path) -> bool:
-    """Whether it was made to the end and its interpreter is still there."""
+    """Whether it is complete and its interpreter still exists."""
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 
@@ -150,12 +150,12 @@ def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Even
         stop=stop,
     )
     sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
-    # uv knows no hash of a commit; all that is not at a commit has one, which reading the lock makes sure of
+    # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
     sync += ["--verify-hashes" if HELD_BY_COMMIT.search(lock.read_bytes()) else "--require-hashes", "--strict"]
     if _is_the_tools(lock):
         sync.append("--compile-bytecode")
     try:
-        # From uv's cache alone first: no index is asked for what is already here.
+        # First from uv's cache alone, so that no index is queried for packages that it has.
         run_program([*sync, "--offline", lock], environment=environment, folder=lock.parent, seconds=120, stop=stop)
     except ProgramFailed:
         try:

@@ -2,7 +2,7 @@
 
 A result holds under a digest of everything that judging reads: the key of the facts, the entry in the registry with its
 thresholds, the recordings, the gates, and the tool's own code. The facts themselves need not be read: when other facts
-are written under their key, results go (`validation/facts_cache.py`).
+are written under their key, results are removed (`validation/facts_cache.py`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class KeptVerdict:
         return kept.result
 
     def write(self, result: EnvironmentResult) -> None:
-        """Keep a result. An `error` may pass, so it is judged again; a full disk only costs time."""
+        """Keep a result. An `error` may be temporary, so it is not kept; a full disk only costs time."""
         if result.verdict != "error":
             with suppress(OSError):
                 write_whole(self.path, as_json(_Kept(self.key, result)))
@@ -82,7 +82,7 @@ class KeptVerdict:
 def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:
     """The result of an environment from the cache; `None` where it has to be observed.
 
-    A failure here happens again, and is reported, when the environment is observed.
+    A failure here recurs and is reported when the environment is observed.
     """
     started = time.monotonic()
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]
@@ -102,7 +102,7 @@ def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResul
 
 
 def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool, started: float) -> EnvironmentResult:
-    """The result of an environment from facts; `started` is when its turn began."""
+    """The result of an environment from facts; `started` is the beginning of its turn."""
     repository = request.repository
     package = repository.packages[name]
     recorded = [one.baseline for one in facts.recordings if not one.problems]
@@ -152,7 +152,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "facts": facts.stem,
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
-        # where it stands in registry.yaml matters where a rule points there
+        # its line in registry.yaml matters where a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),

@@ -28,11 +28,11 @@ BUILD_LOCK = TOOL_LOCKS / "build.lock"
 TESTS_LOCK = TOOL_LOCKS / "tests.lock"
 BUILD_SECONDS = 180.0
 BUILD_WITH_TOOLS = ("--no-isolation", "--skip-dependency-check")
-"""For a build that needs nothing but what the tool brings along. To look that up again would start another Python."""
+"""For a build that needs only the tool's own packages. To look them up again would start another Python."""
 INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode")
 SEEN_BY_UV = {"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_LINK_MODE", "UV_NO_CACHE",
               "UV_NO_PROGRESS", "UV_PYTHON_DOWNLOADS"}  # fmt: skip
-"""Where uv keeps its cache; not what it is to install, which is the wheel and nothing else."""
+"""Variables that uv gets: those of its cache, and none that select packages, because it installs only the wheel."""
 EPOCH = "315532800"
 """1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
 
@@ -63,7 +63,7 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
 
 
 def _folder(package: Package, interpreter: Interpreter, workspace: Workspace) -> Path:
-    # its bytecode is that of the Python that it is unpacked for
+    # its bytecode belongs to the Python that it is unpacked for
     unpacked_by = "" if interpreter == own_interpreter() else json.dumps(interpreter.identity)
     key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes() + unpacked_by.encode()).hexdigest()[:20]
     return workspace.wheels / package.name / key
@@ -106,7 +106,8 @@ def _make(
 
 
 def _built(source: Path, target: Path, tools: VirtualEnvironment, stop: threading.Event, *, isolated: bool) -> Path:
-    """Build a wheel by a process whose descendants end with it: what writes on would write into what is published."""
+    """Build a wheel by a process whose descendants end with it: a process that continued could write into the published
+    files."""
     command: list[str | Path] = [tools.python, "-I", "-m", "build", "--wheel"]
     if not isolated:
         command += BUILD_WITH_TOOLS

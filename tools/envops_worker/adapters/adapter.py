@@ -33,11 +33,11 @@ class Settings:
     case_sensitive: bool | None = None
     allow_network: bool = False
     is_harness: bool = False
-    """Whether the module exports a harness of v1 and nothing that has tasks."""
+    """Whether the module exports only a v1 harness and no tasks."""
     held_out: Mapping[str, Any] | None = None
-    """What it is loaded with, on top of `args`, for tasks to evaluate on; `None` where none are declared."""
+    """Arguments added to `args` for evaluation tasks; `None` where none are declared."""
     prepared: bool = False
-    """Whether HOME holds data that was prepared: scoring may read it."""
+    """Whether HOME has prepared data, which scoring may read."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:
@@ -57,7 +57,7 @@ class TaskView:
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """Rollouts to make: so many of one policy on one task."""
+    """Rollouts to make of one policy on one task."""
 
     policy: str
     task: int
@@ -83,7 +83,7 @@ class RolloutTurn:
     rollout: int
     agent: AskingAgent
     data: Mapping[str, Any]
-    """The row, and over it what the environment gave to this agent."""
+    """The row, updated by the values that the environment gave to this agent."""
 
 
 CONVERSATION_HEADER = "X-Session-ID"
@@ -96,15 +96,16 @@ class RolloutOptions:
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0
-    """How often a request that the provider failed is made again, with backoff and jitter."""
+    """Maximum retries of a request that the provider failed, with backoff and jitter."""
     connected: bool = False
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None
-    """The harness of v1 that plays, made ready before; `None` is the one that runs in the worker."""
+    """The v1 harness, which is set up already; `None` is the one that runs in the worker."""
     scripted: bool = True
-    """Whether scripted policies reply, to every agent; a real model does to those that are pinned to no other."""
+    """Whether scripted policies reply to every agent; a real model replies only to agents without a model of their
+    own."""
     margin: float = 5.0
-    """How many seconds before the host's limit a rollout's own limit runs out, so that it is reported."""
+    """Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 
     def limit(self, seconds: float) -> float:
         """The time limit of one rollout."""
@@ -118,13 +119,13 @@ class Adapter(Protocol):
     grouped: bool
     """Whether a reward function compares the replies to one task."""
     compares_siblings: bool
-    """Whether rewards are given to the conversations of one episode together, when all have ended."""
+    """Whether the conversations of one episode are rewarded together, when all have ended."""
 
     limits_turns: bool
-    """Whether a conversation ends after a declared number of turns, whatever is said."""
+    """Whether a conversation always ends after a declared number of turns."""
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
-        """Where the environment decides what follows a reply."""
+        """The code that decides the environment's answer to a reply."""
 
     @property
     def infinite(self) -> bool:
@@ -156,11 +157,11 @@ class Adapter(Protocol):
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
 
-        Every rollout comes back once: one that failed, or took longer than `seconds`, with its failure.
+        Every rollout is returned once; one that failed, or took longer than `seconds`, has a failure.
         """
 
     async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
-        """The tools that the model is offered on a task by the environment itself, which calls none of them."""
+        """The tools that the environment offers to the model on a task; none is called."""
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout and the agent that a request belongs to, by the id that it carries; `None` if none is known.
@@ -176,7 +177,7 @@ class Adapter(Protocol):
 
 
 CALLERS: set[CodeType] = set()
-"""Code of the adapters that every reward function and metric is called by."""
+"""Functions of the adapters that call reward functions and metrics."""
 
 
 class Listener(Protocol):
@@ -238,7 +239,7 @@ class Trap:
         self.failures.setdefault(name, {"function": name, "failure": self._sources.failure(error)})
 
     def checked(self, name: str, value: Any) -> Any:
-        """The value unchanged; recorded as a failure if it is not a number."""
+        """Returns the value unchanged, and records a failure if it is not a number."""
         items = value.items() if isinstance(value, Mapping) else [(name, value)]
         for key, item in items:
             if not is_number(item):
@@ -273,7 +274,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a real number is one that a float can hold, and neither NaN nor infinite."""
+    """Whether a real number fits into a float and is neither NaN nor infinite."""
     try:
         return math.isfinite(value)
     except OverflowError:

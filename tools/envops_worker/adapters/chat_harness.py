@@ -1,8 +1,8 @@
 """A chat harness for verifiers v1 that runs inside the worker.
 
-The library's own `null` harness installs its program with uv at every start and so needs a
-network. This one talks to the same interception endpoint and to the same MCP servers, which
-makes its traces ordinary ones. It is found by verifiers under the harness id `envops-chat`.
+The library's own `null` harness installs its program with uv at every start and so needs a network. This one uses the
+same interception endpoint and MCP servers, so its traces are ordinary ones. It is found by verifiers under the harness
+id `envops-chat`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from verifiers.v1.dialects.chat import message_to_wire
 
 HARNESS_ID = "envops-chat"
 PASSING = (408, 409, 429)
-"""Statuses below 500 that may pass, as OpenAI's own clients see it."""
+"""Statuses below 500 that are retried, as in OpenAI's own clients."""
 MCP_HEADERS = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
@@ -30,7 +30,7 @@ MCP_HEADERS = {
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """An answer over HTTP, whole."""
+    """A complete HTTP response."""
 
     status: int
     body: bytes
@@ -120,9 +120,9 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
     retries: ClassVar[int] = 0
-    """How often a request that the provider failed is made again."""
+    """Maximum retries of a request that the provider failed."""
     asked_again: ClassVar[dict[str, int]] = {}
-    """Id of a trace → how often that was."""
+    """Id of a trace → the number of its retries."""
 
     async def launch(
         self,

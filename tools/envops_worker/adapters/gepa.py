@@ -1,9 +1,9 @@
 """Runs the GEPA command of verifiers, of either generation, and records its result.
 
 Its own files are different in every release, and one of them is a pickle, which only this process
-may open. So the result of `gepa.optimize` is kept on its way through, as plain numbers and texts.
+may open. So the result of `gepa.optimize` is intercepted and stored as plain numbers and texts.
 
-How many rollouts it has made is written down after each batch.
+The number of rollouts is written after each batch.
 
     python -m envops_gepa < {"generation": "v1", "arguments": [...], "result": "out.json", "progress": "rollouts"}
 """

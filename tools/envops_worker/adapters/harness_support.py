@@ -24,7 +24,7 @@ from verifiers.v1.runtimes import make_runtime
 from envops_worker.failures import HarnessUnusable
 
 UV = """#!/bin/sh
-# Packages that came once are enough: no index is asked for them again.
+# Packages in the cache are enough: no index is queried for them again.
 if [ "$1" = sync ] && UV_OFFLINE=1 {uv} "$@" 2>/dev/null; then exit 0; fi
 exec {uv} "$@"
 """
@@ -43,20 +43,20 @@ _REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\
 
 @dataclass(frozen=True)
 class AgentSlot:
-    """The harness that plays, and what it may use."""
+    """A harness and its resources."""
 
     id: str
     uv: str
     """The program."""
     cache: str
-    """The folder of packages that are kept."""
+    """The folder of cached packages."""
     allow_network: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     """The user's settings of uv and the network, if the network is allowed."""
 
 
 class Harnesses:
-    """Every harness that was made ready, by its id."""
+    """Every harness that was set up, by its id."""
 
     def __init__(self) -> None:
         self._configs: dict[str, dict[str, Any]] = {}
@@ -170,7 +170,7 @@ class RefusingProxy:
                 writer.write(_REFUSAL)
                 await writer.drain()
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
-            pass  # whatever it was, it got nothing
+            pass  # the request failed, whatever it was
         finally:
             writer.close()
 

@@ -41,24 +41,24 @@ OUR_REFUSALS = re.compile(r"\b(oracle_raised|no_reference_reply|task_not_found|m
 TOO_LONG = "conversation_without_end"
 """The error code of the scripted endpoint where a conversation has `MOST_TURNS` replies."""
 MOST_TURNS = 200
-"""A conversation is stopped after so many replies, unless the environment itself limits them."""
+"""A conversation is stopped after this many replies, unless the environment itself limits them."""
 
 MISSING_PROGRAM = re.compile(
     r"`?(?:uv|docker|git|node|npm)`? executable not found|No such file or directory: '(?:uv|docker|git|node|npm)'"
     r"|Cannot connect to the Docker daemon|Is the docker daemon running"
 )
-"""A program beside Python that a rollout starts, and that this machine or its confinement lacks."""
+"""A missing program (other than Python) that a rollout starts."""
 RAN_OUT = re.compile(r"\bagent timeout: |\btimed out\b")
 MODEL_CALL_FAILED = re.compile(r"\bHTTP (?:429|5\d\d): ")
 
 
 def kind_of_error(name: str, text: str) -> str:
-    """Which `FailureKind` the error of a rollout is, by its class name and message."""
+    """The `FailureKind` of a rollout's error, by its class name and message."""
     if name in PROVIDER:
         return "raised" if OUR_REFUSALS.search(text) else "provider"
     if name in HARNESS and RAN_OUT.search(text):  # 0.3.1's v1 has no other word for it
         return "timeout"
-    if name in HARNESS:  # an answer that verifiers' own interception stumbles over is a 502 to the harness
+    if name in HARNESS:  # verifiers' interception turns a malformed answer into a 502
         return "provider" if MODEL_CALL_FAILED.search(text) else "harness"
     if name in INFRASTRUCTURE or MISSING_PROGRAM.search(text):
         return "infrastructure"
@@ -87,13 +87,13 @@ def out_of_time(seconds: float) -> dict[str, Any]:
 
 
 def endless() -> dict[str, Any]:
-    """The failure of a rollout that was stopped because nothing else would have ended it."""
+    """The failure of a rollout that was stopped at the limit of replies."""
     message = f"the conversation had not ended after {MOST_TURNS} replies, and the environment limits no turns"
     return {"kind": "timeout", "type": "EndlessConversation", "message": message, "traceback": ""}
 
 
 def lost_rollout(task: int, policy: str, number: int, failure: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """The row of a rollout that left nothing behind but its failure."""
+    """The row of a rollout without a result but its failure."""
     return {
         "task": task,
         "policy": policy,

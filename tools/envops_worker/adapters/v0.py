@@ -47,10 +47,10 @@ except ImportError:  # 0.1.8 and 0.1.9 speak plain dictionaries
 WRAPPED = ("_call_individual_reward_func", "_is_group_func")
 """The methods that the adapter wraps in every rubric."""
 UNREACHABLE = "http://127.0.0.1:9/v1"
-"""Nothing listens there; scoring needs a client but must not use it."""
+"""An address without a server: scoring needs a client but must not use it."""
 JOB = "envops_job"
 OTHER = "other"
-"""The agent in a conversation that the environment has on its own, such as that of a simulated user."""
+"""The agent of conversations that the environment makes itself, such as a simulated user."""
 _retries: ContextVar[list[int] | None] = ContextVar("retries", default=None)
 _conversation: ContextVar[str] = ContextVar("conversation", default="")
 
@@ -98,7 +98,7 @@ class AdapterV0:
 
     @property
     def environment(self) -> Any:
-        """The environment itself, for what only this generation has: its parsers."""
+        """The environment itself, for its parsers, which only this generation has."""
         return self._environment
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
@@ -116,6 +116,11 @@ class AdapterV0:
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
         declared = None if split == "train" else self._settings.held_out
         dataset = self._held_out(declared) if declared else dataset_of(self._environment, split)
+        if dataset is None and declared is not None:
+            raise ValueError(
+                "registry.yaml declares an evaluation split, and load_environment gives no eval_dataset: "
+                "give it one, or declare eval: {args: …} with arguments that give other tasks"
+            )
         if dataset is None:
             return
         for index, row in enumerate(dataset):
@@ -124,7 +129,7 @@ class AdapterV0:
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
 
     def _held_out(self, declared: Mapping[str, Any]) -> Any:
-        """The tasks that other arguments give, as declared for evaluation."""
+        """The tasks of the arguments declared for evaluation."""
         arguments = {**self._settings.args, **declared}
         return dataset_of(importlib.import_module(self._settings.module).load_environment(**arguments), "train")
 
@@ -133,7 +138,7 @@ class AdapterV0:
         table = {}
         for rubric in leaf_rubrics(self._environment.rubric):
             rubric._call_individual_reward_func = self._filed_apart(rubric._call_individual_reward_func)
-            # Asked of every function with every reply, by reading its signature twice.
+            # verifiers calls it for every function and reply, and reads the signature twice.
             rubric._is_group_func = functools.cache(rubric._is_group_func)
             for position, (function, weight) in enumerate(zip(rubric.funcs, rubric.weights, strict=True)):
                 name = getattr(function, "__name__", repr(function))
@@ -190,7 +195,7 @@ class AdapterV0:
 
         # Read once: verifiers asks for it with every reply.
         trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        # Releases of verifiers want a name; what has none must not get one here.
+        # Releases of verifiers require a name, but objects without one must not get one here.
         return trapped if hasattr(function, "__name__") else functools.partial(trapped)
 
     def _filed(self, name: str, error: BaseException) -> BaseException:
@@ -276,7 +281,7 @@ class AdapterV0:
         seconds: float,
         options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Every policy in turn through `Environment.generate`, which `evaluate` is a front of."""
+        """Runs every policy in turn through `Environment.generate`, which `evaluate` wraps."""
         self._tasks = tasks
         by_policy: dict[str, list[RolloutRequest]] = defaultdict(list)
         for job in jobs:
@@ -396,7 +401,7 @@ class AdapterV0:
             failure = out_of_time(seconds_of(output.get("timing")))
         metrics = output.get("metrics") or {name: output[name] for name in self._table if name in output}
         if failure is not None:
-            metrics = {}  # 0.1.9 scores what was never said
+            metrics = {}  # 0.1.9 scores an empty conversation
         said = failure is None
         if failure is None and filed:
             failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
@@ -428,7 +433,7 @@ class AdapterV0:
         return failure_said(str(error).partition("(")[0], str(error), self._sources)
 
 
-# What an environment is made of: members of a group, rubrics, parsers.
+# The parts of an environment: members of a group, rubrics, parsers.
 
 
 def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
@@ -470,7 +475,8 @@ def leaf_rubrics(rubric: Any) -> Iterator[Any]:
 
 
 def scores_alone(rubric: Any) -> bool:
-    """Whether a reply without siblings earns the same by `score_rollout` as in a group of one, which costs half more.
+    """Whether a reply without siblings earns the same by `score_rollout` as in a group of one, which takes half as long
+    again.
 
     This holds for verifiers' own rubrics if each holds a function. `Environment.generate` scores rollouts that way too.
     """
@@ -486,7 +492,7 @@ def scores_alone(rubric: Any) -> bool:
 
 
 def prepares_plainly(environment: Any) -> bool:
-    """Whether verifiers alone makes the state of a rollout, and what reward functions are given."""
+    """Whether only verifiers makes the state of a rollout and the arguments of reward functions."""
     if getattr(environment, "env_map", None):  # each of its members makes its own
         return False
     makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
@@ -517,7 +523,7 @@ def dataset_of(environment: Any, split: str) -> Any:
         training = environment.get_dataset()
     except (ValueError, AssertionError):  # evaluation only
         if getattr(environment, "dataset_source", None) is not None:
-            raise  # the environment's own function that makes the tasks raised it
+            raise  # raised by the environment's own function that makes the tasks
         return evaluation if split == "train" else None
     return training if split == "train" else evaluation
 
@@ -598,7 +604,7 @@ def _wanted(function: Any) -> tuple[str, ...] | None:
     return None if takes_all else tuple(parameters)
 
 
-# Rollouts: each one that was requested is returned once, whatever happened to it.
+# Rollouts: each requested one is returned once, also after a failure.
 #
 # `Environment.generate` does not number rollouts, may return groups in any order, and fails as a whole if one rollout
 # raises (a rejected key, for example). It passes the rows that it was given to `run_rollout` and `run_group`, so these
@@ -676,7 +682,7 @@ class RolloutLedger:
 
 
 def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
-    """A result in the shape that `generate` adds up. Only verifiers reads its zero."""
+    """A result in the shape that `generate` aggregates. Only verifiers reads its zero."""
     said = failure["message"]
     return {
         "example_id": row["example_id"],
@@ -715,7 +721,7 @@ def count_retries(client: Any) -> None:
 
 
 def send_conversation(client: Any) -> None:
-    """Send with each request to which rollout it belongs."""
+    """Send the id of its rollout with each request."""
     inner = getattr(client, "client", client)
     http = getattr(inner, "_client", None)
     if http is None:
@@ -757,7 +763,7 @@ def tokens_of(usage: Any) -> tuple[int, int] | None:
 
 
 class Unlimited:
-    """A semaphore that never waits, for the releases that ask for one."""
+    """A semaphore that never waits, for the releases that require one."""
 
     async def __aenter__(self) -> None:
         return None

@@ -49,7 +49,7 @@ from envops_worker.waiting import Waits, at_once
 MOST_KNOWN = 256
 """Tasks that are kept with their functions: the sampled ones, not the whole taskset."""
 MARGIN_SECONDS = 5.0
-"""How long before the host's limit a rollout's own limit runs out, so that it is reported."""
+"""Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 MOST_SIGNATURES = 256
 _SCORING: Any = sys.modules[vf.Task.__module__]
 """The module in which verifiers looks up how a task's functions are called."""
@@ -63,7 +63,7 @@ class _Known:
     """The task itself, which keeps its identity while it is held."""
     identity: Mapping[str, str]
     functions: Mapping[str, list[Callable[..., Any]]]
-    """Trapped, by their kind."""
+    """The task's functions with traps, by kind."""
 
 
 class AdapterV1:
@@ -97,13 +97,13 @@ class AdapterV1:
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
         self._agents = agent_names(vf.env_config_type(settings.module))
-        # Several agents can be given rewards together by `run` as well.
+        # `run` can also reward several agents together.
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize or len(self._agents) > 1
         limits = list(self._turns_of_agents().values())
         self.limits_turns = bool(limits) and None not in limits
         self._playing: list[PlayedSlot] = []
         self._requests: dict[str, RolloutTurn] = {}
-        """By the id of their trace."""
+        """Rollouts by the id of their trace."""
         if self.conversational:
             fork_servers()
 
@@ -186,7 +186,7 @@ class AdapterV1:
         trace = trace_of(view, completion, known.identity)
         task = copy.copy(native)
         task.hooks = known.functions.__getitem__
-        self._trap.taken()  # what hung before may have left something
+        self._trap.taken()  # an earlier timeout may have left tasks behind
         started = time.perf_counter()
         failure = None
         try:
@@ -272,7 +272,7 @@ class AdapterV1:
         seconds: float,
         options: RolloutOptions = RolloutOptions(),  # noqa: B008
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Every job through the environment's own `run_slot`, all policies side by side."""
+        """Runs every job through the environment's own `run_slot`, all policies in parallel."""
         environment = await self._served(seconds, options)
         gate = asyncio.Semaphore(max_concurrent)
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVOPS_ENDPOINT_KEY")
@@ -375,7 +375,7 @@ class AdapterV1:
         return vf.resolve_env_config({"taskset": taskset} | {name: dict(own) for name, own in agents.items()})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-        """The reward functions that a failed rollout's own traceback goes through."""
+        """The reward functions in a failed rollout's traceback."""
         if failure is None:
             return []
         unscored = {name for trace in traces for name, reward in trace.rewards.items() if reward is None}
@@ -425,17 +425,17 @@ class AdapterV1:
         }
 
 
-# Who asks: every request of a rollout carries the id of its trace, and a slot lists its traces while it is played.
+# The origin of requests: each carries the id of its trace, and a slot lists its traces while it runs.
 
 
 @dataclass(frozen=True)
 class PlayedSlot:
-    """A rollout that is on its way."""
+    """A running rollout."""
 
     task: TaskView
     rollout: int
     slot: Any
-    """verifiers' own, with the traces so far."""
+    """The slot of verifiers, with the traces so far."""
 
 
 def agent_names(config: Any) -> list[str]:
@@ -444,7 +444,7 @@ def agent_names(config: Any) -> list[str]:
 
 
 def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
-    """Whose requests carry the id of a trace."""
+    """The agent whose requests have the id of a trace."""
     own = None
     if trace.task.data is not played.task.native.data:
         own = trace.task.data.model_dump(mode="json", exclude_none=True)
@@ -513,7 +513,7 @@ def score_at_once(task: Any, trace: Any) -> None:
 
 
 class _Inspected:
-    """Signatures read once for each function: reading one takes as long as many a function does."""
+    """Signatures read once for each function: reading one takes as long as many functions run."""
 
     Parameter = inspect.Parameter
     signature = staticmethod(functools.lru_cache(MOST_SIGNATURES)(inspect.signature))
@@ -637,7 +637,7 @@ def rewards_of(
 ) -> dict[str, Any]:
     """Reward and per-function scores of traces of an episode, as means: each trace is a sample in training.
 
-    A function of some agents only weighs as much less in the mean. The reward is `None` if one is missing.
+    A function of only some agents has a smaller weight in the mean. The reward is `None` if one is missing.
     """
     everyone = episode or traces
     having = Counter(name for trace in everyone for name in trace.rewards)

@@ -1,4 +1,4 @@
-"""A package of the second generation that exports a harness and no taskset: it can be loaded, and has no tasks."""
+"""A package of the second generation that exports a harness and no taskset: it can be loaded, but has no tasks."""
 
 from __future__ import annotations
 

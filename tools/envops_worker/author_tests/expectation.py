@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 TOLERANCE = 1e-6
-"""Difference at which two rewards still count as equal."""
+"""The largest difference of two rewards that count as equal."""
 
 FORMS = 'a number, ">= 0.9", "> 0", "< 0.5", "<= 1", "== 1", "!= 1" or "between 0.2 and 0.4"'
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
@@ -59,7 +59,7 @@ class Expectation:
 def parse_expectation(expectation: str | float) -> Expectation:
     """Read a number, or text such as `>= 0.9` or `between 0.2 and 0.4`.
 
-    Raises `ValueError` for anything else, and for a range whose ends are the wrong way round.
+    Raises `ValueError` for anything else, and for a range with swapped ends.
     """
     text = str(expectation).strip()
     if isinstance(expectation, bool) or not isinstance(expectation, str | int | float):

@@ -163,7 +163,7 @@ class Grader:
 
 
 def scored_of(row: Mapping[str, Any]) -> Scored:
-    """A worker's own score as the author sees it."""
+    """A worker's own score in the form for authors."""
     problems = {one["function"]: _said(one["failure"]) for one in row.get("failures") or ()}
     if row.get("failure") is not None:
         problems[""] = _said(row["failure"])

@@ -25,7 +25,7 @@ LONGEST_TEXT = 2_000
 
 
 class AuthorsPlugin:
-    """Register an instance with pytest; `grader_of` answers with the grader of an environment's folder."""
+    """Register an instance with pytest; `grader_of` returns the grader of an environment's folder."""
 
     def __init__(self, grader_of: Callable[[Path], Grader], scope: str = "module") -> None:
         self._grader_of = grader_of
@@ -50,7 +50,7 @@ class AuthorsPlugin:
 
 
 def fixtures(grader_of: Callable[[Path], Grader], scope: str) -> ModuleType:
-    """A module of fixtures over the graders; of one environment they hold for the whole session."""
+    """A module of fixtures over the graders; each environment's grader is used for the whole session."""
 
     @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
     def _grader(request: Any) -> Grader:

@@ -22,9 +22,9 @@ ENOUGH_SECONDS = 0.25
 """A scoring that takes this long is not made longer."""
 LIMIT_SECONDS = 2.0
 PATIENCE_TIMES = 5.0
-"""How much longer it may take by the wall clock, if the machine is busy or the reward waits."""
+"""The factor on wall time for a busy machine or a reward that waits."""
 SLOW_SECONDS = 0.3
-"""If scoring an empty reply takes this long, growth cannot be measured in the time that is left."""
+"""If scoring an empty reply takes this long, growth cannot be measured in the remaining time."""
 BEGINNING = 120
 NOWHERE: Mapping[str, Any] = {"place": None, "library": None}
 
@@ -122,7 +122,7 @@ def _score(session: Session, task: TaskView, reply: str, seconds: float) -> None
 
 
 def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
-    """A stop at the limit counts when it happens twice: something else in the process may have been at work."""
+    """A stop at the limit counts only if it happens twice, because other work in the process may cause it."""
     try:
         return _time(session, task, reply)
     except OutOfTime:
@@ -130,7 +130,7 @@ def _time_at_best(session: Session, task: TaskView, reply: str) -> float:
 
 
 def _halfway(session: Session, task: TaskView, reply: str, seconds: float) -> Mapping[str, Any]:
-    """The code that is running at half of the time."""
+    """The code that runs at half of the time."""
     try:
         _score(session, task, reply, max(0.01, seconds / 2))
     except OutOfTime as error:

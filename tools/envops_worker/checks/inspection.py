@@ -38,7 +38,7 @@ class DatasetReader:
         each: Callable[[TaskView], None],
         is_late: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Read tasks until there are no more, or it is late."""
+        """Read tasks until there are no more, or the time is over."""
         for task in tasks:
             if is_late():
                 self.is_whole = False
@@ -73,7 +73,7 @@ class DatasetReader:
 
 
 def overlap(training: DatasetReader, evaluation: DatasetReader) -> Iterator[tuple[int, int]]:
-    """Index pairs of tasks that stand in both splits."""
+    """Index pairs of tasks that are in both splits."""
     for fingerprint, index in evaluation.seen.items():
         if fingerprint in training.seen:
             yield training.seen[fingerprint], index

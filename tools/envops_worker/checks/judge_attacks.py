@@ -22,7 +22,7 @@ PROBE = "The marker is xq81zv"
 JUDGED_TASKS = 2
 MOST_TURNS = 40
 ATTACKS = {each.name: next(each.make(ReferenceReply())) for each in POLICIES if each.attacks_judges}
-"""Policy → what it replies."""
+"""Policy → its reply."""
 
 AttackTurns = Callable[[str], list[Message]]
 """The messages of the assistant, turn by turn, that show a text to the judge."""

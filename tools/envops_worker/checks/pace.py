@@ -1,4 +1,4 @@
-"""What the first replies cost, and whether conversations end that never succeed."""
+"""The cost of the first replies, and whether conversations that never succeed end."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from envops_worker.session import Session, time_limit
 NEVER_RIGHT = (near_miss.name, nop.name)
 """Policies that never succeed; where there is no reference reply, a near miss is junk."""
 ENOUGH_SECONDS = 4.0
-"""A reply that took as long is not scored once more to leave out what only the first one costs."""
+"""A reply that took this long is not scored again to leave out the one-time costs of the first scoring."""
 PLAYING_SECONDS = 12.0
-"""For the conversations of one policy; `MOST_TURNS` replies take a tenth of it."""
+"""The time limit for the conversations of one policy; `MOST_TURNS` replies take a tenth of it."""
 FEWEST_TURNS = 50
 """A conversation that runs out of time counts as endless from this many replies on."""
 MESSAGES_KEPT = 6
@@ -29,7 +29,7 @@ TICK_SECONDS = 0.01
 
 
 class LoopWatch:
-    """How long nothing else could run in an event loop while some work did."""
+    """The time during which some work blocked an event loop."""
 
     def __init__(self) -> None:
         self.blocked = 0.0
@@ -84,7 +84,7 @@ def _completions(session: Session, task: TaskView, seconds: float) -> Iterator[l
     try:
         with time_limit(seconds):
             perfect = session.policies.oracle.reply(task.data, task.prompt)
-    except (Exception, OutOfTime, SystemExit):  # which the stage that asks for all of them reports
+    except (Exception, OutOfTime, SystemExit):  # reported by the stage that requests all of them
         perfect = None
     if perfect is not None:
         yield [perfect]
@@ -102,7 +102,7 @@ def _measured(
         session.run(watch.beside(session.adapter.score(task, [completion])), seconds)
     except OutOfTime:
         timed_out = True
-    except Exception:  # which the stage that scores all of them reports
+    except Exception:  # reported by the stage that scores all of them
         pass
     return time.monotonic() - started, watch.blocked, timed_out
 

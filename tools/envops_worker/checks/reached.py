@@ -74,7 +74,7 @@ class Reached:
         direct = True
         above = frame.f_back
         if above is None or threading.current_thread() is not threading.main_thread():
-            return True, False  # a thread was started by what ran before; nothing else scores now
+            return True, False  # started by earlier code; nothing else is scored now
         while above is not None:
             if above.f_code in CALLERS:
                 return True, direct

@@ -1,4 +1,4 @@
-"""Repeated scoring of the same conversations under other circumstances, and its differences."""
+"""Scores the same conversations again under other circumstances, and reports differences."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from envops_worker.session import Session
 
 KEPT = 20
 UNIT_SECONDS = 10.0
-"""How long one unit may take by the wall clock; a busy machine does not come near it."""
+"""Maximum wall time of one unit, far above that on a busy machine."""
 PATIENCE_SECONDS = 30.0
 PATIENCE_TIMES = 3.0
-"""How long all units may take under another circumstance: so long at least, or so many times as long as before."""
+"""Maximum time of all units under another circumstance: this minimum, or a multiple of the time before."""
 REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 

@@ -1,4 +1,4 @@
-"""Faults of the scripted endpoint, on purpose: those of real providers.
+"""Deliberate faults of the scripted endpoint, modelled on real providers.
 
 A plan is a list of mappings such as `{"kind": "status", "status": 429, "share": 0.2}`, or of texts as on the command
 line, `429:share=0.2,retry-after=1`. A fault selects requests by chance (`share`, seeded), by turn (`every`), or by
@@ -32,9 +32,9 @@ class EndpointFault:
     status: int = 500
     retry_after: float | None = None
     seconds: float = 0.0
-    """For `slow`: how long every reply takes."""
+    """For `slow`: seconds for each reply."""
     per_token: float = 0.0
-    """For `slow`: and how long each of its tokens."""
+    """For `slow`: seconds for each of its tokens."""
     share: float | None = None
     every: int | None = None
     first: int | None = None
@@ -43,7 +43,7 @@ class EndpointFault:
     seed: int = 0
 
     def meets(self, number: int) -> bool:
-        """Whether the request of this number, counted from 0, is met."""
+        """Whether the fault applies to the request of this number, counted from 0."""
         if self.first is not None and number >= self.first:
             return False
         if self.every is not None and (number + 1) % self.every:
@@ -56,7 +56,7 @@ class EndpointFault:
 def parse_fault(raw: Mapping[str, Any] | str) -> EndpointFault:
     """A fault from its mapping or its text.
 
-    Raises `EndpointFaultError` when it is none.
+    Raises `EndpointFaultError` when it is invalid.
     """
     said = _split(raw) if isinstance(raw, str) else {str(key).replace("-", "_"): value for key, value in raw.items()}
     known = {one.name for one in fields(EndpointFault)}
@@ -103,7 +103,7 @@ class FaultPlan:
     faults: tuple[EndpointFault, ...] = ()
     requests: int = 0
     committed: dict[str, int] = field(default_factory=dict)
-    """How often each kind was committed."""
+    """The number of faults of each kind."""
 
     @classmethod
     def parse(cls, raw: Sequence[Mapping[str, Any] | str]) -> FaultPlan:

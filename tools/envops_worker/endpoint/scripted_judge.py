@@ -8,6 +8,9 @@ no key is needed. The judge has three modes:
 - `obedient` does what the reply asks for, and pays for replies without content (https://arxiv.org/abs/2507.08794), but
   only if the reply is plain text in its prompt. Text that is quoted, fenced or between tags counts as data.
 - `incomprehensible` returns something that is not a verdict.
+
+Beside a real model the judge is real too: its requests go to an address of the host's relay, which has the key. A
+scripted judge replies there only if the host allows it, and otherwise no judge does.
 """
 
 from __future__ import annotations
@@ -38,6 +41,9 @@ ScoredConversation = tuple[Sequence[Message], Sequence[Message]]
 BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("being_scored", default=None)
 """The conversation that is scored in this context; built only if a judge is called."""
 INCOMPREHENSIBLE = "Hm."
+SCRIPTED = "scripted"
+UNDECLARED = "judge_not_declared"
+"""The code of the error that a judge's request gets if the host declares no judge."""
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
 _SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
@@ -53,7 +59,7 @@ _FENCES = (
 )
 
 LIBRARIES = ("httpx", "httpx2")
-"""What clients of models are built on: openai changed from one to the other."""
+"""The HTTP libraries of model clients: openai changed from one to the other."""
 
 JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 
@@ -69,7 +75,7 @@ def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
 
 
 class JudgedSession(Protocol):
-    """The part of a session that the judge reads to find the right answer."""
+    """The part of a session from which the judge reads the right answer."""
 
     settings: Settings
     policies: ScriptedPolicies
@@ -88,6 +94,10 @@ class ScriptedJudge:
         self.mode: JudgeMode = "strict"
         self.calls = 0
         self.last_prompt = ""
+        self.place: str | None = SCRIPTED
+        """`SCRIPTED`, the relay's address for requests to a real judge, or `None` where neither is declared."""
+        self.undeclared = 0
+        """How many requests were refused because no judge is declared."""
 
     def install(self) -> None:
         """Intercept the HTTP clients that model clients are built on."""
@@ -100,6 +110,8 @@ class ScriptedJudge:
 
         def answered(client: Any, request: Any, **options: Any) -> Any:
             if _is_for_a_judge(request):
+                if self._is_relayed:
+                    return send(client, self._relayed(library, request), **options)
                 return self._response(library, request)
             if (near := self._near(request)) is not None:
                 return _received(library, request, *near.result())
@@ -107,6 +119,8 @@ class ScriptedJudge:
 
         async def answered_async(client: Any, request: Any, **options: Any) -> Any:
             if _is_for_a_judge(request):
+                if self._is_relayed:
+                    return await send_async(client, self._relayed(library, request), **options)
                 return self._response(library, request)
             if (near := self._near(request)) is not None:
                 return _received(library, request, *await asyncio.wrap_future(near))
@@ -116,6 +130,17 @@ class ScriptedJudge:
         library.AsyncClient.send = answered_async
         if not self._session.settings.allow_network:
             _share_certificates(library)
+
+    @property
+    def _is_relayed(self) -> bool:
+        return self.place not in (None, SCRIPTED)
+
+    def _relayed(self, library: Any, request: Any) -> Any:
+        """The same request to the relay, without what the environment sent as a key."""
+        self.calls += 1
+        headers = {"Content-Type": "application/json"}
+        address = f"{self.place}/chat/completions"
+        return library.Request("POST", address, headers=headers, content=request.content, extensions=request.extensions)
 
     def _near(self, request: Any) -> Future[tuple[int, bytes]] | None:
         """The response of this process's own endpoint, if rollouts need no connection to it."""
@@ -127,6 +152,10 @@ class ScriptedJudge:
         return answer
 
     def _response(self, library: Any, request: Any) -> Any:
+        if self.place is None:
+            self.undeclared += 1
+            error = {"message": f"{UNDECLARED}: registry.yaml declares no judge", "code": UNDECLARED}
+            return library.Response(403, json={"error": error}, request=request)
         self.calls += 1
         body = json.loads(request.content)
         self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])
@@ -230,10 +259,18 @@ def worded(prompt: str, right: bool) -> str:
             for word in (positive, negative)
         ]
         if words[0] is not None and words[1] is not None:
-            return words[not right][0]  # type: ignore[index]
+            letters = [_letter(prompt, word) for word in (positive, negative)]
+            verdicts = letters if all(letters) else [word[0] for word in words if word is not None]
+            return str(verdicts[not right])
     if scale is not None:
         return str(scale[right])
     return "yes" if right else "no"
+
+
+def _letter(prompt: str, word: str) -> str | None:
+    """The letter that stands for a verdict, as in "A: CORRECT"."""
+    found = re.search(rf"(?<!\w)([A-Z])\s*[:=]\s*(?i:{word})(?!\w)", prompt)
+    return None if found is None else found[1]
 
 
 def _scale(prompt: str) -> tuple[int, int] | None:

@@ -4,8 +4,8 @@ Every policy is a model name. Requests of rollouts carry the id of their convers
 rollout and the agent that asks. Where they carry none, the task is read from the opening of the conversation, which
 must be the prompt of one of the tasks that the endpoint was given.
 
-A rollout is never failed for want of a reply: an agent without a reference reply gets a neutral one, and the rollout is
-noted as one that proves nothing.
+A rollout never fails for lack of a reply: an agent without a reference reply gets a neutral one, and the rollout is
+recorded as no evidence.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ from envops_worker.policies.scripted import ScriptedPolicies
 MAXIMUM_BODY = 64 * 2**20
 HANG_SECONDS = 3600.0
 MOST_NEUTRAL = 12
-"""Neutral replies in one rollout; after that it is ended, because it would prove nothing however long it went on."""
+"""Maximum neutral replies in one rollout; then it is ended, because it is no evidence."""
 LONGEST_OPENING = 500
-"""Characters of each message by which an agent's first request is shown."""
+"""Characters shown of each message of an agent's first request."""
 
 
 class Dialect(NamedTuple):
@@ -86,7 +86,7 @@ class UnknownPrompt(LookupError):
 
 
 class RequestRefused(Exception):
-    """A request that is not answered, in the words of OpenAI's API."""
+    """A request that is refused, in the terms of OpenAI's API."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
         self.status, self.code, self.text = status, code, text
@@ -132,7 +132,7 @@ RequestReader = Callable[[str, Sequence[Message]], RolloutTurn | None]
 
 @dataclass
 class SeenAgent:
-    """An agent as it first asked, in the shape of `envops.facts.observed.Agent`."""
+    """An agent by its first request, in the shape of `envops.facts.observed.Agent`."""
 
     name: str
     is_trained: bool
@@ -142,7 +142,7 @@ class SeenAgent:
 
 
 class RolloutNotes:
-    """What became known of rollouts while policies replied in them."""
+    """Observations on rollouts while policies replied in them."""
 
     def __init__(self) -> None:
         self.agents: dict[str, SeenAgent] = {}
@@ -153,7 +153,7 @@ class RolloutNotes:
         self._neutral: Counter[RolloutId] = Counter()
 
     def see(self, agent: AskingAgent, messages: Sequence[Message]) -> SeenAgent:
-        """Keep how an agent first asked."""
+        """Keep an agent's first request."""
         if agent.name not in self.agents:
             opening = [{"role": one["role"], "content": text_of(one)[:LONGEST_OPENING]} for one in messages[:4]]
             tools = [str((tool.get("function") or tool).get("name")) for tool in agent.tools]
@@ -168,7 +168,7 @@ class RolloutNotes:
         return self._neutral[rollout] <= MOST_NEUTRAL
 
     def taken(self, rollout: RolloutId) -> tuple[dict[str, Any] | None, str | None]:
-        """The failure of the oracle in a rollout, and the reason why a reply was lacking; forgotten with that."""
+        """The failure of the oracle in a rollout, and the reason for a missing reply; both are removed."""
         del self._neutral[rollout]
         return self.failures.pop(rollout, None), self.lacking.pop(rollout, None)
 
@@ -196,11 +196,11 @@ class ScriptedEndpoint:
         self._port = port
         self.faults = faults or FaultPlan()
         self.is_near = False
-        """Whether clients of this process may have their answers from `answer_here`, without a connection."""
+        """Whether clients of this process get their answers from `answer_here`, without a connection."""
         self.most_turns = most_turns
-        """After so many replies of a conversation it is refused: the environment does not end it."""
+        """A conversation is refused after this many replies, because the environment does not end it."""
         self.requests: Counter[tuple[str, int, int, str]] = Counter()
-        """Policy, task, rollout and agent → how many requests there were."""
+        """Policy, task, rollout and agent → the number of requests."""
         self._index = TaskIndex([])
         self.loop = asyncio.new_event_loop()
         self._bound: Future[int] = Future()
@@ -259,7 +259,7 @@ class ScriptedEndpoint:
 
     async def _answer(self, dialect: Dialect, request: web.Request) -> web.StreamResponse:
         slow, fault = self.faults.next()
-        if fault is not None and fault.kind in ("status", "hang"):  # an outage looks at nothing
+        if fault is not None and fault.kind in ("status", "hang"):  # an outage does not depend on the request
             return await commit(fault, request, b"")
         try:
             body = await request.json()
@@ -397,7 +397,7 @@ async def _cut(kind: str, request: web.Request, body: bytes) -> web.StreamRespon
     if kind != "cut-before-headers":
         await response.prepare(request)
         await response.write(b"" if kind == "cut-after-headers" else body[: len(body) // 2])
-        await asyncio.sleep(0.01)  # lets what was written leave, before the connection is gone
+        await asyncio.sleep(0.01)  # lets written data leave before the connection closes
     if request.transport is not None:
         request.transport.abort()
     return response

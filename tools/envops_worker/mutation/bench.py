@@ -34,9 +34,9 @@ WAITING_SECONDS = 5.0
 WAITING_TIMES = 20
 """The same by the wall clock, for one that waits: the machine may be busy."""
 UNINTERRUPTIBLE_SECONDS = 2.0
-"""What a mutant that no signal reaches may use beyond its limit."""
+"""Processor time beyond its limit for a mutant that no signal reaches."""
 BATCHES = (8, 24)
-"""A few conversations kill most mutants; the time is spent on the others."""
+"""A few conversations kill most mutants; the remaining time is for the others."""
 MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
@@ -125,11 +125,11 @@ class Bench:
         except OutOfTime as error:
             self.unasked[probe["name"]] = str(error)
             return None
-        except BaseException as error:  # SystemExit and the like are of no use either
+        except BaseException as error:  # SystemExit and the like are useless too
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
             return None
         known = OriginalScore(values, processor_seconds() - used, time.monotonic() - started)
-        steady = not (probe["played"] or probe["in_company"])  # what it said then is the second time
+        steady = not (probe["played"] or probe["in_company"])  # its first score is the second scoring
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
             self.unasked[probe["name"]] = f"scoring takes {known.processor:.2g} s of processor time"

@@ -22,7 +22,7 @@ FunctionKey = tuple[str, int]
 
 
 class NotApplicable(Exception):
-    """The mutant cannot be put in place of what runs."""
+    """The mutant cannot replace the running code."""
 
 
 class Mutator:
@@ -35,7 +35,7 @@ class Mutator:
         self._modules: list[ModuleType] = []
         prefix = f"{root}/"
         for found in gc.get_objects():
-            kind = type(found)  # isinstance() would ask proxies for what they stand for, and so make it
+            kind = type(found)  # isinstance() would make proxies create their object
             if kind is FunctionType and found.__code__.co_filename.startswith(prefix):
                 self._functions.setdefault(found.__code__.co_filename, []).append(found)
             elif kind is functools._lru_cache_wrapper:
@@ -149,7 +149,7 @@ class Mutator:
 
 @functools.cache
 def mutator_of(root: Path) -> Mutator:
-    """The mutator of a package, made once: it looks through everything that the process holds."""
+    """The mutator of a package, made once, because it scans all objects of the process."""
     return Mutator(root)
 
 

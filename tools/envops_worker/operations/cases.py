@@ -73,5 +73,5 @@ def _played(session: Session, request: JobRequest, cases: list[dict[str, Any]]) 
         for case in playing.values():
             if case["facts"]["score"] is None:
                 case["facts"]["failure"] = failure
-    late = session.is_late  # what has neither a score nor a failure then was not played
+    late = session.is_late  # without a score or a failure, it had no rollout
     yield from (case["facts"] for case in cases if not late or case["facts"]["score"] or "failure" in case["facts"])

@@ -1,4 +1,4 @@
-"""Serve the policies until the host ends the worker."""
+"""Serves the policies until the host ends the worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envops_worker.session import Session
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Send the address of the endpoint, and stay."""
+    """Send the address of the endpoint, and wait."""
     from envops_worker.endpoint.server import ScriptedEndpoint
 
     tasks: list[TaskView] = []

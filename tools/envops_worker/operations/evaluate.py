@@ -9,6 +9,7 @@ from envops_worker.adapters.adapter import RolloutOptions, RolloutRequest
 from envops_worker.adapters.rollout_errors import lost_rollout
 from envops_worker.channel import JobRequest
 from envops_worker.endpoint.faults import FaultPlan
+from envops_worker.endpoint.scripted_judge import SCRIPTED
 from envops_worker.failures import OutOfTime
 from envops_worker.session import Session
 
@@ -63,19 +64,26 @@ def _played(session: Session, asked: list[RolloutKey], request: JobRequest) -> I
 
 
 def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
-    """The rollouts, and in the place of those that never came their failure."""
+    """The rollouts, with a failure in place of each missing one."""
     missing = dict.fromkeys(asked)
     failure: dict[str, Any] | None = None
-    relay = request.get("relay")
+    relay, judge = request.get("relay"), session.judge
+    if judge is not None and relay is not None:
+        judge.place = request.get("judge")
     rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, options_of(request))
     try:
         for row in rows if asked else ():
+            if judge is not None and judge.undeclared:
+                session.channel.item("judge", {"undeclared": judge.undeclared})
             missing.pop((row["policy"], row["task"], row["rollout"]), None)
             yield row
         if session.is_late:
             return
     except OutOfTime as error:
         failure = session.sources.failure(error)
+    finally:
+        if judge is not None:
+            judge.place = SCRIPTED
     nothing = "the evaluation ended without a result of this rollout"
     failure = failure or {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
     for policy, task, number in missing:
@@ -95,7 +103,7 @@ def jobs_of(asked: Iterable[RolloutKey]) -> list[RolloutRequest]:
 
 
 def _groups(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """So many rollouts of one policy on one task together, in the order of their numbers; incomplete groups last."""
+    """Groups of rollouts of one policy on one task, in the order of their numbers; incomplete groups last."""
     waiting: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in rows:
         key = row["policy"], row["task"]

@@ -8,9 +8,13 @@ from envops_worker.session import Session
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Send the first tasks, and the oracle's reply to the first of them if one reply is the whole conversation."""
+    """Keep and send the first tasks of a split.
+
+    Send the oracle's reply to the first of them too, if one reply is the whole conversation.
+    """
     asked = 0 if session.adapter.conversational else request["asked"]
-    for position, task in enumerate(session.adapter.tasks("train", request["limit"])):
+    session.kept = {}
+    for position, task in enumerate(session.adapter.tasks(request.get("split", "train"), request["limit"])):
         session.kept[task.index] = task
         session.channel.item("task", task_facts(task))
         said = session.asked_oracle(task, request["seconds"]) if position < asked else None

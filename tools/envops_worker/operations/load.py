@@ -31,7 +31,7 @@ def answer(session: Session, request: JobRequest) -> None:
     started = time.perf_counter()
     with collector_at_rest():
         import_verifiers(settings.generation)
-    gc.freeze()  # what was imported stays, and is not looked through again
+    gc.freeze()  # imported modules stay, and garbage collection can skip them
     imported = time.perf_counter()
     importlib.invalidate_caches()  # the overlay may be younger than this process
     session.adapter = _adapter(session, settings)

@@ -20,9 +20,9 @@ SECONDS_PER_REPLY = 10.0
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """`reach`: which lines run. `try`: what becomes of each mutant."""
+    """`reach`: the lines that run. `try`: the outcome of each mutant."""
     for index in {probe["task"] for probe in request["probes"]} & session.kept.keys():
-        session.asked_oracle(session.kept[index], SECONDS_PER_REPLY)  # a scripted judge asks it while a reward runs
+        session.asked_oracle(session.kept[index], SECONDS_PER_REPLY)  # a scripted judge calls it while a reward runs
     steps = {"reach": _reach, "try": _try_all}
     steps[request["step"]](session, request)
 
@@ -31,7 +31,7 @@ def _reach(session: Session, request: JobRequest) -> None:
     budget = ProcessorBudget(request["seconds"], min(request["patience"], session.seconds_left))
     reached = Reached(session.sources)
     bench = Bench(session, request["probes"])
-    mutator_of(session.settings.overlay).forget()  # what a cache answers would not run
+    mutator_of(session.settings.overlay).forget()  # cached results would not run
     complete = True
     with reached.watching():
         for probe in bench.probes:

@@ -18,7 +18,7 @@ from envops_worker.policies.scripted import MIXED
 from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, played_score
 
 USUAL = {each.name: each.tasks for each in POLICIES}
-"""Policy → on how many tasks it replies where replies are cheap."""
+"""Policy → the number of tasks that it replies to where replies are cheap."""
 PATIENCE = 6
 """After this many replies hung, others get less time."""
 
@@ -28,7 +28,7 @@ def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         _play_policies(session, request)
         return
-    if "cost" in request:  # replies are dear
+    if "cost" in request:  # replies are slow
         session.scored_twice, session.others_scored_twice = 1, 0
     tasks, done, ended = list(session.kept.values())[: request.get("tasks")], 0, True
     names = len(request["policies"])
@@ -48,7 +48,7 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def _usual(session: Session, request: JobRequest) -> int:
-    """On how many tasks policies reply, all together, where replies are cheap."""
+    """The number of tasks for all policies together, where replies are cheap."""
     tasks = len(session.kept)
     return sum(
         tasks if session.adapter.grouped else min(tasks, USUAL.get(name) or tasks) for name in request["policies"]
@@ -58,9 +58,9 @@ def _usual(session: Session, request: JobRequest) -> int:
 def _rounds(
     session: Session, request: JobRequest, tasks: Sequence[TaskView]
 ) -> Iterator[tuple[TaskView, float, list[tuple[str, list[Message]]]]]:
-    """What is scored next: a task, the limit of each reply, and replies of one policy, or of all that are compared."""
+    """The next scoring: a task, the limit of each reply, and the replies of one policy, or of all that are compared."""
     seconds, sampled = request["seconds"], request.get("sampled", {})
-    if session.adapter.grouped:  # gold is tried on every task among wrong replies, as in training
+    if session.adapter.grouped:  # the reference reply is scored on every task among wrong replies, as in training
         sampled = _rarer(sampled)
     for position, task in enumerate(tasks):
         if session.hung.total() >= PATIENCE:
@@ -69,7 +69,7 @@ def _rounds(
         wanted = [
             policy
             for policy in request["policies"]
-            # An empty reply names a task of which it would not be known otherwise that gold is silent there.
+            # An empty reply covers tasks without a reference reply, which would be missing otherwise.
             if position < sampled.get(policy, position + 1) or (policy == nop.name and gold_is_silent)
         ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
@@ -98,7 +98,7 @@ def completions_of(session: Session, policy: str, task: TaskView, seconds: float
         return
     chosen = policy_named(policy)
     if chosen.is_right and perfect.get("tool_calls"):
-        return  # there is no text to write differently
+        return  # there is no text to vary
     if chosen.needs_reference:
         asked = "\n".join(text_of(message) for message in task.prompt)
         for text in session.policies.forms(policy, text_of(perfect), task.data, asked):
@@ -110,7 +110,7 @@ def completions_of(session: Session, policy: str, task: TaskView, seconds: float
 def _play_policies(session: Session, request: JobRequest) -> None:
     """The same for multi-turn environments: real rollouts instead of single replies.
 
-    Whether there are reference replies shows in a rollout alone: it has the messages and tools that agents are given.
+    Only a rollout shows whether there are reference replies, because it has the messages and tools of agents.
     """
     tasks = list(session.kept.values())[: request["conversations"]]
     if not tasks:
@@ -138,7 +138,7 @@ def _played_first(session: Session, request: JobRequest, task: TaskView) -> dict
 def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], names: Sequence[str]) -> None:
     seconds = request["seconds"]
     rarer = {policy: max(1, limit // 8) for policy, limit in _rarer(request.get("sampled", {})).items()}
-    # What is compared is compared among as many as in the smoke evaluation.
+    # Groups are as large as in the smoke evaluation.
     repeated = request["group"] if session.adapter.grouped else 2
     jobs = [
         RolloutRequest(policy, task.index, repeated if policy == oracle.name else 1)
@@ -146,7 +146,7 @@ def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], name
         for task in tasks[: rarer.get(policy, len(tasks))]
     ]
     if session.adapter.compares_siblings or session.adapter.grouped:
-        # One episode of each task: two at once would draw in turn, and each could get company of one kind only.
+        # One episode of each task: two at once would draw in turn, so that each could get replies of one kind only.
         together = 2 if session.adapter.grouped else 1
         jobs += [
             RolloutRequest(f"{MIXED}{policy}", task.index, together)
@@ -154,7 +154,7 @@ def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], name
             if policy_named(policy).is_right
             for task in tasks[: rarer.get(policy, len(tasks))]
         ]
-    # In the order they were asked for, whatever order they come in: what is made of them must not change with it.
+    # In the requested order, because the results must not depend on the order of arrival.
     pairs: dict[tuple[int, str], list[dict[str, Any]]] = {(job.task, job.policy): [] for job in jobs}
     for row in session.rollouts(jobs, request["max_concurrent"], seconds * max(4, len(jobs) ** 0.5)):
         pairs[row["task"], row["policy"]].append(row)
@@ -216,7 +216,7 @@ def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, 
 
 
 def _is_unproven(row: dict[str, Any]) -> bool:
-    """Whether a rollout says nothing of its policy, for want of a reference reply."""
+    """Whether a rollout is no evidence on its policy, for lack of a reference reply."""
     return row["failure"] is not None and row["failure"]["type"] == NoOracle.__name__
 
 
@@ -237,7 +237,7 @@ def score_together(
     try:
         first, *again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(1 + twice))
     except OutOfTime:
-        for policy, completion in replies:  # which of them takes so long
+        for policy, completion in replies:  # to find the one that takes so long
             session.score(task, policy, completion, seconds)
         return
     for position, ((policy, completion), one) in enumerate(zip(replies, first, strict=True)):

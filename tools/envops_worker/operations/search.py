@@ -30,7 +30,7 @@ LEAST_SECONDS = 0.1
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Search, and in a multi-turn environment play the finds."""
+    """Search, and in a multi-turn environment replay the finds."""
     candidates = _candidates(session, request)
     settings = session.policies.answer
     probe_tasks = probe_tasks_of(candidates, settings.type, settings.tolerance, PROBE_TASKS + 3)
@@ -169,7 +169,7 @@ class _Work:
             return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
 
     def _waited(self) -> None:
-        """The first replies that hang do not cost the search its time, and later ones are given less."""
+        """The time of the first hanging replies is returned to the search; later ones get less time."""
         if self._seconds_per_reply > LEAST_SECONDS:
             self._grader.budget.extend(self._seconds_per_reply)
             self._seconds_per_reply = max(LEAST_SECONDS, self._seconds_per_reply / 4)
@@ -196,7 +196,7 @@ def replaced_conversation(probe: ProbeTask, reply: str, *, everywhere: bool) -> 
 def _confirmed(
     session: Session, facts: Mapping[str, Any], probe_tasks: Sequence[ProbeTask], request: JobRequest
 ) -> dict[str, Any]:
-    """Only those finds that a real rollout pays as well: static scoring sees no state that a game keeps."""
+    """Only those finds that a real rollout rewards as well, because static scoring ignores the state of a game."""
     candidates = {probe.task.index: probe for probe in probe_tasks}
     kept = [find for find in facts.get("exploits", ()) if _holds_when_played(session, find, candidates, request)]
     return {**facts, "exploits": kept}
@@ -217,7 +217,7 @@ def _holds_when_played(
     rows = {row["task"]: row for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"])}
     for earned in find["earned"]:
         if earned["task"] not in rows:  # the stage's time limit was reached
-            session.cut("search", "finds that were played", 0, 1)
+            session.cut("search", "replayed finds", 0, 1)
             return False
         reward = rows[earned["task"]]["reward"]
         if reward is None or reward < earned["reward"] - 1e-6:

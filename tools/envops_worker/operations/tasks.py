@@ -1,4 +1,4 @@
-"""Keeps the first tasks, and reads the whole datasets if their facts are needed."""
+"""Keeps the first tasks of a split, and reads the whole datasets if their facts are needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envops_worker.session import Session
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    limit = request["keep"]
+    limit, kept = request["keep"], request.get("split", "train")
     if not request.get("facts", True):
         session.kept = {task.index: task for task in session.adapter.tasks("train", limit)}
         return
@@ -24,7 +24,7 @@ def answer(session: Session, request: JobRequest) -> None:
             session.channel.item("task", task_facts(task))
 
     for split, reader in readers.items():
-        each = keep if split == "train" else lambda _: None
+        each = keep if split == kept else lambda _: None
         reader.watch(session.adapter.tasks(split, MAXIMUM_TASKS), each, lambda: session.is_late)
         facts = reader.facts(None if session.adapter.infinite or not reader.is_whole else len(reader))
         if not reader.is_whole:

@@ -1,4 +1,4 @@
-"""Let the process that has loaded the environment become its template, where forks of it are sound."""
+"""Make the process that has loaded the environment its template, where it can be forked safely."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from envops_worker.template import reason_not_to_fork
 
 
 def answer(session: Session, _request: JobRequest) -> None:
-    """Send why forks would not be sound, or nothing; then the process is a template from now on."""
+    """Send why forks are not safe, or nothing; then the process becomes a template."""
     gc.collect()  # garbage may keep a channel open
     reason = reason_not_to_fork(session.descriptors_before_loading)
     session.channel.item("refusal", reason)

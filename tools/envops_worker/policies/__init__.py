@@ -1,4 +1,4 @@
-"""The table of scripted policies: what each one replies, to how many tasks, and what that may earn.
+"""The table of scripted policies: the reply of each, its number of tasks, and its allowed reward.
 
 A family of policies is a module that registers them with the decorator `policy`. To add one, write the module and
 import it here. The endpoint, the rewards gate, the key of the facts and docs/policies.md read the table; rules name the

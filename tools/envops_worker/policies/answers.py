@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 JUNK = "§§§"
-"""Stands for an answer in the right format: shares no character with any real one."""
+"""Junk in place of an answer: it shares no character with any real one."""
 
 WITHIN = 0.37
-"""How far a fraction is from the whole number that it is cut or rounded to."""
+"""The distance of a fraction from the whole number that it is cut or rounded to."""
 
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
 _LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DOTALL)
@@ -40,7 +40,7 @@ _FRAMES = (
 
 @dataclass(frozen=True)
 class Payload:
-    """A reply cut in three: what stands before the answer, the answer, what stands after it."""
+    """A reply in three parts: the text before the answer, the answer, the text after it."""
 
     before: str
     answer: str
@@ -295,7 +295,7 @@ def _elements(text: str) -> tuple[list[str], str]:
 
 
 def split_elements(text: str) -> tuple[list[str], Callable[[list[str]], str]]:
-    """The elements of a list in text or JSON, and what makes such a text of others."""
+    """The elements of a list in text or JSON, and a function that writes such a text."""
     if text.strip()[:1] == "[":
         try:
             values = json.loads(text)
@@ -308,7 +308,7 @@ def split_elements(text: str) -> tuple[list[str], Callable[[list[str]], str]]:
 
 
 def _code(answer: str) -> Iterator[str]:
-    """Code that does something else: an operator or a number is another."""
+    """Code with another effect: an operator or a number is replaced."""
     for pattern, other in ((r" \+ ", " - "), (r" - ", " + "), (r"==", "!="), (r"<=|>=|<|>", "=="), (r"\bmax\b", "min")):
         changed = re.sub(pattern, other, answer, count=1)
         if changed != answer:
@@ -359,7 +359,7 @@ def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
 
 
 def _as_json(text: str) -> object:
-    """The value that a text is in JSON, or else the text."""
+    """The value of a JSON text, or else the text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -398,7 +398,7 @@ def _misspelt(answer: str) -> Iterator[str]:
 
 
 def hollow(reply: str) -> Iterator[str]:
-    """JSON without contents, if a reply is JSON: it finds code that catches only invalid JSON."""
+    """JSON without contents, if a reply is JSON: it detects code that catches only invalid JSON."""
     try:
         value = json.loads(reply)
     except ValueError:
@@ -419,7 +419,7 @@ def junk_in_place_of(payload: Payload) -> str:
     return replace(payload, before=before).saying(JUNK)
 
 
-@lru_cache(maxsize=64)  # every policy asks about the same task
+@lru_cache(maxsize=64)  # every policy calls this for the same task
 def offered_choices(prompt: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Labels ("A", "B") and texts of the choices that a prompt offers; both may be empty."""
     labelled = list(dict.fromkeys(_LABELLED.findall(prompt)))[:MOST_CHOICES]

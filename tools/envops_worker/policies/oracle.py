@@ -28,7 +28,7 @@ class NoOracle(Exception):
 
 @dataclass(frozen=True)
 class AskingAgent:
-    """Who asks for a reply: one of the agents of an environment, in one conversation."""
+    """The agent that requests a reply, in one conversation."""
 
     name: str = ""
     """Empty where the environment has only one, or the reply is scored without a rollout."""
@@ -111,7 +111,7 @@ class DerivedOracle:
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         if not agent.is_trained:
-            raise NoOracle(f"nothing says what the agent {agent.name} replies")
+            raise NoOracle(f"the reply of the agent {agent.name} is not known")
         own = task if agent.task is None else agent.task
         answer = answer_of(dict(own))
         called = any(message.get("tool_calls") for message in messages)

@@ -20,15 +20,16 @@ from typing import Literal
 from envops_worker.policies.answers import Payload
 
 MANY = 30
-"""On how many tasks most policies reply: a defect of a tenth of the tasks shows on at least one of 29 with 95 %."""
+"""The number of tasks of most policies: with 95 % probability, at least one of 29 shows a defect of a tenth of the
+tasks."""
 SOME = 20
 """The same for a policy with one specific mistake, which shows on nearly any task."""
 FEW = 2
 """The same for a policy whose replies take long to score."""
 
 SCORED_TWICE = 6
-"""So many first replies of each policy are scored twice. Those of all policies are a hundred, so that a reward that
-changes on one reply of thirty shows with 97 %."""
+"""This many first replies of each policy are scored twice: a hundred in all, so that a reward that changes on one reply
+of thirty is detected with 97 %."""
 
 Bound = Literal["maximum", "reference", "below reference", "form", "floor"]
 BOUNDS: dict[Bound, str] = {
@@ -38,7 +39,7 @@ BOUNDS: dict[Bound, str] = {
     "form": "the share of form",
     "floor": "the floor",
 }
-"""What a policy may earn, as the documentation writes it."""
+"""The allowed reward of a policy, as the documentation writes it."""
 
 
 class UnknownPolicy(LookupError):
@@ -76,10 +77,10 @@ class Policy:
     name: str
     make: Make
     reply: str
-    """What it replies, as findings write it: "an empty reply"."""
+    """Its reply, as findings describe it: "an empty reply"."""
     bound: Bound
     tasks: int | None = MANY
-    """On how many tasks it replies; `None`: on all that a job keeps."""
+    """The number of tasks that it replies to; `None` for all that a job keeps."""
     needs_reference: bool = True
     """Whether its replies are made from the reference reply."""
     needs_answer: bool = False

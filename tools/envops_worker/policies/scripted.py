@@ -1,4 +1,4 @@
-"""The policies over one oracle: what each one replies to a task."""
+"""The policies over one oracle, and their replies to a task."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ScriptedPolicies:
     seed: int = 0
     _draws: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     mixed: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Mixed policy and conversation → the policy that it drew."""
+    """Mixed policy and conversation → the policy that was drawn."""
 
     names = (*(policy.name for policy in POLICIES), BLEND)
 
@@ -64,7 +64,7 @@ class ScriptedPolicies:
         messages: Sequence[Message],
         agent: AskingAgent = ALONE,
     ) -> Message:
-        """The policy's next message on a task; an agent that is not trained plays its part as the oracle knows it.
+        """The policy's next message on a task; an agent that is not trained gets the oracle's reply for it.
 
         Raises `UnknownPolicy`, and `NoOracle` where a reference reply is needed and none is known; errors of the
         author's oracle pass through.

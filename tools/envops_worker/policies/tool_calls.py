@@ -1,4 +1,4 @@
-"""A tool call that a task asks for, found without an oracle: in the task's data, or from what its prompt names."""
+"""A tool call that a task requires, found without an oracle: in the task's data, or from what its prompt names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from envops_worker.messages import Message, text_of
 
 DEEPEST = 4
-"""How far below a task's data expected calls are looked for."""
+"""The depth to which a task's data is searched for expected calls."""
 _QUOTED = re.compile(r"[\"'“`]([^\"'”`\n]{1,200})[\"'”`]")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 def call_asked_for(
     task: Mapping[str, Any], messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, has_answer: bool
 ) -> Message | None:
-    """The message that calls the tools as the task asks for it; `None` if nothing says which, or with what.
+    """The message with the tool calls that the task requires; `None` if the call or its arguments are not known.
 
     Where the answer is known, a tool is called only if the task's data holds the calls or its prompt names the tool.
     """

@@ -1,6 +1,6 @@
 """Searches for replies that earn a reward without the answer.
 
-How answers relate decides what is a find, not how a reply looks:
+A find is decided by relations of answers and not by the look of a reply:
 
 - One reply earns what the reference reply earns on tasks whose right answers exclude each other. It cannot be right on
   both (`probe_tasks`).

@@ -1,4 +1,4 @@
-"""The lines and line transitions of the package's own code that scoring reached."""
+"""The lines and line transitions of the package's own code that scoring executed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from envops_worker.adapters.adapter import RewardCode
 from envops_worker.foreign_modules import ForeignModules
 
 ALL_WATCHED = 40
-"""This many blocks are watched whole. If only reward functions called the package's code in them, later only those are
-watched.
+"""This many blocks are traced completely. If only reward functions called the package's code in them, later only those
+are watched.
 
 While Python watches anything, all other code is slower too.
 """
@@ -32,7 +32,7 @@ class Coverage:
         self._entered_elsewhere = False
         """Whether own code ran that no reward function had called."""
         self.steps = 0
-        """From line to line, those that were never taken before, as many as there were."""
+        """The number of new line transitions."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -55,7 +55,7 @@ class Coverage:
             sys.settrace(self._entered)
 
     def ended(self) -> None:
-        """It has ended."""
+        """The reward function has ended."""
         self._rewards_running -= 1
         if self._rewards_running == 0 and not self._whole:
             sys.settrace(None)

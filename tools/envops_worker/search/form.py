@@ -13,7 +13,7 @@ FormKind = Literal["element", "box", "hashes", "json", "bare"]
 _OPEN = re.compile(r"<([A-Za-z_][\w-]*)>\s*$")
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>[^<]*</\1>")
 FILLER = "x"
-"""Stands in place of reasoning: a form needs text there, but nothing of a task."""
+"""Placeholder of reasoning: a form needs text there, but none of a task."""
 
 
 @dataclass(frozen=True)

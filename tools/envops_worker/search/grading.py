@@ -21,7 +21,7 @@ ScoreCandidate = Callable[[int, str, bool], Mapping[str, Any]]
 
 
 class Spent(BaseException):
-    """The scorings or the time allowed are used up; not an `Exception`, so that nothing on the way keeps it."""
+    """The scorings or the time allowed are used up; not an `Exception`, so that no handler on the way catches it."""
 
     def __init__(self, ending: str) -> None:
         self.ending = ending

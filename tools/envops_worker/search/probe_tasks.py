@@ -15,7 +15,7 @@ from envops_worker.policies.answers import detect_type
 
 PROBE_TASKS = 5
 SLACK = Decimal("0.02")
-"""Numbers nearer than 2 % of each other are not held to exclude each other: rewards round."""
+"""Numbers within 2 % of each other do not exclude each other, because rewards round."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class ProbeTask:
 def exclude_each_other(first: str, second: str, type: str | None = None, tolerance: float = 0.0) -> bool:
     """Whether no answer can be right on both of two tasks with these right answers.
 
-    Careful by intent: what may be two ways of saying the same, or share an accepted
-    answer, does not exclude each other.
+    Deliberately careful: answers that may be two spellings of one, or share an accepted answer, do not exclude each
+    other.
     """
     kind = type or _common_type(first, second)
     if kind == "none":

@@ -62,7 +62,7 @@ def samples(patterns: Sequence[str], seed: int, count: int = 40) -> list[str]:
     def draw(text: str) -> None:
         found.setdefault(text)
 
-    with suppress(Exception):  # the search goes on past a pattern that nothing matches
+    with suppress(Exception):  # the search skips a pattern without matches
         seeded(seed)(_settings(count, "generate")(given(strategy)(draw)))()
     return list(found)
 

@@ -134,5 +134,5 @@ def replies(
             if form.lead:
                 yield form.marked(content)
     for form in forms:
-        for length in LENGTHS:  # a long reasoning around nothing
+        for length in LENGTHS:  # long reasoning without content
             yield "Let us think. " * length + form.saying("x")

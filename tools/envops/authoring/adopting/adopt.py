@@ -28,33 +28,33 @@ from envops.validation.observation_request import ObservationRequest
 from envops.validation.verdicts import ValidationRequest
 
 AT_ONCE = 4
-"""Locks that are resolved at once: most of that is waiting for the package index."""
+"""Locks that are resolved at once, because most of the time is spent waiting for the package index."""
 BRIEF_REPORTS = False
 """Adopted environments are shown with all details, since each of them is about to be reviewed."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something that was not adopted, and why."""
+    """A source that was not adopted, with the reason."""
 
     what: str
     reason: str
     is_infrastructure: bool = False
-    """Whether it may succeed without a change of the source."""
+    """Whether it can succeed later with the same source."""
 
 
 @dataclass
 class Outcome:
-    """What became of every source."""
+    """The result for every source."""
 
     adopted: list[Adoption] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
-    """What is to be said of environments that are adopted already."""
+    """Messages about environments that are adopted already."""
     refused: list[Refusal] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
     """Folders of a collection that are not environments."""
     results: list[EnvironmentResult] = field(default_factory=list)
-    """What the first validation found."""
+    """The results of the first validation."""
 
 
 Progress = Callable[[str], None]
@@ -112,7 +112,7 @@ def _begin(
 
 
 def _finish(staging: Staging, outcome: Outcome, tell: Progress) -> None:
-    """Lock and build what has begun; what cannot be is refused."""
+    """Lock and build every environment that was started; those that fail are refused."""
 
     def finished(adoption: Adoption) -> frozenset[str] | NotAdopted:
         tell(f"{adoption.name}: lock and wheel …")
@@ -146,9 +146,9 @@ def validation_of(staging: Staging) -> ValidationRequest:
 
 
 def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunValidation, tell: Progress) -> None:
-    """Validate what is ready, and write what that shows to be missing.
+    """Validate the environments that are ready, and write the parts that are missing.
 
-    That is data to declare, the findings that are known from today on, and an oracle and cases to complete.
+    These are data declarations, known findings, and an oracle and cases to complete.
     """
     request = validation_of(staging)
     results = validated(request, [one.name for one in staging.ready])
@@ -158,7 +158,7 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
     if listed:
         request = validation_of(staging)
-        # what was not kept would have to be observed once more, only to be judged with what is known
+        # without a kept observation, the environment would be observed again only to apply the known findings
         kept = [one.name for one in staging.ready if one.name in listed and _facts_of(one, request) is not None]
         results |= validated(request, kept) if kept else {}
     for adoption in list(staging.ready):
@@ -170,7 +170,7 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
 
 
 def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) -> list[str]:
-    """Declare and download the data that loading wanted; the names of environments that have declared some."""
+    """Declare and download the data that loading tried to read; returns the environments with a declaration."""
     declared = []
     for adoption in list(staging.ready):
         facts = _facts_of(adoption, request)
@@ -193,7 +193,7 @@ def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) 
 
 
 def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult) -> bool:
-    """List what makes an environment fail as known; whether there is anything."""
+    """List the findings that make an environment fail as known; returns whether there are any."""
     counts = known_counts(result)
     if counts:
         staging.replace(replace(adoption, known=counts))
@@ -201,7 +201,7 @@ def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult)
 
 
 def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
-    """What the last validation observed of an environment, where it was kept."""
+    """The last validation's observation of an environment, where it was kept."""
     entry, package = _entry_and_package(adoption.name, request)
     return remembered(entry, package, request.workspace, request.observation)
 

@@ -1,4 +1,4 @@
-"""The findings that an environment came with: its entry lists them as known, so that they do not block."""
+"""The findings at adoption: the environment's entry lists them as known, so that they do not block."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from envops.rules.result import EnvironmentResult
 
-REASON = "it came with this when it was adopted"
+REASON = "found when it was adopted"
 NEVER_KNOWN = ("SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH050")
 """Rules whose findings keep the rest from being checked: listed as known, they would hide findings of other rules."""
 
 
 def known_counts(result: EnvironmentResult) -> Mapping[str, int]:
-    """How many findings of each rule make the environment fail; none where it could not be judged."""
+    """How many findings of each rule make the environment fail; empty where it could not be checked."""
     failing = [one for one in result.findings if one.counts and one.severity == "error" and not one.inconclusive]
     if result.verdict == "error" or any(one.bug or one.rule in NEVER_KNOWN for one in failing):
         return {}

@@ -1,6 +1,7 @@
-"""What pyproject.toml lacks so that an environment still runs next year: a bound on verifiers, and on Python.
+"""Adds bounds on verifiers and Python to pyproject.toml, so that the environment does not break with their next
+release.
 
-The text is edited in place: comments, order and everything else stay as their author wrote them.
+The text is edited in place; comments, order and everything else stay unchanged.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
 
 
 class NotBounded(Exception):
-    """pyproject.toml cannot be edited by itself; the message has what to write by hand."""
+    """pyproject.toml cannot be edited automatically; the message has the line to write by hand."""
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """The edited text, and each change in words."""
+    """The edited text, and a description of each change."""
 
     text: str
     changes: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ def bounded_requirement(text: str, generation: Generation) -> str:
 
 
 def _first_unknown(requirement: Requirement, generation: Generation) -> Version:
-    """The first release that the code is not known to run on: of v1, past the minor release that it asks for."""
+    """The first release that the code is not known to run on: of v1, above the minor release that it requires."""
     limit = Version(BELOW[generation])
     asked = [Version(part.version) for part in requirement.specifier if part.operator in (">=", ">")]
     if generation == "v1" and asked and max(asked) >= limit:
@@ -107,7 +108,7 @@ def _lower_first(requirement: Requirement) -> list[str]:
 
 
 def _admits_some(requirement: Requirement) -> bool:
-    """Whether a release is left below the bound: `>=0.5,<0.4` admits none."""
+    """Whether any release satisfies the requirement: `>=0.5,<0.4` allows none."""
     named = [Version(part.version.removesuffix(".*")) for part in requirement.specifier]
     near = [Version(f"{version.base_version}.1") for version in named]
     return any(requirement.specifier.contains(version, prereleases=True) for version in (*named, *near))
@@ -169,7 +170,7 @@ def _begins_a_key(text: str, line: int) -> bool:
 
 
 def _check(text: str, wanted: str) -> None:
-    """Raise `NotBounded` where the edit did not do what it was to do."""
+    """Raise `NotBounded` where the edited text does not have the intended requirements."""
     try:
         project = tomllib.loads(text)["project"]
         done = wanted in project["dependencies"] and "requires-python" in project

@@ -1,4 +1,4 @@
-"""The data that an adopted environment downloads: what to declare under `prepare:`, as far as loading showed it."""
+"""The data that an adopted environment downloads: its declaration under `prepare:`, as far as loading revealed it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envops.validation.preparation import PreparationFailed, prepare
 
 @dataclass(frozen=True)
 class DataProposal:
-    """What to declare, or what is to be asked."""
+    """The declaration, or the question to the author."""
 
     rows: tuple[str, ...] = ()
     """Lines of the entry in registry.yaml; none where something is unknown."""
@@ -35,7 +35,7 @@ def proposed_data(
     stop: threading.Event,
     note: Callable[[str], None],
 ) -> DataProposal | None:
-    """The declaration that brings the data which loading wanted; `None` where it wanted none.
+    """The declaration for the data that loading tried to read; `None` where it read none.
 
     Commits that the code does not name are looked up, and where the Hub answers, the environment is loaded once with
     the network, because loading stops at the first data that is missing.
@@ -61,7 +61,7 @@ def prepared(
     stop: threading.Event,
     note: Callable[[str], None],
 ) -> str:
-    """Download what an entry declares; why it could not be, or nothing."""
+    """Download an entry's data; returns why that failed, or an empty text."""
     try:
         prepare(entry, package, workspace, stop, note)
     except PreparationFailed as error:
@@ -75,7 +75,7 @@ def _lacks_data(facts: Facts) -> bool:
 
 def _question(name: str, proposal: ProposedPreparation) -> str:
     names = [one.name for one in proposal.preparation.datasets]
-    what = ", ".join([*names, *proposal.others][:3]) or "what loading asks for"
+    what = ", ".join([*names, *proposal.others][:3]) or "the data that loading requests"
     if proposal.others:
-        return f"how its data comes here, by a command under prepare: {what}"
-    return f"at which commit its data is read: `nox -s prepare -- {name}` looks it up with a network ({what})"
+        return f"how to download its data, as a command under prepare: {what}"
+    return f"which commit of its data to use: `nox -s prepare -- {name}` looks it up with a network ({what})"

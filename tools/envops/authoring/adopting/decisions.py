@@ -1,4 +1,4 @@
-"""What only the author of an adopted environment can decide, and the command to go on with."""
+"""Decisions that only the author of an adopted environment can make, and the next command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECRET_RULE = "SCH042"
 
 @dataclass(frozen=True)
 class Decision:
-    """A question that the code does not answer."""
+    """A question that the code leaves open."""
 
     question: str
     where: str
@@ -24,19 +24,19 @@ class Decision:
 
 
 def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterator[Decision]:
-    """The open questions of one environment, the weightiest first."""
+    """The open questions of one environment, the most important first."""
     entry = f"registry.yaml, {adoption.name}"
     for question in adoption.questions:
         yield Decision(question, entry)
     if result and any(finding.rule == SECRET_RULE for finding in result.findings):
-        yield Decision("which variables its code may see: loading needs a secret", f"{entry}: secrets")
+        yield Decision("which variables to pass to its code: loading needs a secret", f"{entry}: secrets")
     if ORACLE_FILE in adoption.added:
-        yield Decision("what a perfect model replies", f"{adoption.folder}/{ORACLE_FILE}")
+        yield Decision("the reply of a perfect model (oracle)", f"{adoption.folder}/{ORACLE_FILE}")
     if not adoption.owners:
         yield Decision("who reviews it", f"{entry}: owners")
     if adoption.known:
         rules = ", ".join(adoption.known)
-        yield Decision(f"when to fix what does not block now ({rules})", f"{entry}: known")
+        yield Decision(f"when to fix the findings that do not block now ({rules})", f"{entry}: known")
 
 
 def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:

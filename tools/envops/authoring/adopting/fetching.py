@@ -1,4 +1,4 @@
-"""Sources brought onto this machine: folders that may be environments, and where each of them is from."""
+"""Fetches sources to this machine: folders that may be environments, each with its origin."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class Candidate:
     origin: str
     """Where it was found, for people: a path, an address with a commit and a path, or a version on the Hub."""
     published: str = ""
-    """The same where others can find it too; empty for what is only on this machine."""
+    """The same if it is public; empty for a path on this machine."""
 
 
 @dataclass(frozen=True)
 class FetchedSource:
-    """What a source holds."""
+    """The content of a source."""
 
     candidates: tuple[Candidate, ...]
     is_collection: bool
-    """Whether it is many folders, of which those that are not environments are skipped."""
+    """Whether it has many folders; those that are not environments are skipped."""
 
 
 def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource:
-    """Bring a source here; `room` is an empty folder for what is downloaded.
+    """Fetch a source; `room` is an empty folder for downloads.
 
     Raises `SourceUnreadable` where it cannot be reached or holds nothing, `Interrupted` when `stop` is set.
     """
@@ -69,7 +69,7 @@ def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource
 
 
 def _published(folder: Path) -> str:
-    """Address, commit and path of a folder in a clone, where it is as it was committed; empty otherwise."""
+    """Address, commit and path of a folder in a clone, where it has no uncommitted changes; empty otherwise."""
     top, remote, commit, changes = (
         git(folder, *question).stdout.decode(errors="replace").strip()
         for question in (
@@ -209,7 +209,7 @@ def _shown(address: str) -> str:
 
 
 def _pull(prime: Prime, source: HubSource, folder: Path, environment: dict[str, str], stop: threading.Event) -> str:
-    """What the CLI printed; whether it wrote a package is to be looked up."""
+    """The CLI's output; the caller checks whether a package was written."""
     command: list[str | Path] = [prime.program, "--plain", "env", "pull", str(source), "--target", folder]
     try:
         return run_program(command, environment=environment, folder=folder.parent, seconds=PULL_SECONDS, stop=stop)
@@ -218,7 +218,7 @@ def _pull(prime: Prime, source: HubSource, folder: Path, environment: dict[str, 
 
 
 def _unpulled(source: HubSource, said: str, *, signed_in: bool) -> str:
-    """Why nothing came from the Hub. A mistyped path looks like an address of the Hub, so both are named."""
+    """Why the Hub returned nothing. A mistyped path looks like an address of the Hub, so both are named."""
     address = f"{source.owner}/{source.name}"
     start = f"{source}: there is no such folder, and"
     if "404" in said or "not found" in said.lower():
@@ -231,9 +231,9 @@ def _unpulled(source: HubSource, said: str, *, signed_in: bool) -> str:
 
 
 def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
-    """Copy the files of a candidate that count, and return their names; links stay links.
+    """Copy a candidate's files except those that tools leave behind, and return their names; links stay links.
 
-    Left out is what tools leave behind. Raises `SourceUnreadable` for a file that cannot be part of an environment.
+    Raises `SourceUnreadable` for a file that cannot be part of an environment.
     """
     content = list_content(candidate.folder, candidate.folder)
     if content.problems:

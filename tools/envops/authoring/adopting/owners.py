@@ -1,4 +1,4 @@
-"""Who reviews an adopted environment, where the command line does not say."""
+"""The reviewers of an adopted environment, where the command line names none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether a folder is an environment of verifiers, and of which generation, by what its code imports and defines.
 
-The requirement on verifiers decides nothing here: without an upper bound it admits releases that the code never ran on.
+The requirement on verifiers is ignored: without an upper bound it allows releases that the code never ran on.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from envops.repository.content import list_content
 from envops.repository.package import Generation
 
 V1_BASES = ("Taskset", "Harness")
-"""A class that derives from one with such a name is what a v1 package exports."""
+"""A v1 package exports a class that derives from one with such a name."""
 V1_MODULE = "verifiers.v1"
 LOADER = "load_environment"
 _NO_PART = frozenset({"tests", "test", "docs", "examples", "scripts"})
-"""Folders of a package whose code does not decide what it is."""
+"""Folders of a package whose code does not show its generation."""
 
 
 class NoEnvironment(Exception):
@@ -28,7 +28,7 @@ class NoEnvironment(Exception):
 
 @dataclass(frozen=True)
 class Recognition:
-    """A generation and what shows it."""
+    """A generation and the evidence for it."""
 
     generation: Generation
     reason: str
@@ -36,7 +36,7 @@ class Recognition:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the syntax of a package shows."""
+    """The facts from a package's syntax."""
 
     file: str
     line: int

@@ -1,4 +1,4 @@
-"""The one screen that adopting ends with: what was written, what validation found, what is open, what is next."""
+"""The final screen of adoption: files written, findings, open questions and the next command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITTEN_BESIDE = ("requirements.lock",)
 
 
 def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool = False) -> str:
-    """The screen. With `dry_run` nothing was written, and everything is in the conditional."""
+    """The screen. With `dry_run` nothing was written, and verbs are conditional."""
     page = Page(width=width, colour=colour)
     results = {result.name: result for result in outcome.results}
     for refusal in outcome.refused[:MOST_LISTED]:
@@ -97,7 +97,7 @@ def _first_cause(result: EnvironmentResult | None) -> str:
 
 
 def _decisions(page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult]) -> None:
-    """The open questions, each once with the places of all environments that it is asked of."""
+    """The open questions, each once with the places of all environments that have it."""
     asked: dict[str, list[str]] = {}
     for adoption in adoptions:
         for decision in decisions_of(adoption, results.get(adoption.name)):

@@ -49,7 +49,7 @@ _CASES = """\
 
 
 def lacks_reference(facts: Facts) -> bool:
-    """Whether tasks were read and nothing that was derived as a perfect reply earned anything."""
+    """Whether tasks were read and no derived reference reply earned anything."""
     replies = [score for score in facts.scores if score.policy == oracle.name]
     was_tried = "rewards" in facts.completed and bool(facts.tasks)
     return was_tried and not any(score.reward is not None and score.reward > 0 for score in replies)
@@ -73,7 +73,7 @@ def _functions(facts: Facts) -> str:
 
 
 def _about(facts: Facts, task: Task) -> str:
-    """What the author knows anyway and needs in front of them: the fields of a task, its prompt, the tools."""
+    """Details for the author: the fields of a task, its prompt, the tools."""
     rows = [f"Task {task.index} has these fields:", "", *_fields(task.data)]
     if prompt := _prompt(task):
         rows += ["", f"Its prompt ends with: {prompt}"]

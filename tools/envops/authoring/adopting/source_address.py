@@ -1,4 +1,4 @@
-"""What a SOURCE names: a folder, a place in a git repository, or an environment of the Hub.
+"""A SOURCE argument: a folder, a place in a git repository, or an environment of the Hub.
 
 ../their-repository                              every environment below its environments/
 ../their-repository/environments/wordle          one folder
@@ -103,7 +103,7 @@ def _git_source(text: str) -> GitSource:
 
 
 def _host_and_rest(address: str) -> tuple[str, str, str]:
-    """The address cut behind its host, because a user name before it also ends with an @."""
+    """The address split after its host, because a user name before it also ends with an @."""
     scheme, separator, rest = address.partition("://")
     if separator:
         host, slash, path = rest.partition("/")

@@ -78,13 +78,13 @@ class Adoption:
     files: tuple[str, ...] = ()
     """The author's files."""
     changes: tuple[str, ...] = ()
-    """What became different in them."""
+    """The changes made to them."""
     added: tuple[str, ...] = ()
-    """Files that were written beside them."""
+    """Files that were added."""
     rows: tuple[str, ...] = ()
     """Further lines of its entry in registry.yaml: the data that it downloads."""
     questions: tuple[str, ...] = ()
-    """What could not be found out while it was adopted."""
+    """The questions that adoption could not answer."""
     lacks_data: bool = False
     """Whether `envops prepare` brings data that is not on this machine yet."""
     known: Mapping[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Adoption:
 
 @dataclass
 class Staging:
-    """The staging folder, and what is ready in it."""
+    """The staging folder, and the environments that are ready in it."""
 
     root: Path
     """The repository that it is for."""
@@ -111,16 +111,16 @@ class Staging:
     workspace: Workspace
     stop: threading.Event
     day: str
-    """Today, for what is listed as known."""
+    """Today's date, for known findings."""
     ready: list[Adoption] = field(default_factory=list)
     before: bytes = b""
     """registry.yaml as it was."""
     text: str = ""
     """The future registry.yaml."""
     modules: dict[str, str] = field(default_factory=dict)
-    """The modules of what is ready, and whose they are."""
+    """Top-level modules of adopted packages, and the environment that each belongs to."""
     resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
-    """Held while a lock is resolved, by what it is resolved from: equal ones are resolved once."""
+    """A mutex for each lock's inputs, so that equal locks are resolved once."""
 
     def __post_init__(self) -> None:
         self.before = (self.root / REGISTRY_FILE).read_bytes()
@@ -150,7 +150,7 @@ class Staging:
         return adoption
 
     def replace(self, adoption: Adoption) -> None:
-        """Put what was found out of an environment in the place of what was known, and declare it."""
+        """Replace what is known of an environment by its new state, and declare it."""
         known = next(index for index, one in enumerate(self.ready) if one.name == adoption.name)
         self.ready[known] = adoption
         self._declare(self.ready)
@@ -221,7 +221,7 @@ class Staging:
         return complete
 
     def repository(self) -> Repository:
-        """The staging repository, as far as it is ready. Raises `DeclarationError`."""
+        """The part of the staging repository that is ready. Raises `DeclarationError`."""
         return Repository.load(self.folder, [one.name for one in self.ready])
 
     def _name_of(self, candidate: Candidate) -> str:
@@ -280,7 +280,7 @@ class Staging:
         """The files of the author, with the requirements bounded."""
         try:
             files = copied(candidate, target)
-            text = (target / PYPROJECT).read_bytes().decode()  # with the line ends that it has
+            text = (target / PYPROJECT).read_bytes().decode()  # with the line ends of the original
             edited = bounded(text, adoption.recognition.generation)
         except (SourceUnreadable, NotBounded) as error:
             raise NotAdopted(str(error)) from None
@@ -308,7 +308,7 @@ class Staging:
         write_whole(self.folder / REGISTRY_FILE, text)
 
     def _lock(self, package: Package) -> None:
-        """The lock of an environment that requires the same, or else a new one. Raises `ProgramFailed`."""
+        """The lock of an environment with equal requirements, or else a new one. Raises `ProgramFailed`."""
         with self.resolving[inputs_digest(package.requires_to_lock, package.requires_python)]:
             for root in (self.root, self.folder):
                 equal = equal_lock(root, package.requires_to_lock, package.requires_python)
@@ -347,7 +347,7 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def _unlocked(error: ProgramFailed) -> NotAdopted:
-    """Why there is no lock: a requirement that cannot be reached now, or one that cannot be satisfied."""
+    """Why there is no lock: an index that cannot be reached, or a requirement that cannot be satisfied."""
     said = error.failure.message
     if _UNREACHABLE.search(said):
         address = re.search(r"https?://[^\s'\"`]+", said)
@@ -368,7 +368,7 @@ def _unbuilt(error: ProgramFailed) -> NotAdopted:
 
 
 def _telling(error: ProgramFailed) -> str:
-    """The lines of a program's output that say why, indented."""
+    """The lines of a program's output with the reason, indented."""
     lines = [" ".join(line.split()) for line in error.failure.message.splitlines() if line.strip()]
     why = [line for line in lines if re.match(r"(error|cause|fatal|\w+(Error|Exception|NotFound))\b", line)]
     return "\n".join(f"    {line[:300]}" for line in (why or lines)[-MOST_REASONS:])

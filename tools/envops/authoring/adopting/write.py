@@ -1,4 +1,4 @@
-"""Moving what is ready in the staging folder into the repository: all of it, or nothing."""
+"""Moves the environments from the staging folder into the repository: all of them, or none."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def write_adoptions(staging: Staging) -> None:
 
 
 class RepositoryChanged(Exception):
-    """Somebody else changed the repository while environments were being adopted."""
+    """The repository changed while environments were being adopted."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what} was changed meanwhile, and nothing was written. Run the command again.")
+        super().__init__(f"{what} changed in the meantime, and nothing was written. Run the command again.")
 
 
 def _move(ready: Path, target: Path, undo: ExitStack) -> None:
@@ -50,7 +50,7 @@ def _move(ready: Path, target: Path, undo: ExitStack) -> None:
 
 
 def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) -> None:
-    """Write what is new or different into a folder that lies there already; everything else in it stays."""
+    """Write new and changed files into an existing folder; others stay."""
     if adoption.replaces is not None and adoption.replaces != target.resolve():
         adoption.replaces.rename(target)
         undo.callback(target.rename, adoption.replaces)

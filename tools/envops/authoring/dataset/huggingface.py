@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPException
 from typing import Any
 
 from envops.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSplit, SourceProblem
@@ -25,7 +26,7 @@ def is_dataset(name: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=SECONDS) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):  # URLError is an OSError
+    except (OSError, HTTPException, ValueError):  # URLError is an OSError
         return False
 
 

@@ -1,8 +1,8 @@
 """The format of the answers of a dataset, the confidence in it, and rows that contradict it.
 
 Every format is tried on every row of a sample, and the most specific one that explains nearly all of them is taken:
-what is a boolean is also a label, and what is a label is also text. A share comes with Wilson's interval, so that ten
-rows that agree are not taken for a thousand.
+every boolean is also a label, and every label is also text. A share has Wilson's interval, because ten rows that agree
+are weaker evidence than a thousand.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Recognised:
     shares: Mapping[str, float]
     """Format → the share of answers that could have it."""
     task: str
-    """In words: numbers behind ####, multiple choice with the options in a column, …"""
+    """A description: numbers behind ####, multiple choice with the options in a column, …"""
     tool_calls: bool = False
     long_text: bool = False
     """Whether answers are free text, too long to compare word by word."""
@@ -258,7 +258,7 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
 
 
 def _third_word(evidence: _Evidence) -> bool:
-    """Whether another word than the two of a boolean comes again and again, as "uncertain" does."""
+    """Whether a third word beside the two of a boolean is frequent, such as "uncertain"."""
     others = Counter(text_of(value).casefold() for value in evidence.raw if _truth(value) is None)
     return any(count > 2 for count in others.values())
 
@@ -282,7 +282,7 @@ def _from_questions(evidence: _Evidence) -> bool:
 
 
 def _asks(evidence: _Evidence) -> bool:
-    """Whether some texts are questions; a text beside 0 or 1 that is not has a property or has it not."""
+    """Whether some texts are questions; a text beside 0 or 1 that is not has a property or lacks it."""
     return any("?" in one.question for one in evidence.said)
 
 
@@ -308,7 +308,7 @@ def _vocabulary(wanted: str, values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _labels_of(values: Sequence[Any], separator: str) -> tuple[str, ...]:
-    """The labels that lists are made of; none where they are too many to be named, or hardly come again."""
+    """The labels that lists are made of; empty where they are too many to be named, or rarely repeat."""
     lists = [parts_of(value, separator) if separator else as_list(value) or [] for value in values]
     named = [label for labels in lists for label in labels]
     labels = _spelled(named)
@@ -316,7 +316,7 @@ def _labels_of(values: Sequence[Any], separator: str) -> tuple[str, ...]:
 
 
 def _spelled(values: Sequence[Any]) -> tuple[str, ...]:
-    """Different values in alphabetic order, each as it is spelled most often."""
+    """Distinct values in alphabetical order, each in its most frequent spelling."""
     spelled: dict[str, Counter[str]] = {}
     for value in values:
         spelled.setdefault(text_of(value).casefold(), Counter())[text_of(value)] += 1

@@ -155,7 +155,7 @@ class ColumnRoles:
 def assign(rows: Sequence[DatasetRow], question: str = "", answer: str = "") -> ColumnRoles:
     """The roles of the columns of these rows; `question` and `answer` override the recognition.
 
-    Names decide first, because authors choose them to be understood. Without a known name, the
+    Names are considered first, because authors choose them to be understood. Without a known name, the
     question is the column with the longest texts, and the answer is the column that is left.
     """
     filled = columns_of(rows)
@@ -230,9 +230,10 @@ def _says_most(texts: Columns) -> str:
 
 
 def _what_is_left(free: Columns, question: str, *, repeated: bool) -> str:
-    """The one column that could be an answer: no key, not numbered through, not the same in every row, and short.
+    """The one column that could be an answer: not a key, not a row number, not constant, and short.
 
-    What describes a question is one where nothing else is left, unless the rows have tests and miss their program.
+    A property of the question counts only where no other column is left, and not in rows that have tests but no
+    program.
     """
     left = [name for name in free if name != question and not NEVER_ANSWERS.fullmatch(plain(name))]
     left = [name for name in left if not _always_the_same(free[name]) and plain(name) not in CONTEXT]

@@ -35,7 +35,7 @@ class SourceProblem(Exception):
 
 @dataclass(frozen=True)
 class DatasetSplit:
-    """Rows under one name; each call of `rows` reads them from the beginning."""
+    """Rows of one split; each call of `rows` reads them from the beginning."""
 
     name: str
     rows: Callable[[], Iterator[DatasetRow]]

@@ -29,7 +29,7 @@ _OTHER_CODE = re.compile(
     r"|^\s*(?:select|insert|update|delete|create|with)\b[\s\S]+\b(?:from|into|set|table|as)\b",
     re.MULTILINE,
 )
-"""Does not match prose that begins with "Select" or mentions "function f(x)"."""
+"""Must not match prose that begins with "Select" or mentions "function f(x)"."""
 LONGEST_NUMBER = 27
 """Characters."""
 LONGEST_ELEMENT = 5
@@ -159,7 +159,7 @@ def as_code(value: Any) -> str | None:
     """Source code, out of its fence if it stands in one."""
     value = parsed(value)
     if isinstance(value, list) and value:
-        value = value[0]  # several programs that do the same
+        value = value[0]  # several equivalent programs
     if not isinstance(value, str):
         return None
     fenced = _FENCE.findall(value)

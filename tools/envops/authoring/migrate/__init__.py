@@ -1,5 +1,5 @@
-"""From an environment of verifiers 0.3 to a package of 0.4, as far as code can be moved without understanding it.
+"""Migrates an environment of verifiers 0.3 to a package of 0.4, as far as code can be moved mechanically.
 
 `reading` finds what `load_environment` puts together, `rewriting` turns the package's own modules into plain Python,
-`rendering` writes the taskset around them, and `package` puts the files together. What is not moved is marked.
+`rendering` writes the taskset around them, and `package` puts the files together. Code that is not moved is marked.
 """

@@ -81,7 +81,7 @@ class Original:
 
 
 def read(folder: Path, module: str) -> Original:
-    """Read what has to be moved from the package.
+    """Read the parts of the package to move.
 
     Raises `NotMovable` if `load_environment` is not found, or its environment cannot be moved.
     """
@@ -160,7 +160,7 @@ def _functions(module: cst.Module) -> dict[str, cst.FunctionDef]:
 
 
 def _environment_made(load: cst.FunctionDef, modules: Mapping[str, cst.Module]) -> tuple[str, str | None, cst.Call]:
-    """The kind of the environment, the package's own class if it is of one, and the call that makes it."""
+    """The kind of the environment, its class if the package defines one, and the call that makes it."""
     found: list[tuple[str, str | None, cst.Call]] = []
     for node in m.findall(load.body, m.Call()):
         call = cst.ensure_type(node, cst.Call)
@@ -192,7 +192,7 @@ def _arguments(load: cst.FunctionDef) -> list[Argument]:
 
 
 def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Reward]:
-    """The functions of a rubric or of a group of them, in order; what else it holds is noted as unmoved."""
+    """The functions of a rubric or of a group of them, in order; other parts are noted as unmoved."""
     added: list[cst.Call] = []
     if isinstance(rubric, cst.Name):
         found.rubrics.add(rubric.value)

@@ -21,7 +21,7 @@ KNOWN = {
     "parser": "parser",
     "state": "state_of(trace, answer=self.data.answer, info=self.data.info, task=self.data.task)",
 }
-"""Parameter of a reward function → where its value comes from now."""
+"""Parameter of a reward function → the expression that gives its value in 0.4."""
 TOOL_CALLS = '''    @vf.metric
     async def total_tool_calls(self, trace: vf.Trace) -> float:
         """How many tools the model called."""
@@ -104,7 +104,7 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
 
 
 def has_environment(original: Original) -> bool:
-    """Whether the interaction is not what verifiers does by itself."""
+    """Whether the interaction differs from the default of verifiers."""
     return original.kind == TURNS or (original.kind == TOOLS and (original.most_turns or 0) > 0)
 
 

@@ -32,7 +32,7 @@ PLAIN = frozenset(
         "extract_boxed_answer",
     )
 )
-"""What `plain.py` of the new package has under the same name."""
+"""Names that `plain.py` of the new package also defines."""
 ROWS = "list[dict[str, Any]]"
 OF_DATASETS = frozenset(
     (
@@ -40,7 +40,7 @@ OF_DATASETS = frozenset(
         "remove_columns", "select_columns", "column_names", "features", "to_list", "to_pandas",
     )
 )  # fmt: skip
-"""What rows in a plain list cannot do; where it is used, the library stays."""
+"""Methods that a plain list of rows lacks; where they are used, the library stays."""
 
 
 class _Plain(cst.CSTTransformer):
@@ -187,7 +187,7 @@ class Home:
 
     module: cst.Module
     reachable: frozenset[str]
-    """Names of nested reward functions that stand in the module now."""
+    """Names of nested reward functions that were moved to the module."""
 
 
 def parts_of(original: Original) -> Home:
@@ -257,7 +257,7 @@ class _Keep(cst.CSTTransformer):
         return cst.ensure_type(cst.parse_expression(self._made()), cst.Call)
 
     def _made(self) -> str:
-        """`Parts(…)`, with what the environment was made of."""
+        """`Parts(…)` with the parts of the environment."""
         given = dict(self.original.keywords)
         given.pop("rubric", None)
         given.pop(PARSER, None)
@@ -274,7 +274,7 @@ class _Keep(cst.CSTTransformer):
 
 
 def unmoved_places(original: Original) -> Iterator[str]:
-    """Comments about what is left, to stand at the end of the module."""
+    """Comments about the code that is left, for the end of the module."""
     for reason, code in original.unmoved:
         yield marked(reason, code)
 

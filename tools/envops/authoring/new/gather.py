@@ -18,7 +18,7 @@ MOST_TESTS = 20
 HELD_OUT = "eval"
 ONE_IN = 10
 FEWEST_TO_DIVIDE = 40
-"""Fewer examples are all needed for training."""
+"""With fewer examples, all are used for training."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Gathered:
     splits: dict[str, list[Example]] = field(default_factory=dict)
     unreadable: list[UnexplainedRow] = field(default_factory=list)
     repeated: int = 0
-    """Rows whose question was there before, in the same split or in one that comes first."""
+    """Rows whose question occurred before, in the same split or in an earlier one."""
 
 
 def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gathered:

@@ -45,7 +45,7 @@ class EnvironmentPlan:
     unordered: bool = False
     """Lists are equal in any order."""
     unit: str = ""
-    """What numbers are numbers of, where the data says it behind each."""
+    """The unit of numbers, where the data has it after each."""
 
     @cached_property
     def module(self) -> str:
@@ -61,7 +61,7 @@ class EnvironmentPlan:
 
     @cached_property
     def examples(self) -> Sequence[Example]:
-        """Those of the split that is used unless another is named."""
+        """The examples of the default split."""
         return self.splits[self.split]
 
     @property

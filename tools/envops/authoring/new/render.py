@@ -124,7 +124,7 @@ def parametrized(name: str, values: Iterable[str]) -> str:
 
 
 def _tidied(text: str) -> str:
-    """Without the blank lines that conditions leave behind."""
+    """Remove the blank lines that conditions leave in the output."""
     text = re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
     return re.sub(r'((?:\A"""|\n(?:import|from) )[^\n]*)\n{3,}(?=[A-Z#])', r"\1\n\n", text)
 

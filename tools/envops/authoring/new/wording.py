@@ -24,7 +24,7 @@ class AnswerStyle:
     """The type of that value."""
     imports: tuple[str, ...] = ()
     same: str = ""
-    """What does not matter when answers are compared, for the README."""
+    """The differences that comparison ignores, for the README."""
     insensitive: bool = False
     """Whether case does not matter."""
 
@@ -135,7 +135,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
 }
-"""What a program has to print, where replies are programs and answers are not."""
+"""The output that a program must print, where replies are programs and answers are not."""
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
@@ -223,7 +223,7 @@ def prompt_expression(plan: EnvironmentPlan) -> str:
 
 
 def gold_expression(plan: EnvironmentPlan) -> str:
-    """The Python expression that a perfect model answers a task with."""
+    """The Python expression for a perfect reply to a task."""
     listed = plan.answer == "list" and plan.generation == "v1"
     if plan.prints:
         answer = "chr(10).join(task['answer'])" if listed else "task['answer']"
@@ -247,6 +247,11 @@ def meaning_of(plan: EnvironmentPlan) -> str:
     if plan.kind == "judge":
         return "the one answer given says what the reference says"
     return f"the one {noun} given{' in the last turn' if plan.turns > 1 else ''} is the right one"
+
+
+def declared_by(plan: EnvironmentPlan) -> tuple[str, ...]:
+    """Further lines of the entry in registry.yaml: the judge, so that its key and cost are declared."""
+    return (f"judge: {{endpoint: {JUDGE_MODEL}, max_cost: 1.0}}",) if plan.kind == "judge" else ()
 
 
 def judge_advice_of(plan: EnvironmentPlan) -> str:

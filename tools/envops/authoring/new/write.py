@@ -32,7 +32,7 @@ def with_entry(
     further: Sequence[str] = (),
     remark: str = "",
 ) -> str:
-    """The registry with one environment more, in alphabetical order; `ignored` are rules and why they are.
+    """The registry with one environment more, in alphabetical order; `ignored` maps rules to reasons.
 
     `further` are lines of other keys, `remark` is a comment behind the name.
 
@@ -96,7 +96,7 @@ def usual_owners(registry: Registry) -> tuple[str, ...]:
 
 
 def equal_lock(root: Path, requires: Iterable[str], requires_python: str) -> Path | None:
-    """The lock of an environment that requires the same, so that nothing needs to be resolved."""
+    """The lock of an environment with equal requirements, so that nothing needs to be resolved."""
     wanted = f"# inputs: {inputs_digest(requires, requires_python)}"
     locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
     return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
@@ -109,10 +109,12 @@ def write(
     generation: str,
     owners: Sequence[str],
     ignored: Mapping[str, str] | None = None,
+    further: Sequence[str] = (),
 ) -> list[Path]:
-    """Write package, lock, registry entry and CODEOWNERS; the paths of what changed, below the root.
+    """Write package, lock, registry entry and CODEOWNERS; returns the changed paths, relative to the root.
 
-    `ignored` are rules that the registry will ignore, with reasons. Everything is written to a temporary folder first.
+    `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is
+    written to a temporary folder first.
     Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """
@@ -127,7 +129,7 @@ def write(
             (unfinished / path).write_text(text, "utf-8")
         (unfinished / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
         unfinished.chmod(0o755)
-        declared = _declared(root, before, name, owners, ignored)
+        declared = _declared(root, before, name, owners, ignored, further)
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -142,10 +144,17 @@ def write(
     return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
 
 
-def _declared(root: Path, before: str, name: str, owners: Sequence[str], ignored: Mapping[str, str] | None) -> str:
+def _declared(
+    root: Path,
+    before: str,
+    name: str,
+    owners: Sequence[str],
+    ignored: Mapping[str, str] | None,
+    further: Sequence[str],
+) -> str:
     """The registry's text with the entry, read back for verification."""
     try:
-        text = with_entry(before, name, owners, ignored)
+        text = with_entry(before, name, owners, ignored, further=further)
         with tempfile.TemporaryDirectory(prefix="envops-new-") as folder:
             (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
             found = load_registry(Path(folder))

@@ -128,7 +128,7 @@ def run_cannot_be_compiled(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN007", gate="run", severity="warning")
 def trained_with_another_release(run: RunSubject) -> Iterator[Found]:
-    """The environment was proven with another release of verifiers than the trainer runs.
+    """The environment's lock has another release of verifiers than the trainer runs.
 
     What: The release in requirements.lock is one that the trainer's integration works with.
     Why: Rewards were proven with one release and will be earned with another.
@@ -139,9 +139,7 @@ def trained_with_another_release(run: RunSubject) -> Iterator[Found]:
             continue
         refused = refusal_of_environment(run.trainer, used.generation, used.requires)
         if used.pinned not in run.trainer.releases and not refused:
-            message = (
-                f"{used.id} was proven with verifiers {used.pinned}, {run.spec.backend} runs {run.trainer.released}"
-            )
+            message = f"{used.id} is locked to verifiers {used.pinned}, {run.spec.backend} runs {run.trainer.released}"
             yield run.found(used.key, message, environment=used.id)
 
 

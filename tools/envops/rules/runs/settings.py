@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envops.repository.registry import declare_eval
 from envops.rules.engine import Found, rule
 from envops.rules.runs.subject import RunSubject
 
@@ -211,7 +212,7 @@ def evaluated_on_what_is_trained_on(run: RunSubject) -> Iterator[Found]:
     for used in run.evaluated_on:
         if used.on_other_tasks:
             continue
-        fix = f"Declare environments.{used.id}.eval: {{split: test}}, or {{args: {{seed: 1}}}}."
+        fix = declare_eval(used.id)
         if run.trainer.evaluates == "own split":
             fix = f"{run.spec.backend} evaluates on the package's own eval_dataset (v0). Give it one, or remove eval."
         message = f"{used.id} is trained on and evaluated on with the same tasks"

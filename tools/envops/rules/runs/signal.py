@@ -169,9 +169,10 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
     """A secret that the run needs does not reach it.
 
     What: Hosted training forwards WANDB_API_KEY and HF_TOKEN, and refuses every other name (prime 0.18.0,
-        commands/rl.py). The rule covers the run's `secrets` and those of its environments, such as a judge's key.
+        commands/rl.py). The rule covers the run's `secrets`, those of its environments, and the key of the endpoint
+        that `judge` of an environment names.
     Why: The judge would fail on every rollout, or the submission is refused.
-    Fix: Train where the variable can be set (prime-rl, trl), or judge without a key.
+    Fix: Train where the variable can be set (prime-rl), or judge without a key.
     """
     forwarded = run.trainer.forwards
     if forwarded is None:
@@ -180,7 +181,7 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
         if name not in forwarded:
             yield run.found("secrets", f"hosted training does not forward {name}", secret=name)
     for used in run.trained_on:
-        for name in used.secrets:
+        for name in (*used.secrets, *([used.judge_key] if used.judge_key else [])):
             if name not in forwarded:
                 message = f"{used.id} needs {name}, which hosted training does not forward"
                 yield run.found(used.key, message, environment=used.id, secret=name)
@@ -292,9 +293,10 @@ def age_of_rollouts_is_unusual(run: RunSubject) -> Iterator[Found]:
 def turns_exceed_the_sequence(run: RunSubject) -> Iterator[Found]:
     """The turns of a conversation may not fit the sequence.
 
-    What: max_turns × sampling.max_tokens is at most seq_len. Source: prime-rl docs/configuration.md and
-        docs/training.md: seq_len is one sequence of prompt, replies and the environment's messages.
-    Why: Conversations that reach the length are cut, and earn what a cut conversation earns.
+    What: max_turns × sampling.max_tokens is at most seq_len. Source: prime-rl's own configuration
+        (prime_rl/configs/orchestrator.py): seq_len is the training sequence length, and longer samples are truncated;
+        a sample holds the prompt, the replies and the environment's messages (docs/algorithms.md).
+    Why: The reward of a whole conversation is then learned from its first turns only.
     Fix: Raise seq_len, or lower sampling.max_tokens or max_turns of the environment.
     """
     length = run.settings.seq_len
@@ -327,7 +329,7 @@ def filter_without_oversampling(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN051", gate="run", severity="warning")
 def no_model_has_played(run: RunSubject) -> Iterator[Found]:
-    """No model has played an environment of the run.
+    """No model is recorded on an environment of the run.
 
     What: Each environment has a recording of a real model, or the run gives the reason why it starts without one in
         `baseline: {none: REASON}`. An error with `submit: on-release`. An environment of the Hub has no recording here.
@@ -340,7 +342,7 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
     severity: Severity = "error" if run.spec.submit == "on-release" else "warning"
     for used in run.trained_on:
         if used.recorded is None or used.recorded.scripted:
-            found = run.found(used.key, f"{used.id} was played by no model yet", _played(used), environment=used.id)
+            found = run.found(used.key, f"no model is recorded on {used.id} yet", _played(used), environment=used.id)
             yield replace(found, severity=severity)
 
 

@@ -14,6 +14,8 @@ from envops.statistics.groups import distinct, predicted_live
 from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
+    from envops_worker.splits import Split
+
     from envops.repository.package import Generation
     from envops.repository.run import RunSpec
 
@@ -36,6 +38,9 @@ class Recorded:
     mean: float | None = None
     interval: tuple[float, float] | None = None
     """Of the mean reward, with its confidence in the recording."""
+    split: Split = "train"
+    scripted_judge: bool = False
+    """Whether a scripted judge decided about a model's rollouts."""
 
     @property
     def binary(self) -> bool:
@@ -81,6 +86,8 @@ class TrainedOn:
     on_hub: str | None = None
     """The latest version on the Hub; `None` where it was not read."""
     secrets: tuple[str, ...] = ()
+    judge_key: str = ""
+    """What its judge needs: the variable of a key, or words for a key that no declaration names."""
     multi_turn: bool = False
     recorded: Recorded | None = None
     key: str = "environments"

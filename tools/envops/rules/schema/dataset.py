@@ -53,7 +53,7 @@ def dataset_is_empty(subject: Subject) -> Iterator[Found]:
     """There are no tasks.
 
     What: The environment has at least one split, and no split is empty. A package that exports only a harness has none.
-    Why: A run without tasks ends at once, or divides by zero later.
+    Why: A run without tasks ends immediately, or divides by zero later.
     Fix: Check the filter and the split's name. Do not offer a split that has no tasks.
     """
     if subject.facts.description is None or "tasks" in subject.facts.failures or subject.package.is_harness:
@@ -238,9 +238,8 @@ def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
     """The answer is in a fixed place of the prompts.
 
     What: The prompts of the first 60 tasks, system prompts included, are aligned by the words that they share. No place
-        of this template holds the answer of its own task in at least 95 % of the tasks that have the place, where
-        answers of other tasks would hardly do by chance. Numbers and choices count too. SCH059 covers tasks that
-        are to copy.
+        of this template holds the answer of its own task in at least 95 % of the tasks that have the place, and answers
+        of other tasks rarely match by chance. Numbers and choices count too. SCH059 covers tasks that are to copy.
     Why: A model learns to read that place instead of to solve the task.
     Fix: Remove the answer from the template. If options are listed, shuffle them. If the task is to copy or to extract
         it, declare `[tool.envops.answer] in_prompt = true`.

@@ -137,13 +137,18 @@ def _release(subject: Subject) -> str | None:
 def locked_without_v0(package: Package) -> str | None:
     """The locked release of verifiers, if the package is written for v0 and that release no longer has it."""
     release = package.lock.pins.get("verifiers") if package.lock else None
-    is_v0 = package.generation == "v0" or (package.defines_load_environment and not set(package.exports))
+    is_v0 = package.generation == "v0" or (package.defines_load_environment and not _exports_taskset(package))
     if release is None or not is_v0:
         return None
     try:
         return release if Version(Version(release).base_version) >= FIRST_WITHOUT_V0 else None
     except InvalidVersion:
         return None
+
+
+def _exports_taskset(package: Package) -> bool:
+    """Whether the module's `__all__` has anything besides the loader of v0."""
+    return bool(set(package.exports) - {"load_environment"})
 
 
 def _minor(version: Version) -> str:
@@ -278,10 +283,9 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     if subject.facts.description is not None:
         return  # it was loaded, so the source text does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
-    taskset = bool(set(package.exports) - {"load_environment"})
     said = {
         "v0": None if loader else "there is no load_environment, which a v0 environment needs",
-        "v1": None if taskset else "its __all__ exports no Taskset, which a v1 environment needs",
+        "v1": None if _exports_taskset(package) else "its __all__ exports no Taskset, which a v1 environment needs",
         None: "there is neither load_environment nor an exported Taskset",
     }[package.generation]
     if said is None:

@@ -1,1 +1,1 @@
-"""A policy that is trained here: served on loopback, rolled out by an environment's worker, stepped by TRL."""
+"""A policy that is trained here: served on loopback, used by an environment's worker, updated by TRL."""

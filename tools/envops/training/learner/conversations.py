@@ -32,17 +32,17 @@ class Trajectory:
 
 
 class LostTurn(LookupError):
-    """A rollout holds a reply that the policy never gave, or not there."""
+    """A rollout has a reply that the policy did not sample at that place."""
 
 
 @dataclass
 class _Said:
-    """A turn with the conversation that it ends, letter by letter."""
+    """A turn with the exact conversation that it ends."""
 
     exact: str
     turn: Turn
     taken: bool = False
-    """Whether it ends a rollout that was looked at already: no two rollouts end on the same tokens."""
+    """Whether it is the end of a known rollout, because no two rollouts have the same end."""
 
 
 @dataclass
@@ -58,9 +58,9 @@ class SampledTurns:
         self._said.setdefault(_key(conversation), []).append(_Said(_exact(conversation), turn))
 
     def turn(self, messages: Sequence[Message]) -> Turn | None:
-        """The turn to go on from behind a conversation, `None` where its last message was not sampled here.
+        """The turn that a conversation continues, `None` where its last message was not sampled here.
 
-        Where a reply occurs more than once, the first counts: whatever continues it continues the same tokens.
+        Where a reply occurs more than once, the first is used, because their tokens are equal.
         """
         return next((said.turn for said in self._alike(messages)), None)
 
@@ -68,7 +68,7 @@ class SampledTurns:
         self._said.clear()
 
     def trajectory(self, prompt: Sequence[Message], completion: Sequence[Message]) -> Trajectory:
-        """The tokens of a rollout. Each last turn is given once, so ask once for each rollout.
+        """The tokens of a rollout. Each last turn is returned once, so call this once for each rollout.
 
         Raises `LostTurn` where it holds a reply that was not sampled here, or was rewritten on the way.
         """
@@ -82,7 +82,7 @@ class SampledTurns:
         return joined(turns)
 
     def _last(self, messages: Sequence[Message]) -> Turn:
-        """The turn that a rollout ends with, which no other rollout is given any more. Raises `LostTurn`."""
+        """The last turn of a rollout, which is not returned for another one. Raises `LostTurn`."""
         alike = self._alike(messages)
         free = next((said for said in alike if not said.taken), None)
         if free is None:
@@ -99,7 +99,7 @@ class SampledTurns:
         return next((turn for turn in alike if continues(later, (*turn.heard, *turn.said))), alike[0])
 
     def _alike(self, messages: Sequence[Message]) -> list[_Said]:
-        """All turns that a conversation may end with, those that are the same to the letter first."""
+        """All turns that a conversation may end with, exact matches first."""
         if not messages or messages[-1]["role"] != "assistant":
             return []
         exact = _exact(messages)
@@ -112,9 +112,9 @@ def continues(turn: Turn, so_far: tuple[int, ...]) -> bool:
 
 
 def joined(turns: Sequence[Turn]) -> Trajectory:
-    """Turns of one conversation in a row: what came between two of them is heard, not said.
+    """Turns of one conversation in a row: the text between two of them is prompt, not reply.
 
-    Raises `LostTurn` where a later turn heard another conversation than the earlier ones made.
+    Raises `LostTurn` where a later turn's prompt differs from the earlier turns.
     """
     prompt = turns[0].heard
     completion, logprobs, mask = list(turns[0].said), list(turns[0].logprobs), [1] * len(turns[0].said)

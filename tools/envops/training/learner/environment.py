@@ -27,14 +27,14 @@ MODEL = "policy"
 
 @dataclass(frozen=True)
 class PlayedRollout:
-    """One rollout: what it earned, `None` where it failed, and its tokens, `None` where they are not the policy's."""
+    """One rollout: its reward, `None` where it failed, and its tokens, `None` where they are not the policy's."""
 
     task: int
     reward: float | None
     trajectory: Trajectory | None
     failure: str = ""
     functions: Mapping[str, float] = field(default_factory=dict)
-    """What each reward function and metric gave."""
+    """The value of each reward function and metric."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RolloutLimits:
 
     at_once: int = 64
     seconds: float = 60.0
-    """How long one rollout may take."""
+    """Maximum seconds of one rollout."""
 
 
 @dataclass
@@ -54,6 +54,8 @@ class TrainingEnvironment:
     description: Description
     tasks: tuple[Task, ...]
     limits: RolloutLimits = RolloutLimits()
+    scripted_judge: bool = False
+    """Whether a scripted judge replies where a reward calls one; otherwise such a call fails."""
 
     def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
         """A rollout of each requested task, in that order; rollouts of one task are made as one group."""
@@ -68,6 +70,7 @@ class TrainingEnvironment:
     def _rollouts(self, indices: list[int], rollouts: int, base_url: str) -> Iterator[Rollout]:
         at_once, seconds = self.limits.at_once, self.limits.seconds
         asked: dict[str, Any] = {"policies": [MODEL], "indices": indices, "rollouts": rollouts, "relay": base_url}
+        asked["judge"] = "scripted" if self.scripted_judge else None
         bounds = {"max_concurrent": at_once, "seconds": seconds, "predict": False, "tasks": len(indices)}
         within = seconds * math.ceil(len(indices) * rollouts / at_once) + 60.0
         for kind, value in self.worker.request("evaluate", within, stage="smoke", **asked, **bounds):
@@ -89,16 +92,18 @@ def opened_for_training(
     *,
     most_tasks: int,
     limits: RolloutLimits = RolloutLimits(),
+    scripted_judge: bool = False,
 ) -> Iterator[TrainingEnvironment]:
     """Load an environment with these arguments on top of its registry entry's.
 
-    Its network is open where it declares secrets: its judge is elsewhere. Raises what `opened_environment` raises.
+    Its network is open where it declares secrets. A judge is scripted or refused: no key gets here. Raises what
+    `opened_environment` raises.
     """
     entry = replace(entry, args={**entry.args, **args})
     with opened_environment(entry, package, workspace, bool(entry.secrets), stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most_tasks))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
-        yield TrainingEnvironment(opened.worker, opened.description, tasks, limits)
+        yield TrainingEnvironment(opened.worker, opened.description, tasks, limits, scripted_judge)
 
 
 def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> PlayedRollout:
@@ -124,9 +129,9 @@ class RolloutFunction:
     environment: TrainingEnvironment
     server: PolicyServer
     unsaid: int
-    """A token that stands for a rollout without tokens; it is masked out."""
+    """The placeholder of a rollout without tokens; it is masked out."""
     constant: float | None = None
-    """Pay this for every rollout instead of the environment's reward."""
+    """The reward of every rollout in place of the environment's."""
     latest: list[PlayedRollout] = field(default_factory=list)
     under_way: bool = False
     """Whether rollouts are being made: the weights are those of the last finished step then."""
@@ -143,7 +148,8 @@ class RolloutFunction:
         return {key: [row[key] for row in rows] for key in rows[0]}
 
     def _row(self, played: PlayedRollout) -> dict[str, Any]:
-        """A rollout as TRL takes it; one without a reward has no part in its group, one without tokens no gradient."""
+        """A rollout in TRL's form; without a reward it does not count in its group, without tokens it gives no
+        gradient."""
         trajectory = played.trajectory
         return {
             "prompt_ids": list(trajectory.prompt) if trajectory else [self.unsaid],

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer over an environment's real rollouts: the one that runs and probes train with."""
+"""TRL's GRPOTrainer over an environment's real rollouts, for runs and probes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A causal language model by transformers: loaded, and sampled in batches with the log probability of every token.
 
-Nothing of the model author's code is run.
+The model author's code is not run.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
     heard, mask = torch.tensor(rows, device=device), torch.tensor(masks, device=device)
     said: list[list[int]] = [[] for _ in conversations]
     logprobs: list[list[float]] = [[] for _ in conversations]
-    speaking, cache = list(range(len(conversations))), None  # which conversation each row of the batch is
+    speaking, cache = list(range(len(conversations))), None  # the conversation of each row of the batch
     open_ones = set(speaking)
     for _ in range(settings.most_tokens):
         places = (mask.cumsum(-1) - 1).clamp(min=0)[:, -heard.shape[1] :]
@@ -139,7 +139,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
                     open_ones.discard(conversation)
         if not open_ones:
             break
-        if len(open_ones) <= len(speaking) // 2:  # those that ended cost no more
+        if len(open_ones) <= len(speaking) // 2:  # finished ones take no more time
             kept = [row for row, conversation in enumerate(speaking) if conversation in open_ones]
             speaking = [speaking[row] for row in kept]
             rows_kept = torch.tensor(kept, device=device)

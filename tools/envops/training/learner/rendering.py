@@ -1,12 +1,11 @@
 """Conversion between messages and tokens: prompts to tokens, and sampled tokens to replies.
 
-A conversation of several turns stays one sequence of tokens: what was sampled is kept as it was
-sampled, and only what came behind it is rendered. Rendering all of it again would split the
-same text into other tokens, and templates that drop the thinking of earlier turns would
-change the reply that is attributed to the policy.
+A conversation of several turns stays one sequence of tokens: sampled tokens are kept, and only the messages after them
+are rendered. Rendering everything again would split the same text into other tokens, and templates that drop the
+thinking of earlier turns would change the reply that is attributed to the policy.
 
-Calls of tools are read in the form that a model has been taught, which is seen from its own chat template: the form
-that reads back what the template writes. What cannot be read is text, as inference servers treat it.
+Calls of tools are read in the form of the model's chat template, found by reading back the calls that the template
+writes. Unreadable calls are text, as inference servers treat them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from envops.text.plain_data import parsed_json
 SILENCE = " "
 """An empty reply, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
 SAID = "ENVOPSREPLYENVOPS"
-"""Stands for a reply whose tokens are known, to see what a template writes behind it."""
+"""Placeholder of a reply whose tokens are known, to find the text that a template writes after it."""
 ToolSchemas = Sequence[Mapping[str, Any]]
 
 
@@ -43,7 +42,7 @@ class Renderer(Protocol):
         """The tokens after the reply at `place`, sampled as `said`, up to the policy's next turn."""
 
     def reply(self, said: Sequence[int]) -> dict[str, Any]:
-        """The message that sampled tokens stand for."""
+        """The message of sampled tokens."""
 
     def ended(self, said: Sequence[int]) -> bool:
         """Whether the policy ended the reply itself."""
@@ -103,7 +102,7 @@ class TemplateRenderer:
         return bool(said) and said[-1] in self._ends
 
     def _call(self, name: str, arguments: Any) -> dict[str, Any]:
-        self._calls += 1  # nine letters and digits, which is what Mistral's template insists on
+        self._calls += 1  # nine letters and digits, as Mistral's template requires
         function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
         return {"id": f"c{self._calls:08d}", "type": "function", "function": function}
 
@@ -123,7 +122,7 @@ class TemplateRenderer:
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False, **self._settings
             )
-        except Exception as error:  # whatever a template raises is its way of saying no
+        except Exception as error:  # any exception of a template means that it rejects the conversation
             raise UnfitTemplate(f"the chat template rejects this conversation: {error}") from error
         return text
 
@@ -154,7 +153,7 @@ def _object(arguments: Any) -> Any:
         return {}
 
 
-# How models write calls of tools in text.
+# The forms in which models write calls of tools.
 
 Calls = list[tuple[str, Any]]
 """Name and arguments of each call."""

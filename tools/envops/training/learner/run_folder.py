@@ -1,4 +1,4 @@
-"""The folder of a run: checkpoints as transformers writes them, the step to begin behind, and `metrics.jsonl`."""
+"""The folder of a run: checkpoints as transformers writes them, the step to continue after, and `metrics.jsonl`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from envops.files.atomic_write import write_whole
 from envops.training.learner.settings import UnfitSettings
 
 STATE = "trainer_state.json"
-"""Written last: a checkpoint without it was cut off."""
+"""Written last: a checkpoint without it is incomplete."""
 TRAINED = "trained.json"
-"""In a finished model: the step that it is of."""
+"""In a finished model: its step."""
 OF_THE_TRAINER = ("optimizer*", "scheduler*", "scaler*", "rng_state*", STATE, "training_args.bin")
 IDENTITY = "run.json"
 BEGUN_FROM = "begun_from"
@@ -25,12 +25,12 @@ NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether it was written to its end."""
+    """Whether it is complete."""
     return (checkpoint / STATE).is_file()
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The latest whole checkpoint of a run, `None` where there is none."""
+    """The latest complete checkpoint of a run, `None` where there is none."""
     found = [path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name) and is_whole(path)]
     return max(found, key=lambda path: int(path.name.partition("-")[2]), default=None)
 
@@ -43,9 +43,9 @@ def step_of(checkpoint: Path | None) -> int:
 
 
 def finished_model(checkpoint: Path, final: Path) -> Path:
-    """The checkpoint's model or adapter in `final`, whole or not there: it is made in a temporary folder and renamed.
+    """Copy the checkpoint's model or adapter to `final`, completely or not at all: through a temporary folder.
 
-    One that is there already is left alone where it is of the same step.
+    An existing one of the same step is kept.
     """
     if _step_of_model(final) == step_of(checkpoint):
         return final
@@ -62,7 +62,7 @@ def finished_model(checkpoint: Path, final: Path) -> Path:
 
 
 def _step_of_model(final: Path) -> int | None:
-    """The step that a finished model is of, `None` where none is there or it does not say."""
+    """The step of a finished model, `None` where there is none or its step is not recorded."""
     try:
         return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -75,14 +75,14 @@ class Beginning:
 
     root: Path
     folder: Path
-    """Of the run's checkpoints."""
+    """The folder of the run's checkpoints."""
     identity: Mapping[str, Any]
     """The settings that must be equal to resume a run from its checkpoint."""
     resume_from: str | None = None
     """A checkpoint to begin from, below `root`."""
 
     def checkpoint(self, max_steps: int) -> Path | None:
-        """The checkpoint to go on from; one of `max_steps` is the run's own. Raises `UnfitSettings`."""
+        """The checkpoint to continue from; one of `max_steps` is the run's own. Raises `UnfitSettings`."""
         own = last_checkpoint(self.folder)
         if own is not None:
             filed = self._filed()
@@ -100,7 +100,7 @@ class Beginning:
         return given
 
     def file(self) -> None:
-        """Write down what the run is and where it began."""
+        """Record the run's settings and its start."""
         going_on = last_checkpoint(self.folder) is not None
         begun = self.resume_from or (self._filed().get(BEGUN_FROM) if going_on else None)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -147,17 +147,17 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class MetricsFile:
-    """Rows are appended; those of steps after `done`, which are made anew, are dropped first."""
+    """Appends rows; first, rows of steps after `done` are dropped, because these steps run again."""
 
     def __init__(self, path: Path, done: int) -> None:
         self._path = path
         kept = [row for row in _rows(path) if row["step"] <= done]
         self.hours = max((float(row["hours"]) for row in kept if "hours" in row), default=0.0)
-        """How long the run took so far."""
+        """The duration of the run so far."""
         write_whole(path, [_line(row) for row in kept])
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """File what is known of a step."""
+        """Append the metrics of a step."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line({"step": step, **values}))
 

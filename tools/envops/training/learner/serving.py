@@ -21,7 +21,7 @@ from envops.training.learner.conversations import SampledTurns, Turn
 from envops.training.learner.rendering import Renderer, ToolSchemas, UnfitTemplate
 
 GATHERING_SECONDS = 0.01
-"""How long the first request of a batch waits for others."""
+"""Seconds that the first request of a batch waits for others."""
 MOST_AT_ONCE = 256
 
 Sampler = Callable[[Sequence[Sequence[int]]], Sequence[tuple[Sequence[int], Sequence[float]]]]
@@ -46,7 +46,7 @@ class PolicyServer:
         self._longest = longest
         self.spoken = SampledTurns()
         self.refused: Exception | None = None
-        """The last thing that went wrong while sampling or rendering; rollouts only state that the model failed."""
+        """The last error of sampling or rendering; rollouts only state that the model failed."""
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._serving = ExitStack()
 
@@ -77,7 +77,7 @@ class PolicyServer:
             await asyncio.sleep(GATHERING_SECONDS)
             while not self._queue.empty() and len(batch) < MOST_AT_ONCE:
                 batch.append(self._queue.get_nowait())
-            batch = [one for one in batch if not one.answer.done()]  # whoever hung up waits no more
+            batch = [one for one in batch if not one.answer.done()]  # the client disconnected
             try:
                 replies = await asyncio.to_thread(self._sample, [one.heard for one in batch]) if batch else []
             except Exception as error:
@@ -119,7 +119,7 @@ class PolicyServer:
         return Turn(turn.heard, turn.said[:limit], turn.logprobs[:limit])
 
     def _heard(self, messages: Sequence[Message], tools: ToolSchemas) -> tuple[int, ...]:
-        """A conversation as tokens: what was sampled here stays as it was sampled."""
+        """A conversation as tokens; tokens that were sampled here are kept."""
         places = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
         last = self.spoken.turn(messages[: places[-1] + 1]) if places else None
         if last is None:

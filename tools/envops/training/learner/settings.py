@@ -14,7 +14,7 @@ TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
 """Settings of `[grpo]` that may change before a run is resumed."""
 MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours"})
-"""The same of `[rollouts]`: pace, start and duration, but not what is trained on."""
+"""The same of `[rollouts]`: pace, start and duration, but not the environment."""
 
 
 class UnfitSettings(ValueError):
@@ -23,13 +23,13 @@ class UnfitSettings(ValueError):
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """`[rollouts]`: the environment and how it is played."""
+    """`[rollouts]`: the environment and the settings of rollouts."""
 
     environment: str
     args: Mapping[str, Any] = field(default_factory=dict)
     max_concurrent: int = 64
     seconds: float = 600.0
-    """How long one rollout may take."""
+    """Maximum seconds of one rollout."""
     seq_len: int = 4096
     """The most tokens of a conversation with its replies."""
     eval_tasks: int | None = None
@@ -49,7 +49,7 @@ class LearnerSettings:
     grpo: Mapping[str, Any]
     """Of `trl.GRPOConfig`."""
     lora: Mapping[str, Any] | None = None
-    """Of `peft.LoraConfig`; `None` trains all weights."""
+    """Arguments of `peft.LoraConfig`; `None` trains all weights."""
     wandb: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,8 +1,8 @@
 """A declared run on this machine: TRL's GRPOTrainer over an environment's real rollouts.
 
-Every finished step is a row of `metrics.jsonl`. Whatever ends a run in good order (the last
-step, Ctrl-C, SIGTERM, the budget, an environment that breaks) leaves a checkpoint of the last
-finished step; a process that is killed leaves the last one of `checkpoints.interval`.
+Every finished step is a row of `metrics.jsonl`. A run that ends by itself (the last step, Ctrl-C, SIGTERM, the budget,
+a broken environment) leaves a checkpoint of the last finished step; a process that is killed leaves the last one of
+`checkpoints.interval`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Trained:
 
 @dataclass
 class Learner:
-    """One run: `prepare` it, which may find that there is nothing to do, and `run` it on its environment."""
+    """One run: `prepare` it, which may show that it is finished, and `run` it on its environment."""
 
     settings: LearnerSettings
     root: Path
@@ -59,14 +59,14 @@ class Learner:
     """Set to end the run; it ends as soon as no finished step is lost."""
     say: Callable[[str], None]
     reward_digest: str = ""
-    """Of the environment: a run goes on only where a reply earns what it earned before."""
+    """The environment's digest: a run continues only where rewards are the same as before."""
     environment: TrainingEnvironment = field(init=False)
     arguments: Any = field(init=False)
     """TRL's GRPOConfig."""
     loaded: LoadedModel = field(init=False)
     _renderer: TemplateRenderer = field(init=False, repr=False)
     _last: Path | None = field(init=False, repr=False)
-    """The checkpoint to go on from."""
+    """The checkpoint to continue from."""
     _rollouts: RolloutFunction = field(init=False, repr=False)
     _trainer: Any = field(init=False, repr=False, default=None)
 
@@ -98,14 +98,14 @@ class Learner:
         return None
 
     def run(self, environment: TrainingEnvironment) -> Trained:
-        """Train, from the last checkpoint on where there is one.
+        """Train, from the last checkpoint if there is one.
 
-        Raises `UnfitSettings`, `UnfitTemplate`, `NothingPlayed` and what a worker raises.
+        Raises `UnfitSettings`, `UnfitTemplate`, `NothingPlayed` and the errors of a worker.
         """
         self.environment = environment
         if environment.description.tools:
             self._renderer.knows_tools()
-        for task in environment.tasks[:1]:  # a template that refuses such a prompt says so before the first rollout
+        for task in environment.tasks[:1]:  # a template that refuses such a prompt fails before the first rollout
             self._renderer.heard(task.prompt, ())
         self._beginning.file()
         with self.served(self.sampler()):
@@ -227,7 +227,7 @@ class Learner:
 
 
 class _StepCallback(TrainerCallback):  # type: ignore[misc]
-    """Writes metrics, and ends the run where it should end."""
+    """Writes metrics, and ends the run at its limits."""
 
     def __init__(self, learner: Learner, metrics: MetricsFile) -> None:
         self._learner = learner
@@ -261,7 +261,7 @@ class _StepCallback(TrainerCallback):  # type: ignore[misc]
 
 
 def _made(kind: Any, table: str, given: dict[str, Any]) -> Any:
-    """A configuration of one of the libraries. Raises `UnfitSettings` in its words."""
+    """A configuration of one of the libraries. Raises `UnfitSettings` with the library's message."""
     known = {each.name for each in fields(kind)}
     for key in given:
         if key not in known:
@@ -284,7 +284,7 @@ def _wandb(given: Any) -> None:
 def set_learning_rate(rate: float, optimizer: Any, scheduler: Any) -> None:
     """Let optimizer and scheduler go on with a peak of `rate`, at the place of the schedule where they are.
 
-    A checkpoint has the rate that it was trained with, which may not be the one declared now.
+    A checkpoint stores its own rate, which may differ from the declared one.
     """
     scheduler = getattr(scheduler, "scheduler", scheduler)  # accelerate wraps it
     former = list(getattr(scheduler, "base_lrs", ())) or [group["lr"] for group in optimizer.param_groups]
@@ -292,4 +292,4 @@ def set_learning_rate(rate: float, optimizer: Any, scheduler: Any) -> None:
         group["lr"] = group["lr"] * rate / base if base else rate
         group["initial_lr"] = rate
     scheduler.base_lrs = [rate for _ in former]
-    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]  # what is logged
+    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]  # the logged value

@@ -21,7 +21,8 @@ from envops.training.probe.policy import TinyPolicy
 from envops.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
 
 IDLE_STEPS, IDLE_SHARE = 10, 0.85
-"""Training ends where over so many steps in a row this share of groups had equal rewards: little is left to learn."""
+"""Training ends after this many steps in a row in which this share of groups had equal rewards: little is left to
+learn."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ProbeSettings:
     most_tokens: int = 24
     seed: int = 0
     constant: float | None = None
-    """Pay this for every rollout instead of the environment's reward: nothing can be learned then."""
+    """The reward of every rollout in place of the environment's, so that nothing can be learned."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class ProbeTraining:
             bf16=False,
             report_to="none",
             save_strategy="steps",
-            save_steps=1,  # it is small: whatever ends the run, no finished step is lost
+            save_steps=1,  # it is small, and no finished step is lost however the run ends
             save_total_limit=1,
             logging_steps=1,
             disable_tqdm=True,
@@ -99,7 +100,7 @@ class ProbeTraining:
             trainer.train(resume_from_checkpoint=last)
 
     def evaluated(self, tasks: Sequence[int], rollouts: int) -> list[list[float]]:
-        """Rewards of the policy as it is now, by task; rollouts without a reward are left out."""
+        """Rewards of the current policy by task, without rollouts that have none."""
         with self.served() as server:
             played = self.environment.play([task for task in tasks for _ in range(rollouts)], server)
         return [[one.reward for one in played if one.task == task and one.reward is not None] for task in tasks]
@@ -122,7 +123,7 @@ class ProbeTraining:
 
 
 def _tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
-    """TRL wants one; the words are the vocabulary's numbers."""
+    """A tokenizer, because TRL requires one; the words are the vocabulary's numbers."""
     words = {f"<{number}>": number for number in range(vocabulary.size)}
     inner = Tokenizer(models.WordLevel(words, unk_token=f"<{UNKNOWN}>"))
     marks = {"pad_token": f"<{PAD}>", "bos_token": f"<{START}>", "eos_token": f"<{END}>", "unk_token": f"<{UNKNOWN}>"}

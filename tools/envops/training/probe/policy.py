@@ -30,8 +30,8 @@ class _Backbone(GPT2Model):  # type: ignore[misc]
 class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
     """A GPT-2 that can only produce the pieces of reference replies.
 
-    That is a fixed bias of its last layer, so that whoever reads the layer, as TRL does to score replies, sees the
-    distribution that is sampled.
+    That is a fixed bias of its last layer, so that TRL, which reads the layer to score replies, gets the sampled
+    distribution.
     """
 
     def __init__(self, config: GPT2Config) -> None:
@@ -47,8 +47,8 @@ class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
 def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int = 64, layers: int = 1) -> TinyPolicy:
     """A policy of some fifty thousand random weights; `longest` is the most tokens of a conversation.
 
-    One narrow layer with absolute positions learned to reverse strings in the fewest steps of what was tried. Llama and
-    two layers of width 128 had learned nothing after 100.
+    Of the architectures tried, one narrow layer with absolute positions learned to reverse strings in the fewest steps.
+    Llama and two layers of width 128 had learned nothing after 100.
     """
     torch.manual_seed(seed)
     config = GPT2Config(
@@ -82,8 +82,8 @@ def warm_up(
 ) -> None:
     """Teach the form of a reply, and nothing of the task: random letters, as many as a reference reply has, and an end.
 
-    Without it, a random policy stops at random, and a reward that pays nothing for guessing is
-    never met at all. What is measured before training is measured after this.
+    Without it, a random policy stops at random, and a reward that requires more than a guess is never earned. The
+    measurement before training is made after this step.
     """
     draw = torch.Generator().manual_seed(WARM_UP_SEED)
     letters = torch.tensor([token for token in vocabulary.sayable if token != END])
@@ -102,7 +102,7 @@ def warm_up(
 
 
 def _cross_entropy(policy: TinyPolicy, rows: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
-    """Of the replies alone, the prompts being given."""
+    """The loss of the replies only; prompts are masked."""
     longest = max(len(prompt) + len(said) for prompt, said in rows)
     tokens = torch.full((len(rows), longest), PAD)
     wanted = torch.full((len(rows), longest), -100)

@@ -1,6 +1,6 @@
 """A probe from its first rollout to its verdict: does the reward of an environment reach a gradient?
 
-It proves no more than that. A tiny model without a language does not show whether a real one will learn.
+It proves nothing else. A tiny model without a language does not show whether a real one will learn.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONTROL_STEPS = 5
 CONTROL_REWARD = 0.5
 MOST_STEPS = 1_000
 MOST_TOKENS = 64
-"""A reply that is longer than this is not for a model of this size."""
+"""A longer reply is too much for a model of this size."""
 AT_ONCE = 64
 """Reference replies that are scored at once."""
 
@@ -55,7 +55,7 @@ class ProbeResult:
     after: Estimate
     steps: tuple[ProbeStep, ...]
     control_change: float
-    """The largest change of any weight where every rollout was paid the same."""
+    """The largest change of any weight where every rollout had the same reward."""
     control_gradient: float
     weights: int
     held_out: int
@@ -75,7 +75,7 @@ def probe(
     seen: Callable[[ProbeStep], None],
     say: Callable[[str], None],
 ) -> ProbeResult:
-    """Train a tiny policy on the environment for so many seconds, and a control that is paid the same for all.
+    """Train a tiny policy on the environment for this many seconds, and a control with a constant reward.
 
     Raises `NotForAProbe` where the environment is multi-turn, reference replies are too long, or chance earns nothing.
     """
@@ -145,7 +145,7 @@ def _policy(
 
 
 def _control(learning: ProbeTraining, folder: Path, training: Sequence[int]) -> tuple[float, float]:
-    """The largest change of a weight, and the largest gradient, where all rollouts are paid the same."""
+    """The largest change of a weight, and the largest gradient, where all rollouts have the same reward."""
     settings = replace(learning.settings, constant=CONTROL_REWARD)
     policy = copy.deepcopy(learning.policy)
     control = ProbeTraining(

@@ -1,9 +1,8 @@
-"""The words of a probe's model: what all prompts share and what all reference replies share are one token each.
+"""The words of a probe's model: one token each for the text that all prompts or all reference replies share.
 
-A model with a few hundred thousand random weights cannot learn a language in three minutes, and a
-probe does not ask it to. It learns the part that varies: characters between the constant pieces.
-The opening and the closing of reference replies are the model's chat template, as `<think>` is
-for models that begin every reply with it.
+A model with a few hundred thousand random weights cannot learn a language in three minutes, and need not. It learns the
+part that varies: characters between the constant pieces. The opening and the closing of reference replies are the
+model's chat template, as `<think>` is for models that begin every reply with it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PAD, START, END, UNKNOWN = range(4)
 ROLES = {"system": 4, "user": 5, "assistant": 6, "tool": 7}
 FIRST_PIECE = 8
 SHORTEST_CONSTANT = 3
-"""A shared piece that is no longer is left to its characters."""
+"""A shared piece of at most this length is spelled by its characters."""
 
 SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
 INSTEAD = (
@@ -52,7 +51,7 @@ class Vocabulary:
     opening: str = ""
     closing: str = ""
     alphabet: frozenset[str] = frozenset()
-    """The pieces that reference replies are made of between opening and closing: all that the model may produce."""
+    """The pieces of reference replies between opening and closing: the only ones that the model may produce."""
 
     @property
     def size(self) -> int:
@@ -64,7 +63,7 @@ class Vocabulary:
         return (END, *(FIRST_PIECE + place for place, piece in enumerate(self.pieces) if piece in self.alphabet))
 
     def reply(self, said: Sequence[int]) -> dict[str, Any]:
-        """The message that sampled tokens stand for; it is closed only where the model ended it itself."""
+        """The message of sampled tokens; it is closed only where the model ended it itself."""
         text = "".join(self.pieces[token - FIRST_PIECE] for token in said if token >= FIRST_PIECE)
         return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(said) else ''}"}
 

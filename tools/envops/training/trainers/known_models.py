@@ -10,7 +10,7 @@ from pathlib import Path
 
 _copied = json.loads(Path(__file__).with_name("known_models.json").read_text(encoding="utf-8"))
 RENDERER_OF_MODEL: dict[str, str] = _copied["renderers"]["models"]
-"""What `renderer = "auto"` of prime-rl resolves: the map of the package renderers."""
+"""Models that `renderer = "auto"` of prime-rl resolves: the map of the package renderers."""
 RENDERERS: tuple[str, ...] = tuple(_copied["renderers"]["names"])
 """The renderers of prime-rl."""
 THINKING_RENDERERS = frozenset(_copied["renderers"]["with enable_thinking"])

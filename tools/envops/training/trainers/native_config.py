@@ -1,7 +1,7 @@
 """A trainer's own configuration while it is made, and its text: TOML, a command line or a script.
 
 Every value has its origin, and the text has it in a comment. The same values give the
-same bytes. TOML is what both tomllib and the `toml` 0.10 of the prime CLI read alike: full section
+same bytes. The TOML is limited to what tomllib and the `toml` 0.10 of the prime CLI read alike: full section
 headers, dotted keys inside an entry of an array, no array of mixed kinds.
 """
 
@@ -28,17 +28,17 @@ _COMMENT_COLUMN = 56
 
 @dataclass
 class NativeConfig:
-    """Nested values, and by path the reason why each is there."""
+    """Nested values, and the origin of each by path."""
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[Path, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    """What was declared and has no place in this trainer's configuration, with the reason."""
+    """Declared settings without a place in this trainer's configuration, with the reason."""
     misfits: dict[str, str] = field(default_factory=dict)
-    """Path of an override that is of another kind than what it replaces → what was there and what came."""
+    """Path of an override whose kind differs from that of the replaced value → both kinds."""
 
     def put(self, path: str | Path, value: Any, origin: str) -> None:
-        """Set a value; tables on the way are made, `None` is nothing to set."""
+        """Set a value, and create the tables above it; `None` sets nothing."""
         if value is None:
             return
         steps = path_of(path)
@@ -55,7 +55,7 @@ class NativeConfig:
         self.origins[steps] = origin
 
     def table(self, path: str | Path) -> None:
-        """Make sure that a table is there, be it empty."""
+        """Create a table, perhaps an empty one."""
         holder: Any = self.values
         for step in path_of(path):
             holder = holder.setdefault(step, {})
@@ -117,7 +117,7 @@ def origin(spec: RunSpec, key: str, note: str = "") -> str:
 
 
 def toml_text(config: NativeConfig, heading: Sequence[str] = ()) -> str:
-    """The configuration as TOML, every value with its origin behind it.
+    """The configuration as TOML, every value with its origin in a comment.
 
     Raises `ValueError` for a value that TOML or the prime CLI's reader cannot hold.
     """
@@ -222,7 +222,7 @@ def _escaped(text: str) -> str:
 
 
 def script_text(program: str, arguments: Mapping[str, str], heading: Sequence[str], before: Sequence[str] = ()) -> str:
-    """A launch script: what comes before, the program (shell text), its arguments with their origins, and `"$@"`."""
+    """A launch script: the lines before, the program (shell text), its arguments with their origins, and `"$@"`."""
     lines = ["#!/usr/bin/env bash", *(f"# {line}".rstrip() for line in heading), "set -euo pipefail", *before, ""]
     if arguments:
         lines.append("arguments=(")

@@ -81,7 +81,7 @@ REMOVED: Mapping[str, str] = {
     "inference.model": "inference.vllm",
     "inference.parallel": "inference.vllm",
 }
-"""Gone from both schemas → what took its place."""
+"""Key removed from both schemas → its replacement."""
 
 VLLM_ARGUMENTS = [
     "model",
@@ -273,7 +273,7 @@ def _renderer(config: NativeConfig, spec: RunSpec) -> None:
             config.left_out.append(f"sampling.enable_thinking: the renderer of {spec.model} has no such option")
             thinking = None
     if name is not None and (spec.renderer or thinking is not None):
-        said = origin(spec, "renderer") if spec.renderer else "that of the model; must be named for its options"
+        said = origin(spec, "renderer") if spec.renderer else "the model's own; its options require the name"
         config.put("orchestrator.renderer.name", name, said)
         enabled = origin(spec, "sampling.enable_thinking")
         config.put("orchestrator.renderer.enable_thinking", thinking, enabled)
@@ -365,11 +365,11 @@ def _eval_size(config: NativeConfig, spec: RunSpec, tasks: int | None) -> None:
         )
 
 
-# What a compiled configuration says.
+# The contents of a compiled configuration.
 
 
 def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
-    """The settings of a configuration; values of a wrong type are as if they were not there."""
+    """The settings of a configuration; values of a wrong type are ignored."""
     orchestrator, deployment = _table(native, "orchestrator"), _table(native, "deployment")
     train = _table(orchestrator, "train")
     shared_group = whole_at(train, "group_size") or whole_at(orchestrator, "group_size")
@@ -446,7 +446,7 @@ def _whole(value: Any, otherwise: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
-# What its schemas refuse of overrides. The hosted service validates only on its cluster, after the release.
+# Overrides that its schemas refuse. The hosted service validates only on its cluster, after the release.
 
 
 def prime_rl_refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:

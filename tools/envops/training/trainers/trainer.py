@@ -32,6 +32,9 @@ COMPILED_BY = "`envops train compile`"
 """Marks the compiled files of declared runs."""
 
 
+UNDECLARED_JUDGE = "a key for its judge, which registry.yaml does not declare"
+
+
 class CompileError(ValueError):
     """The declaration has no form in this trainer's configuration; the message gives the reason."""
 
@@ -48,10 +51,12 @@ class Environment:
     generation: str | None
     external: bool = False
     requires: tuple[str, ...] | None = None
-    """What the package requires of verifiers; `None` where its code is not in this repository."""
+    """The package's requirement on verifiers; `None` where its code is not in this repository."""
     pinned: str | None = None
-    """The release of verifiers that it was proven with."""
+    """The release of verifiers that its lock pins."""
     secrets: tuple[str, ...] = ()
+    judge: str = ""
+    """The declared endpoint of its judge; empty where it has none."""
     held_out: Mapping[str, Any] | None = None
     """Settings that give the tasks to evaluate on; none are needed for v0's own split. `None` where it has none."""
 
@@ -73,13 +78,13 @@ class CompileRequest:
         return self.environments[source.id]
 
     def evaluation_settings(self, source: Source) -> Mapping[str, Any]:
-        """The settings of a source of the evaluation: the held-out tasks, unless it says itself which."""
+        """The settings of a source of the evaluation: the held-out tasks, unless it names others."""
         held_out = self.environment(source).held_out or {}
         named = self.spec.eval is not None and self.spec.eval.environments
         return {**held_out, **source.settings} if named else {**source.settings, **held_out}
 
     def evaluates_on_other_tasks(self, source: Source, evaluates: EvaluationTasks) -> bool:
-        """Whether a source of the evaluation has other tasks than what is trained on, as this trainer evaluates."""
+        """Whether a source of the evaluation has other tasks than the training, as this trainer evaluates."""
         trained = [each for each in self.spec.environments if each.id == source.id]
         if not trained or evaluates in ("kept from training", "none"):
             return True
@@ -111,10 +116,10 @@ class Compiled:
     files: Mapping[str, str]
     """Path below the repository → text; the first is the configuration itself."""
     command: tuple[str, ...]
-    """What starts it, from the repository's root."""
+    """The command that starts it, from the repository's root."""
     native: NativeConfig
     notes: tuple[str, ...] = ()
-    """What a reader should know: conversions of units, what was left out, what has to be there first."""
+    """Notes for the reader: conversions of units, omissions, prerequisites."""
     secrets: tuple[str, ...] = ()
     """Names of variables that have to be set where the command runs."""
     units: Mapping[str, Any] = field(default_factory=dict)
@@ -129,18 +134,18 @@ def _refuses_nothing(
 
 @dataclass(frozen=True)
 class Trainer:
-    """One trainer, whole."""
+    """One trainer."""
 
     limits: TrainerLimits
-    """What it can run, and with which releases of verifiers."""
+    """Its supported runs and releases of verifiers."""
     started_by: str
-    """Who or what starts a run, for the matrix in docs/training.md."""
+    """How a run is started, for the matrix in docs/training.md."""
     compile: Callable[[CompileRequest], Compiled]
     """The run in the trainer's own terms. Raises `CompileError` or `ValueError` where it has no form there."""
     settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
     """The settings of a compiled configuration, which overrides may have changed."""
     refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
-    """What it refuses when it reads a compiled configuration."""
+    """The refusals of the trainer when it reads a compiled configuration."""
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Our name of a metric → the names that it logs; those with brackets are patterns."""
     zero_variance: tuple[str, str] | None = None
@@ -170,8 +175,10 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
     if package is None:
         return Environment(entry.name, entry.folder_name, hub, "", None, secrets=entry.secrets)
     wanted = tuple(text for text in package.requires if text.replace("[", " ").split()[0].startswith("verifiers"))
+    judge = entry.judge.endpoint if entry.judge else UNDECLARED_JUDGE if package.uses_judge else ""
     return Environment(
         name=entry.name,
+        judge=judge,
         module=package.module,
         hub=hub,
         version=package.version,
@@ -184,7 +191,7 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
 
 
 def _held_out(entry: EnvironmentEntry, package: Package) -> Mapping[str, Any] | None:
-    """What is declared in the registry, or else the split that the package's source shows."""
+    """The settings of the registry, or else the evaluation split of the package's source."""
     if entry.eval is not None:
         return entry.eval.settings(package.generation)
     if not package.eval_split:
@@ -192,7 +199,7 @@ def _held_out(entry: EnvironmentEntry, package: Package) -> Mapping[str, Any] | 
     return {} if package.generation == "v0" else {"split": package.eval_split}
 
 
-# What the trainers' modules share.
+# Helpers of several trainers.
 
 
 def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
@@ -232,7 +239,7 @@ def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
 
 
 def console_lines(request: CompileRequest) -> list[str]:
-    """Shell: keeps what the trainer prints, metrics and errors, where `envops watch` and `diagnose` read it."""
+    """Shell: stores the trainer's output, with metrics and errors, for `envops watch` and `diagnose`."""
     folder = f"outputs/{request.spec.name}"
     return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
 
@@ -265,14 +272,14 @@ def install_lines(request: CompileRequest) -> list[str]:
 
 
 def _from_hub(environment: Environment) -> list[str]:
-    """Install and look: `prime env install` (0.18.0) exits with 0 also when the installation failed."""
+    """Install and check: `prime env install` (0.18.0) exits with 0 also when the installation failed."""
     wanted = f"{environment.hub}@{environment.version}"
     distribution = environment.hub.rpartition("/")[2]
     asked = f'from importlib.metadata import version; print(version("{distribution}"))'
     read = f"\"$VENV/bin/python\" -c '{asked}'"
     message = f"{wanted} was not installed into $VENV"
     return [
-        f"prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails: the next line looks",
+        f"prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails: the next line checks",
         f'[ "$({read})" = {shlex.quote(_released(environment.version))} ] || {{ echo "{message}" >&2; exit 1; }}',
     ]
 

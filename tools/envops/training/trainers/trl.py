@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer on this machine, with rollouts and rewards from the environment's own worker.
 
-Compiled is exactly what `envops.training.learner` reads: what the trainer is given (names
-of `trl.GRPOConfig` in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and what the rollouts need
-(`[rollouts]`). Nothing is submitted anywhere: `nox -s train -- RUN` trains here.
+The compiled file has exactly what `envops.training.learner` reads: the trainer's arguments (names of `trl.GRPOConfig`
+in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing is submitted
+anywhere: `nox -s train -- RUN` trains here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from envops.repository.run import RunSpec, Source
 
 MICRO_BATCH = 8
-"""Rollouts of one backward pass, at most."""
+"""Maximum rollouts of one backward pass."""
 LIMITS = TrainerLimits(
     name="trl",
     title="TRL, on this machine",
@@ -171,9 +171,9 @@ def _left_out(spec: RunSpec, source: Source) -> list[str]:
         "environments[0].runtime": (source.runtime, "rollouts are made in this process's own worker"),
         "eval.environments": (
             spec.eval is not None and spec.eval.environments,
-            "evaluated are tasks of the same environment that are kept from training",
+            "the evaluation uses held-out tasks of the same environment",
         ),
-        "resume.run": (spec.resume is not None and spec.resume.run, "a hosted run's checkpoint is not here"),
+        "resume.run": (spec.resume is not None and spec.resume.run, "a hosted run's checkpoint is not on this machine"),
         "gpus": (spec.gpus.train > 1 or spec.gpus.multi_node, "one process trains, on one GPU"),
     }
     return [f"{key}: {reason}" for key, (declared, reason) in said.items() if declared]

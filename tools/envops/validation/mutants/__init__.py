@@ -1,1 +1,1 @@
-"""Mutants of a package's reward code: small changes of the source, each of which a test ought to notice."""
+"""Mutants of a package's reward code: small changes of the source that tests should detect."""

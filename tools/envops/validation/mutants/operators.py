@@ -1,7 +1,7 @@
 """The mutation operators: each replaces one node of the syntax tree.
 
-The operators are those that catch mistakes rewards are known for: a comparison the other way
-round, a boundary moved, a condition or a normalisation dropped, a return value fixed.
+The operators model typical mistakes in rewards: a reversed comparison, a moved boundary, a dropped condition or
+normalisation, a constant return value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import libcst as cst
 from envops.validation.mutants.patterns import pattern_mutants
 
 Rewrite = tuple[str, cst.CSTNode, cst.CSTNode]
-"""The operator's name, the node that is replaced, and what stands there instead."""
+"""The operator's name, the replaced node, and its replacement."""
 
 _COMPARISONS: dict[type[cst.BaseCompOp], tuple[tuple[str, type[cst.BaseCompOp]], ...]] = {
     cst.Equal: (("flip comparison", cst.NotEqual),),
@@ -61,9 +61,9 @@ _NORMALISERS = frozenset(
         "limit_denominator",
     }
 )
-"""Methods without which the text or number they are called on is the same, but for its form."""
+"""Methods that change only the form of the text or number that they are called on."""
 _WRAPPERS = {"abs": 0, "round": 0, "sorted": 0, "reversed": 0, "normalize": -1, "unescape": 0}
-"""Functions that give back one of their arguments in another form, and which."""
+"""Functions that return one of their arguments in another form → its index."""
 _METHODS = {
     "partition": "rpartition",
     "rpartition": "partition",
@@ -81,7 +81,7 @@ _BUILTINS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _RE_FUNCTIONS = frozenset({"compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"})
 _RE_MODULES = frozenset({"re", "regex"})
 _LEFT_ALONE = frozenset({"strict", "encoding", "errors", "flags"})
-"""Keyword arguments whose change a reward could not notice, or that have an operator of their own."""
+"""Keyword arguments whose change cannot affect a reward, or that have an operator of their own."""
 _MESSAGE_ARGUMENTS = frozenset(
     {"debug", "info", "warning", "error", "exception", "critical", "log", "print", "warn", "getLogger"}
 )
@@ -100,7 +100,7 @@ _Expression = TypeVar("_Expression", bound=cst.BaseExpression)
 
 
 def expression_rewrites(node: cst.CSTNode) -> Iterator[Rewrite]:
-    """The changes of one expression, not of those within it."""
+    """The changes of one expression, without those of its parts."""
     match node:
         case cst.Comparison(comparisons=targets):
             for target in targets:
@@ -147,7 +147,7 @@ def statement_rewrites(node: cst.CSTNode, returns: str, rewards: bool) -> Iterat
 
 
 def handler_rewrites(node: cst.ExceptHandler) -> Iterator[Rewrite]:
-    """An exception handler without what it does."""
+    """An exception handler with an empty body."""
     first = node.body.body[0] if node.body.body else None
     statement = first.body[0] if isinstance(first, cst.SimpleStatementLine) else None
     if not isinstance(statement, cst.Raise):
@@ -176,7 +176,7 @@ def pattern_of(call: cst.Call) -> cst.SimpleString | None:
 
 
 def cannot_affect_rewards(node: cst.CSTNode) -> bool:
-    """Whether nothing below the node can move a reward: messages, annotations, imports, other people's keywords."""
+    """Whether no part of the node can affect a reward: messages, annotations, imports, keywords of libraries."""
     match node:
         case cst.Raise() | cst.Assert() | cst.Annotation() | cst.Import() | cst.ImportFrom() | cst.Decorator():
             return True
@@ -252,7 +252,7 @@ def _constants(node: cst.CSTNode) -> Iterator[Rewrite]:
 
 
 def _fixed_returns(returns: str, rewards: bool) -> Iterator[cst.BaseExpression]:
-    """Values that a function could return whatever its arguments."""
+    """Constants that a function could return."""
     kinds = {part.strip().strip("\"'") for part in returns.split("|")}
     if "float" in kinds or (rewards and not returns):
         yield cst.Float("0.0")
@@ -282,14 +282,14 @@ _SPACE = cst.SimpleWhitespace(" ")
 
 
 def _closed(node: _Expression) -> _Expression:
-    """The expression in parentheses where it could fall apart elsewhere."""
+    """The expression, in parentheses where another context requires them."""
     if isinstance(node, _LOOSE) and not node.lpar:
         return cast(_Expression, node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
     return node
 
 
 def _literal(text: str) -> cst.SimpleString:
-    """Text as source, raw where that spares the backslashes."""
+    """Text as source, as a raw string where that avoids backslashes."""
     if "\\" in text and '"' not in text and "\n" not in text and not text.endswith("\\") and text.isprintable():
         return cst.SimpleString(f'r"{text}"')
     return cst.SimpleString(repr(text))

@@ -1,4 +1,4 @@
-"""Small changes of regular expressions: anchors dropped, counts moved, sets widened."""
+"""Small changes of regular expressions: dropped anchors, changed counts, wider sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TOKEN = re.compile(
       \\[AZbBz]                        # anchors that are written with a backslash
     | \\.                              # any other escape
     | \[\^?\]?(?:\\.|[^\]\\])*\]       # a set
-    | \(\?(?:[:=!>]|<[=!]|P<\w+>|[aiLmsux-]+[:)])   # how a group begins
+    | \(\?(?:[:=!>]|<[=!]|P<\w+>|[aiLmsux-]+[:)])   # the beginning of a group
     | \{\d*,?\d*\}[?+]?                # a counted repetition
     | [*+?][?+]?                       # a repetition
     | .                                # anything else

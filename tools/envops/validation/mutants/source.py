@@ -1,4 +1,4 @@
-"""From source files and the lines that ran to the mutants that can be made of them."""
+"""Makes mutants from source files and the lines that ran."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from envops.validation.mutants.operators import (
 )
 
 MOST_OF_ONE_CONSTANT = 24
-"""Most mutants of one constant: a table of words is not reward code, a regular expression is."""
+"""Maximum mutants of one constant: a table of words is not reward code, a regular expression is."""
 Lines = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Site:
-    """One mutant, not yet written out."""
+    """One mutant before its source is written."""
 
     id: str
-    """Stays when lines move and changes with the statement: a mark cannot outlive its mutant."""
+    """Unchanged when lines move, and different when the statement changes, so that a mark never applies to another
+    mutant."""
     file: str
     line: int
     function: str
@@ -41,7 +42,7 @@ class Site:
     old: cst.CSTNode = field(repr=False)
     new: cst.CSTNode = field(repr=False)
     name: str = ""
-    """Of the parameter or the constant."""
+    """The name of the parameter or the constant."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ class SourceFile:
     # Writing.
 
     def written(self, site: Site) -> dict[str, Any] | None:
-        """A mutant as the worker wants it, with its diff; `None` where the result is no Python."""
+        """A mutant in the worker's form, with its diff; `None` where the result is no Python."""
         source = self._spliced(site) or self._replaced(site)
         if source == self.text or not _compiles(source):
             return None
@@ -220,7 +221,7 @@ class SourceFile:
         return mutant | {"diff": diff(self.file, self.text, source)}
 
     def _spliced(self, site: Site) -> str | None:
-        """The change made in the text alone, where the old node's text is at its position."""
+        """The change made in the text only, where the old node's text is at its position."""
         position = self._positions.get(site.old)
         if position is None or position.start.line != position.end.line:
             return None
@@ -233,7 +234,7 @@ class SourceFile:
         return "\n".join(lines)
 
     def _replaced(self, site: Site) -> str:
-        """The change made in the tree, which is slow and always right."""
+        """The change made in the tree, which is slow and always correct."""
         tree = self._tree.deep_replace(site.old, site.new)
         assert isinstance(tree, cst.Module)
         return tree.code
@@ -284,7 +285,7 @@ def mutants_of(
 
 
 def stable(text: str) -> str:
-    """A key that orders ids without regard to where in the source they come from."""
+    """A key that orders ids independently of their place in the source."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Whether rewards could follow from the order of sets, which changes from process to process.
+"""Whether rewards could depend on the order of sets, which differs between processes.
 
 Python hashes strings with a seed of the process. It reaches a reward only through `hash()` and
 the order of sets, so a process with another seed, which costs an import of verifiers, is
@@ -43,7 +43,7 @@ def _name(node: ast.AST) -> str:
 
 
 def _is_harmless(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Whether only what the set contains can matter, not in which order."""
+    """Whether only the set's content can matter, and not its order."""
     parent = parents.get(node)
     if isinstance(node, ast.Call) and _name(node.func) == "hash":
         return False

@@ -27,7 +27,7 @@ from envops.validation.stages.hash_order import OTHER_SEED, follows_hash_order
 DIFFERENCES_KEPT = 20
 SECONDS_PER_ROLLOUT = 60.0
 TIMES_SCORED = 6
-"""How often a conversation of the sample is scored: twice at once, in two other circumstances, in two other jobs."""
+"""The number of scorings of a sample conversation: twice at once, in two other circumstances, in two other jobs."""
 SAMPLED_TASKS = 8
 """Where replies are cheap."""
 REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
@@ -56,7 +56,7 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
 
 
 def _tasks_that_fit(observation: Observation) -> Mapping[str, int]:
-    """On how many tasks rewards are compared, where replies cost much."""
+    """The number of tasks on which rewards are compared, where replies are slow."""
     bound = current_deadline()
     replies = fitting(observation.pace, bound.seconds if bound else math.inf)
     tasks = replies / (TIMES_SCORED * len(REPEATED))
@@ -64,7 +64,7 @@ def _tasks_that_fit(observation: Observation) -> Mapping[str, int]:
 
 
 def _repeat_sample(observation: Observation) -> None:
-    """Let processes that have scored nothing score a sample: a job, and one where sets have another order."""
+    """Score a sample in processes that have scored nothing: a job, and one in which sets have another order."""
     sample = observation.collected.kept("sample")
     conversational = observation.description.conversational
     if not sample:
@@ -88,7 +88,7 @@ def _repeated(
     """The sample scored by a job that has scored nothing before, last first.
 
     Where rewards compare the replies to a task they are scored together, and where the environment is multi-turn the
-    rollouts are made again. What did not even earn the same twice in one process does not count.
+    rollouts are made again. Conversations with two different rewards in one process do not count.
     """
     numbered = [
         (unit["task"], policy, completion, reward, steady)
@@ -115,7 +115,7 @@ def _repeated(
 
 
 def _rescored(job: Job, sample: _Sample) -> dict[int, float | None]:
-    """Number of a conversation → what it earns; those of one unit are scored together."""
+    """Number of a conversation → its reward; those of one unit are scored together."""
     conversations = [(group, unit["task"], said) for group, unit in enumerate(sample) for said in unit["completions"]]
     replies = [
         {"id": number, "group": group, "task": task, "completion": said}
@@ -128,7 +128,7 @@ def _rescored(job: Job, sample: _Sample) -> dict[int, float | None]:
 
 
 def _played(job: Job, sample: _Sample) -> dict[int, float | None]:
-    """Number of a rollout → what it earns; one in which something else is said does not count."""
+    """Number of a rollout → its reward; one with other messages does not count."""
     wanted = {(unit["task"], unit["policies"][0]): number for number, unit in enumerate(sample)}
     again: dict[int, float | None] = {}
     together = {(unit["policies"][0], unit["rollouts"]) for unit in sample}

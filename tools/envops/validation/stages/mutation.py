@@ -1,4 +1,4 @@
-"""The stage `mutation`: mutants of the reward's own code, from what was scored before to what survived.
+"""The stage `mutation`: mutants of the reward's own code, from earlier scores to surviving mutants.
 
 A job reports the lines that run while rewards are computed; mutants of those lines are made here, where a syntax tree
 that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 MOST_MUTANTS = 60
 SECONDS_TO_REACH = 5.0
 PATIENCE_TIMES = 5.0
-"""How much longer it may take by the wall clock, where the machine is busy or the rewards wait."""
+"""The factor on wall time for a busy machine or rewards that wait."""
 GRACE_SECONDS = 15.0
-"""How much longer the host waits than the worker may take: losing the worker costs all that comes after."""
+"""The factor on the host's wait over the worker's limit, because a lost worker loses all later results."""
 TASKS_OF_GOLD = 12
 TASKS_OF_POLICIES = 3
 FORMS_OF_A_POLICY = 2
@@ -53,7 +53,7 @@ class Limits:
     """Bounds of mutation testing."""
 
     seconds: float
-    """Of a processor; cheap rewards need far less for all mutants."""
+    """Seconds of processor time; cheap rewards need far less for all mutants."""
     mutants: int = MOST_MUTANTS
 
 
@@ -99,7 +99,7 @@ def mutation_of(
         try:
             files = {file: (site / file).read_text("utf-8") for file in sorted(reached["lines"])}
             sources, sites = mutants_of(files, reached["lines"], reached["rewards"])
-        except Exception as error:  # no mistake of the author's: Python took the same source
+        except Exception as error:  # not the author's mistake: Python accepted the same source
             raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
         by_file = {source.file: source for source in sources}
         chosen = _written(sites, by_file, limits.mutants)
@@ -173,9 +173,9 @@ class _Tried:
     left_out: dict[str, str] = field(default_factory=dict)
     unasked: dict[str, str] = field(default_factory=dict)
     trying: str | None = None
-    """The mutant that is in place just now."""
+    """The mutant that is currently in place."""
     seconds: float = 0.0
-    """Of a processor, that are left."""
+    """Remaining seconds of processor time."""
 
 
 def _tried(
@@ -266,7 +266,7 @@ def _mutant(
 def _stale(
     marks: Mapping[str, EquivalentMutant], sites: Sequence[Site] | None, mutants: Sequence[Mutant]
 ) -> Iterator[StaleMark]:
-    """Marks of mutants that do not exist, or that something notices.
+    """Marks of mutants that do not exist or are detected.
 
     Without `sites` it is unknown which exist.
     """
@@ -281,7 +281,7 @@ def _stale(
 
 
 def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
-    """Texts that the reward code looks for: what an attacker, too, would read out of it."""
+    """Texts that the reward code looks for, which an attacker could read from it as well."""
     import libcst as cst
 
     texts: dict[str, None] = {}
@@ -298,11 +298,11 @@ def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
 
 @dataclass(frozen=True)
 class Probes:
-    """Conversations with what is expected of each, in the order in which mutants are tried on them."""
+    """Conversations with their expected rewards, in the order in which mutants are tried on them."""
 
     usable: list[dict[str, Any]] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
-    """Conversation that was not scored in time → why; it might have noticed mutants."""
+    """Conversation that was not scored in time → why; it might have detected mutants."""
 
 
 def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
@@ -325,7 +325,7 @@ def probes_of(package: Package, description: Description, scores: Sequence[Score
 
 
 def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None:
-    """Keep a conversation where it was scored; where the time ended that, keep in mind that it is missing."""
+    """Keep a scored conversation; record one that was not scored in time as missing."""
     failures = [score.failure, *(each.failure for each in score.failures)]
     late = next((failure for failure in failures if failure is not None and failure.kind == "timeout"), None)
     if late is not None:
@@ -335,7 +335,7 @@ def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None
 
 
 def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One conversation of each outcome, then another of each: those that are scored alike notice the same mutants."""
+    """One conversation of each outcome, then another of each: those with equal scores detect the same mutants."""
     alike: dict[str, int] = {}
     rounds = []
     for probe in probes:
@@ -346,7 +346,7 @@ def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
-    """The oracle on some tasks, every other policy on fewer; nothing so long that it costs the others their time."""
+    """The oracle on some tasks, every other policy on fewer; without replies so long that the others lack time."""
     tasks = list(dict.fromkeys(score.task for score in scores))
     counts: dict[tuple[int, str], int] = {}
     for score in sorted(scores, key=lambda score: score.policy != oracle.name):

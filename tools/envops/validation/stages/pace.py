@@ -1,4 +1,4 @@
-"""The stage `pace`: the first replies, before all others, so that what follows fits into the budget."""
+"""The stage `pace`: scores the first replies, so that all later work fits into the budget."""
 
 from __future__ import annotations
 

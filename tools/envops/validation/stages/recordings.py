@@ -1,4 +1,4 @@
-"""The stage `recordings`: recorded replies, scored again by the present code, without a key and without a model.
+"""The stage `recordings`: recorded replies, scored again by the current code, without a key or a model.
 
 Single-turn environments score them in place. Multi-turn environments keep state that a static scoring does not have
 (v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only where
@@ -18,10 +18,11 @@ from dataclasses import replace
 from typing import Any
 
 from envops_worker.messages import Message
+from envops_worker.splits import Split
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Description, Facts, FunctionScore, Task
-from envops.facts.recordings import NotCompared, RecordedScore, RecordingFacts, ScoreChange
+from envops.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, ScoreChange, split_of
 from envops.facts.results import EvaluationRow, task_key
 from envops.repository.content import RECORDINGS, reward_digest
 from envops.repository.package import Package
@@ -30,7 +31,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.facts_cache import replace_facts
-from envops.validation.job import StageFailed, WorkerLost
+from envops.validation.job import StageFailed, WorkerLost, checked
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.opened_environment import opened_environment
 from envops.validation.rescoring import Rescored, SendRequest, rescored
@@ -38,9 +39,8 @@ from envops.validation.stage import Observation, StageJob
 
 TOLERANCE = 1e-6
 MOST_SCORED, MOST_PLAYED = 5_000, 64
-"""Rows of one recording that are scored again, and rollouts that are played again."""
+"""Maximum rows of one recording to score again, and rollouts to replay."""
 CHANGES_KEPT = 20
-BEYOND = "beyond what is scored again of one recording"
 
 _Row = tuple[int, EvaluationRow]
 
@@ -64,7 +64,7 @@ def check_recordings(
 ) -> list[RecordingFacts]:
     """The current code's scores of an environment's recordings; `ask` sends requests to its loaded worker.
 
-    A scoring that breaks off is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
+    A failed scoring is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
     """
     digest = reward_digest(entry, package)
     checks = _Check(ask, entry, description, tasks)
@@ -78,9 +78,9 @@ class _Check:
         self._ask = ask
         self._entry = entry
         self._description = description
-        self._by_key: dict[str, list[int]] = {}
-        for task in tasks:
-            self._by_key.setdefault(task_key(task.prompt, task.data), []).append(task.index)
+        self._split: Split | None = "train"
+        """The split whose tasks the worker holds; `None` after a failure."""
+        self._by_key = _by_key(tasks)
 
     def of(self, recording: RecordingOnDisk, digest: str) -> RecordingFacts:
         facts = RecordingFacts(
@@ -93,8 +93,13 @@ class _Check:
             reward_digest=digest,
             replayed=self._description.conversational,
         )
-        usable, passed_over = self._usable(recording.rows)
+        judged_by = recording.baseline.get("judge")
+        if judged_by not in (None, "scripted"):
+            reason = f"{judged_by} judged them, and is not called again"
+            return replace(facts, not_compared=_counted([(reason, line) for line, row in recording.rows if row.scored]))
         try:
+            self._turn_to(split_of(recording.baseline))
+            usable, passed_over = self._usable(recording.rows)
             answers = self._scored(usable)
             changes, compared, more = self._compared(usable, answers)
         except WorkerLost:
@@ -109,6 +114,15 @@ class _Check:
             not_compared=_counted([*passed_over, *more]),
         )
 
+    def _turn_to(self, split: Split) -> None:
+        """Let the worker hold the tasks of a split, which replies are scored on."""
+        if split == self._split:
+            return
+        self._split = None
+        listed = self._ask("listing", LOAD_SECONDS, limit=TASKS_SCORED, asked=0, split=split, stage="recordings")
+        self._by_key = _by_key([checked(Task, value) for kind, value in listed if kind == "task"])
+        self._split = split
+
     def _usable(self, rows: Sequence[_Row]) -> tuple[list[tuple[int, EvaluationRow, int]], list[tuple[str, int]]]:
         """Rows that can be scored again with the task they belong to; lines of others, and why."""
         usable: list[tuple[int, EvaluationRow, int]] = []
@@ -117,7 +131,7 @@ class _Check:
         for line, row in rows:
             known = self._by_key.get(row.task_key, [])
             if not row.scored:
-                continue  # there was no reward to compare with
+                continue  # without a reward there is nothing to compare
             if grouped:
                 others.append(
                     ("a reward function compares the replies of a group, so single replies have no reward", line)
@@ -136,7 +150,7 @@ class _Check:
         return usable, others
 
     def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
-        """Line → what the present code gives it."""
+        """Line → the current code's score."""
         replies = [{"id": line, "task": task, "completion": list(row.completion or ())} for line, row, task in rows]
         return rescored(self._ask, self._entry, replies, stage="recordings")
 
@@ -179,6 +193,14 @@ class _Check:
         return ""
 
 
+def _by_key(tasks: Sequence[Task]) -> dict[str, list[int]]:
+    """Fingerprint → the tasks that have it."""
+    found: dict[str, list[int]] = {}
+    for task in tasks:
+        found.setdefault(task_key(task.prompt, task.data), []).append(task.index)
+    return found
+
+
 def _others(completion: Sequence[Message]) -> list[tuple[str, str]]:
     """All messages except the model's."""
     return [
@@ -212,7 +234,7 @@ def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
 
 
 def knows_recordings(facts: Facts, package: Package) -> bool:
-    """Whether facts cover exactly the recordings that lie there now."""
+    """Whether facts cover exactly the current recordings."""
     return recordings_content(package.folder) == {one.file: one.content for one in facts.recordings}
 
 
@@ -224,7 +246,7 @@ def with_recordings(
     allow_network: bool,
     stop: threading.Event,
 ) -> Facts:
-    """The facts with the present recordings, which are then kept.
+    """The facts with the current recordings, which are then cached.
 
     Raises `Interrupted` when `stop` is set.
     """

@@ -1,6 +1,6 @@
 """The stages `rewards` and `validation`: replies of policies, the author's cases, the package's own check.
 
-One job does both, and `invariants` goes on with it: it knows the conversations that were scored.
+One job does both. `invariants` continues with it, because it knows the scored conversations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Ma
 
 
 def _group(entry: EnvironmentEntry, request: ObservationRequest) -> int:
-    """How many rollouts of a task the smoke evaluation compares."""
+    """The number of rollouts of a task that the smoke evaluation compares."""
     return request.rollouts or entry.gates.smoke.rollouts
 
 
@@ -65,8 +65,8 @@ def _score_replies(observation: Observation, asked: Mapping[str, Mapping[str, An
 
 
 def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What of the request changes where replies cost much: fewer tasks, and none is scored twice but the first."""
-    if observation.collected.kept("endless"):  # no other policy would come to an end
+    """The changes of the request where replies are slow: fewer tasks, and only the first is scored twice."""
+    if observation.collected.kept("endless"):  # no other policy would finish
         return {"policies": [oracle.name]}
     bound = current_deadline()
     seconds = POLICIES_SHARE * (bound.seconds if bound else math.inf)
@@ -96,7 +96,7 @@ def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: 
 
 
 def _core_first(names: Sequence[str]) -> list[str]:
-    """The policies, those first without which a reward is not judged at all."""
+    """The policies, first those that any verdict on a reward needs."""
     return sorted(names, key=lambda name: name not in CORE)
 
 

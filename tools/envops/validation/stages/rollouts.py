@@ -40,7 +40,7 @@ class ScriptedEvaluation:
     max_concurrent: int
     seconds: float
     harness: str | None = None
-    """Of verifiers v1, set up before; `None` is the worker's own."""
+    """A harness of verifiers v1 that is set up; `None` is the worker's own."""
     connected: bool = True
     """Whether policies reply over a connection, as a model would."""
     predict: bool = True
@@ -49,14 +49,14 @@ class ScriptedEvaluation:
 
 @dataclass
 class RolloutProgress:
-    """Counts rollouts as they come, and puts how far they are in a line."""
+    """Counts rollouts as they arrive, and describes the progress in a line."""
 
     total: int
     clock: Callable[[], float] = time.monotonic
     done: int = 0
     errors: int = 0
     kept: int = 0
-    """From an earlier run; the speed of this one does not follow from them."""
+    """Rollouts of an earlier run; they do not count for the speed."""
     _sum: float = 0.0
     _scored: int = 0
     _began: float = field(default=0.0)
@@ -65,7 +65,7 @@ class RolloutProgress:
         self._began = self.clock()
 
     def count(self, rollout: Rollout, *, kept: bool = False) -> None:
-        """One more rollout is there."""
+        """Count one more rollout."""
         self.done += 1
         self.kept += kept
         if rollout.failure is not None or rollout.timed_out:
@@ -92,7 +92,7 @@ class RolloutProgress:
 
 NewJob = Callable[[], AbstractContextManager[Job]]
 TRIED_FIRST = 2
-"""On so many tasks, rollouts that failed are tried again at first; on the others where that helped."""
+"""The number of tasks on which failed rollouts are tried again first; others follow where that helped."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class Evaluator:
     """A job that is ready to play."""
     journal: Journal
     report: Callable[[str], None]
-    """Reports how far an evaluation is, in words."""
+    """Reports an evaluation's progress."""
     whole_groups: bool = False
-    """Whether rewards compare the rollouts of a task, so that a part of them is worth nothing."""
+    """Whether rewards compare the rollouts of a task, so that an incomplete group is useless."""
 
     def rollouts(self, asked: ScriptedEvaluation) -> Iterator[tuple[str, Any]]:
         """The rollouts that an earlier run made, then what jobs send.
 
-        What fails is tried again in another job before it is kept: connections fail on a busy machine.
+        A failed rollout is tried again in another job before it is kept, because connections fail on a busy machine.
         Raises `StageFailed` where jobs are lost twice.
         """
         kept = self.journal.kept(asked.policy, asked.tasks, asked.rollouts, whole_groups=self.whole_groups)
@@ -164,7 +164,7 @@ class Evaluator:
         asked: ScriptedEvaluation,
         failed: Mapping[int, Sequence[dict[str, Any]]],
     ) -> Iterator[tuple[str, Any]]:
-        """The rollouts that failed, as they came the second time; as they were where that does not help."""
+        """The failed rollouts after a second try, or the first results where that does not help."""
         tasks = sorted(failed)
         left = dict(failed)
         for batch in (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:]):
@@ -216,7 +216,8 @@ class Evaluator:
 
 
 def may_pass(rollout: Rollout) -> bool:
-    """Whether a rollout failed in a way that another process may not repeat; a lacking reference reply stays so."""
+    """Whether a rollout failed in a way that another process may not repeat; a missing reference reply stays
+    missing."""
     failure = rollout.failure
     return bool(rollout.failures) or (failure is not None and failure.kind != "no-reference")
 
@@ -232,7 +233,7 @@ def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) 
     tasks = request.tasks or gate.tasks
     least = max(smoke.rollouts, gate.group_size, ceil(gate.min_rollouts / tasks))
     at_once = min(AT_ONCE, smoke.max_concurrent)
-    # The smoke gate shows that a connection works; many more of them would show it again.
+    # The smoke gate shows that a connection works; more of them would add nothing.
     return _evaluation(
         "distribution", BLEND, tasks, request.rollouts or least, at_once, entry, request, connected=False
     )
@@ -303,7 +304,7 @@ def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Jo
 
 
 def _comes_to_an_end(observation: Observation) -> bool:
-    """Whether rollouts of a policy that fails at times are worth playing."""
+    """Whether to make rollouts of a policy that fails at times."""
     return not observation.collected.kept("endless")
 
 

@@ -31,7 +31,7 @@ SEED = 0
 EVALUATIONS = 3_000
 EVALUATIONS_OF_CONVERSATIONS = 1_000
 FEWEST_EVALUATIONS = 200
-"""A search that cannot score as many replies is not begun."""
+"""A search that cannot score this many replies is not started."""
 SECONDS_PER_REPLY = 2.0
 SECONDS_PER_PLAY = 60.0
 REQUEST_SECONDS = 120.0
@@ -60,7 +60,7 @@ def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
         folder = venv.folder / UNICODE_TABLES
         tables = made_once(folder, lambda unfinished: _write_tables(venv, unfinished, stop), _has_tables, stop)
     except (ProgramFailed, OSError):
-        tables = Path(os.devnull)  # the search makes its own, and can keep them nowhere
+        tables = Path(os.devnull)  # the search makes its own and cannot store them
     return Toolbox(venv.site_packages, tables)
 
 
@@ -78,13 +78,13 @@ def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event)
 
 
 def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
-    """The number of evaluations ends a search of a cheap reward; the time ends all others."""
+    """A search of a cheap reward ends by the number of evaluations, all others by time."""
     return {"seconds": stage_named("search").cost} if request.wants_whole_gate else None
 
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     bound = current_deadline()
-    conversational = observation.description.conversational  # whose replies are scored without being played
+    conversational = observation.description.conversational  # its replies are scored without a rollout
     if not conversational and fitting(observation.pace, bound.seconds if bound else math.inf) < FEWEST_EVALUATIONS:
         left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
         observation.collected.add("search", "cut", left_out)

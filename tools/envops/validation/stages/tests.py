@@ -20,7 +20,7 @@ def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, A
 def _run(observation: Observation, _: Mapping[str, Any]) -> None:
     files = list(observation.package.test_files)
     if not files:
-        return  # that there are none is known, so the stage has ended
+        return  # known to be none, so the stage has ended
     toolbox = venv_for(TESTS_LOCK, observation.workspace, observation.stop).site_packages
     with observation.processes.job() as job:
         observation.collected.take("tests", job.request("tests", TESTS_SECONDS, files=files, toolbox=str(toolbox)))

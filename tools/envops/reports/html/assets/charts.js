@@ -2,7 +2,7 @@
 
 const INK = "var(--ink)", MUTED = "var(--muted)", ACCENT = "var(--accent)", WARM = "var(--warm)", LINE = "var(--line)";
 
-/** A figure. `draw(width)` gives the options of Plot; it is asked again when the width changes. */
+/** A figure. `draw(width)` gives the options of Plot; it is called again when the width changes. */
 function picture({ title, says, draw, titles, rows, label, legend, picker }) {
   const place = h("div.plot");
   const figure = h("figure", null,

@@ -1,0 +1,220 @@
+"""A judge beside a real model: a model behind a relay of its own, a refusal, or a scripted one that results name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.repository.repository import Repository
+from envops.system.retry_policy import MODEL_ENDPOINT
+from envops.training.declared_runs import declared_runs
+from small_repository import edit, small_repository
+
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
+from fake_provider import KEY, MODEL, FakeProvider
+
+worker = pytest.mark.worker
+NAME = "taboo-words"
+DECLARED = "judge: {endpoint: judging, max_cost: 1.0}"
+SENTENCE = "<description>Some folks enjoy this very nice thing on most of their free days.</description>"
+LOOKS_FOR_THE_KEY = """
+import os
+if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
+    raise RuntimeError("the key is here")
+"""
+BOTH = ("-n", "2", "-r", "2", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = small_repository(tmp_path_factory.mktemp("repository") / "r", "taboo_words")
+    (root / "configs").mkdir()
+    with (root / "environments/taboo_words/taboo_words/__init__.py").open("a") as module:
+        module.write(LOOKS_FOR_THE_KEY)
+    return root
+
+
+@pytest.fixture
+def root(made: Path) -> Path:
+    declare_judge(made, DECLARED)
+    shutil.rmtree(made / "reports", ignore_errors=True)
+    for journal in (made / ".envops").rglob("*.jsonl"):
+        journal.unlink()  # each test pays for its own rollouts
+    return made
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    monkeypatch.setenv("MODEL_KEY", KEY)
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    with FakeProvider(lambda _: SENTENCE) as made:
+        yield made
+
+
+@pytest.fixture
+def judge(root: Path, model: FakeProvider) -> Iterator[FakeProvider]:
+    with FakeProvider(lambda _: "yes") as made:
+        declare_endpoints(root, {"playing": (model.url, "MODEL_KEY"), "judging": (made.url, "JUDGE_KEY")})
+        yield made
+
+
+@pytest.fixture
+def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def envops(*arguments: str) -> tuple[int, str]:
+        code = main([*arguments, "--root", str(root)])
+        out, err = capfd.readouterr()
+        assert KEY not in out + err
+        return code, out + err
+
+    return envops
+
+
+def declare_judge(root: Path, line: str) -> None:
+    entry = f"  {NAME}:\n    {line}\n" if line else f"  {NAME}: {{}}\n"
+    (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{entry}")
+
+
+def declare_endpoints(
+    root: Path, known: dict[str, tuple[str, str]], prices: str = "input_price = 1.0\noutput_price = 10.0\n"
+) -> None:
+    texts = [
+        f'[[endpoint]]\nendpoint_id = "{name}"\nmodel = "{MODEL}"\nurl = "{url}"\nkey = "{key}"\n'
+        f"max_tokens = 100\n{prices}"
+        for name, (url, key) in known.items()
+    ]
+    (root / "configs" / "endpoints.toml").write_text("\n".join(texts))
+
+
+def rows(root: Path) -> list[dict[str, Any]]:
+    text = (root / "reports" / "rollouts" / f"{NAME}--playing.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@worker
+def test_judge_with_declaration_gets_real_calls_and_no_key(
+    root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.PASS, said
+    assert len(model.chats) == len(judge.chats) == 4
+    assert {one.authorization for one in judge.chats} == {f"Bearer {KEY}"}
+    assert all("Would the written sentence" in one.body["messages"][-1]["content"] for one in judge.chats)
+    assert [(row["reward"], row["judge"]) for row in rows(root)] == [(1.0, MODEL)] * 4
+    report = json.loads((root / "reports" / "validate.json").read_text())
+    assert report["environments"][0]["judge"] == MODEL
+    assert f"{NAME}, judge: 4 of 4 calls answered" in said
+
+
+@worker
+def test_judge_that_rejects_gives_no_reward(
+    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    judge.says = lambda _: "no"
+    run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert [row["reward"] for row in rows(root)] == [0.0] * 4
+
+
+@worker
+def test_judge_ceiling_holds_apart_from_the_models(
+    root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")
+    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.INCONCLUSIVE, said
+    report = json.loads((root / "reports" / "validate.json").read_text())
+    assert "judge's ceiling of $0.0001" in report["environments"][0]["reasons"]["smoke"]
+    assert judge.chats == []
+    assert len(model.chats) == 4
+    assert [row["reward"] for row in rows(root)] == [None] * 4
+
+
+@worker
+def test_record_with_judge_names_it_in_the_baseline(
+    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, said = run("record", NAME, "--endpoint", "playing", *BOTH)
+    folder = root / "environments" / "taboo_words" / "recordings"
+    baseline = json.loads((folder / "playing.json").read_text())
+    scripted = run("record", NAME, "--endpoint", "playing", "--scripted-judge", *BOTH)[1]
+    again = json.loads((folder / "playing.json").read_text())
+    shutil.rmtree(folder)
+    assert code == exit_codes.PASS, said
+    assert (baseline["judge"], baseline["mean"]) == (MODEL, 1.0)
+    assert (again["judge"], again["mean"]) == ("scripted", 0.0)
+    assert "a scripted judge decides" in scripted
+    assert len(judge.chats) == 4
+
+
+@worker
+def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
+    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare_judge(root, "")
+    monkeypatch.setattr("envops.repository.source._calls_model", lambda _: False)
+    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.USAGE, said
+    assert f"{NAME} calls a judge, and registry.yaml declares none" in said
+    assert judge.seen == []
+
+
+@pytest.mark.parametrize("command", ["smoke", "distribution", "record"])
+def test_judge_without_declaration_is_refused_before_any_call(
+    command: str, root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    declare_judge(root, "")
+    code, said = run(command, NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.USAGE
+    assert "judge: {endpoint: ENDPOINT, max_cost: 1.0}" in said
+    assert model.seen == judge.seen == []
+
+
+def test_judge_without_price_or_key_is_refused_before_any_call(
+    root: Path,
+    model: FakeProvider,
+    judge: FakeProvider,
+    run: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = {"playing": (model.url, "MODEL_KEY"), "judging": ("https://judge.example.org/v1", "JUDGE_KEY")}
+    declare_endpoints(root, elsewhere, prices="")
+    code, said = run("smoke", NAME, "--endpoint", "playing", "--max-cost", "none", *BOTH)
+    assert code == exit_codes.USAGE
+    assert f"no price configured for the judge of {NAME}" in said
+    declare_endpoints(root, elsewhere)
+    monkeypatch.delenv("JUDGE_KEY")
+    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.USAGE
+    assert "JUDGE_KEY" in said
+    assert model.seen == judge.seen == []
+
+
+def test_scripted_judge_without_model_is_a_usage_error(run: Callable[..., tuple[int, str]]) -> None:
+    assert run("smoke", NAME, "--scripted-judge")[0] == exit_codes.USAGE
+
+
+@pytest.mark.usefixtures("judge")
+def test_judge_of_hosted_run_fails_the_rule_of_keys(root: Path) -> None:
+    edit(root / "registry.yaml", "version: 1\n", "version: 1\nruns:\n  first:\n" + RUN)
+    repository = Repository.load(root, [NAME])
+    [declared] = declared_runs(repository.registry, repository.packages)
+    said = [finding.message for finding in declared.findings if finding.rule == "RUN047"]
+    assert said == [f"first: {NAME} needs JUDGE_KEY, which hosted training does not forward"]
+
+
+RUN = """    backend: prime
+    model: Qwen/Qwen3-4B-Instruct-2507
+    environments: [{id: taboo-words}]
+    max_steps: 10
+    batch_size: 8
+    rollouts_per_example: 8
+    learning_rate: 1.0e-6
+"""

@@ -97,6 +97,10 @@ CASES = {
                 scores=(*scores(), score("nop", functions={"correct_answer": functions(0, 0)["correct_answer"]})),
                 rollouts=(rollout(functions={"correct_answer": functions(1.0, 1.0)["correct_answer"]}),),
             ),
+            "of another environment of the group": subject(
+                scores=tuple(score("nop", task, functions=functions(1.0, 0.0, 0.0)) for task in range(3)),
+                rollouts=(rollout(functions={"correct_answer": functions(1.0, 1.0)["correct_answer"]}),),
+            ),
             "where gold alone was scored": subject(
                 scores=(*scores(), score("oracle", 9)),
                 rollouts=(rollout(task=9, functions={"correct_answer": functions(1.0, 1.0)["correct_answer"]}),),

@@ -230,20 +230,23 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     """Functions that score in process are missing in a rollout.
 
     What: Every function that scores all conversations on a task in process also scores its rollouts. Tasks on which
-        only the reference reply was scored are left out.
+        only the reference reply was scored are left out, and functions that score 0 in all conversations on a task:
+        of a group of environments, those of the others do.
     Why: A function that runs only in process is not part of the reward in training.
     Fix: Check what the function requires (runtime, state, a judge) and whether a rollout provides it.
     """
     always: dict[int, set[str]] = {}
+    paying: dict[int, set[str]] = {}
     for score in subject.facts.scores:
         if score.reward is not None:
             spoke = speakers(score.functions)
             always[score.task] = always.get(score.task, spoke) & spoke
+            paying.setdefault(score.task, set()).update(name for name in spoke if score.functions[name].score)
     heard = always.keys() & {score.task for score in subject.facts.scores if score.policy != oracle.name}
     compared = [each for each in _ended_well(subject) if each.task in heard and each.reward is not None]
     hits = []
     for each in compared:
-        lost = sorted(always[each.task] - speakers(each.functions))
+        lost = sorted((always[each.task] & paying[each.task]) - speakers(each.functions))
         if lost:
             hits.append(
                 Found(

@@ -178,6 +178,9 @@ def test_compare_refuses_results_of_different_splits(
         assert code == exit_codes.USAGE
         assert "both.jsonl: has rollouts of both splits" in said
     shutil.rmtree(recordings)
+    (
+        recordings.parent / ".gitignore"
+    ).unlink()  # written by `record`; results of other tests are of the code without it
 
 
 @worker

@@ -25,8 +25,9 @@ def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     size = "".join(
         f" {flag} {said[key]}" for flag, key in (("-n", "asked_tasks"), ("-r", "asked_rollouts")) if said.get(key)
     )
-    split = " --split eval" if split_of(said) == "eval" else ""
-    return f"nox -s record -- {subject.entry.name} {how}{size}{split}"
+    if split_of(said) == "eval":
+        size += " --split eval"
+    return f"nox -s record -- {subject.entry.name} {how}{size}"
 
 
 def _bumped(subject: Subject, recording: RecordingFacts) -> bool:

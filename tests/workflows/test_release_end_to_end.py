@@ -58,9 +58,9 @@ def proven(merged: Origin, runner: Runner) -> list[Job]:
     commit = merged.git("rev-parse", "main")
     plan = runner.run("validate.yml", "plan", commit, says)
     (entry,) = json.loads(plan.outputs["matrix"])["include"]
-    shard = runner.run(
-        "validate.yml", "shard", commit, {**says, "matrix.names": entry["names"], "matrix.index": str(entry["index"])}
-    )
+    matrix = {f"matrix.{key}": str(entry[key]) for key in ("names", "runs", "index")}
+    is_pull = "github.event_name == 'pull_request'"
+    shard = runner.run("validate.yml", "shard", commit, {**says, **matrix, f"matrix.names && {is_pull}": says[is_pull]})
     return [plan, shard, runner.run("validate.yml", "gate", commit, says)]
 
 

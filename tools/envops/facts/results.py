@@ -39,6 +39,11 @@ ErrorClass = Literal[
 ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 
 
+def is_on_loopback(url: str) -> bool:
+    """Whether an endpoint's address is on this machine."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
 @dataclass(frozen=True)
 class RowError:
     """Why a rollout has no valid reward."""
@@ -100,7 +105,7 @@ class EvaluationRow:
 
         `envops endpoint` serves policies under model names there, so the name alone decides then.
         """
-        local = self.endpoint is not None and urlsplit(self.endpoint).hostname in _LOOPBACK
+        local = self.endpoint is not None and is_on_loopback(self.endpoint)
         return None if self.policy or local else self.model
 
     @property

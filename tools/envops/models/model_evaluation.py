@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from envops_worker.splits import Split
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
-from envops.facts.results import EvaluationRow, rows_of_rollouts, task_key
+from envops.facts.results import EvaluationRow, is_on_loopback, rows_of_rollouts, task_key
 from envops.facts.stages import needed_by
 from envops.models.prime_inference import key_at_prime
 from envops.models.relay import Relay
@@ -102,8 +101,7 @@ def key_of(endpoint: Endpoint) -> str:
     Raises `NoKey`.
     """
     key = os.environ.get(endpoint.key_variable, "").strip() or key_at_prime(endpoint)
-    local = (urlsplit(endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")
-    if not key and not local:
+    if not key and not is_on_loopback(endpoint.url):
         login = "; or run: prime login" if endpoint.key_variable == PRIME_KEY else ""
         raise NoKey(f"endpoint {endpoint.name} needs a key in {endpoint.key_variable}, which is not set{login}")
     return key

@@ -15,6 +15,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+from envops.facts.results import is_on_loopback
 from envops.hub.access import HubAccess, hub_access
 from envops.models.library_prices import with_library_price
 from envops.repository.endpoints import (
@@ -61,13 +62,13 @@ def team_at_prime(endpoint: Endpoint) -> str:
 def priced(endpoint: Endpoint) -> Endpoint:
     """The endpoint with the prices that Prime Inference lists, or a kept library for other services.
 
-    Unchanged where it has prices, or none are known.
+    Unchanged where it has prices, or none are known, as for a server on this machine.
     """
     access = hub_access()
     if endpoint.has_prices:
         return endpoint
     if endpoint.url != access.inference_url:
-        return with_library_price(endpoint)
+        return endpoint if is_on_loopback(endpoint.url) else with_library_price(endpoint)
     for model in _listed(access):
         if model.get("id") == endpoint.model:
             pricing = model.get("pricing")

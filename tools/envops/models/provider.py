@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import aiohttp
 
+from envops.facts.results import is_on_loopback
 from envops.facts.spending import Tokens
 from envops.models.prime_inference import team_at_prime
 from envops.models.spending import SpendingLimit, bound_of_prompt
@@ -105,12 +105,11 @@ class Provider:
         team = os.environ.get("PRIME_TEAM_ID") or team_at_prime(self._endpoint)
         if team and self._endpoint.key_variable == PRIME_KEY:
             headers["X-Prime-Team-ID"] = team  # the paying team, in the header that verifiers and the prime CLI use
-        local = (urlsplit(self._endpoint.url).hostname or "") in ("127.0.0.1", "localhost", "::1")
         self._session = aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=self._endpoint.timeout_s, sock_connect=15),
             connector=aiohttp.TCPConnector(limit=self._endpoint.concurrency + 1),
-            trust_env=not local,
+            trust_env=not is_on_loopback(self._endpoint.url),
         )
         return self
 

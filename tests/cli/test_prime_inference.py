@@ -15,8 +15,8 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main, parsed
 from envops.facts.spending import Spending
-from envops.models.model_evaluation import NoKey, key_of
-from envops.models.model_run import DEFAULT_CEILING, RunRefused, ceiling_of, relay_to, spent
+from envops.models.model_evaluation import NoKey, RunRefused, key_of
+from envops.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
 from envops.models.prime_inference import endpoint_named
 from small_repository import edit, small_repository
 

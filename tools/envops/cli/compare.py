@@ -29,11 +29,10 @@ from envops.models.comparison_sides import (
     split_of_side,
 )
 from envops.models.judging import judge_cut_short, judge_endpoint, judge_of
-from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, Judge, OpenedTasks, evaluate_speaker
+from envops.models.model_evaluation import MOST_TASKS, EvaluationSize, Judge, OpenedTasks, RunRefused, evaluate_speaker
 from envops.models.model_run import (
     TASKS_PLAYED,
     EvaluationProgress,
-    RunRefused,
     approve,
     breaking_off,
     ceiling_of,

@@ -23,8 +23,8 @@ from envops.models.hosted_evaluation import (
     submitted,
     write_samples,
 )
-from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, sampling_of
-from envops.models.model_run import RunRefused, approve_bound, ceiling_of, requested_of
+from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, RunRefused, sampling_of
+from envops.models.model_run import approve_bound, ceiling_of, requested_of
 from envops.models.prime_inference import endpoint_named
 from envops.models.relay import hide_memory
 from envops.release.plan import Desired, desired_of

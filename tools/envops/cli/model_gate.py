@@ -21,15 +21,14 @@ from envops.facts.stages import StageName
 from envops.models.judging import check_judges, judge_cut_short, judge_of
 from envops.models.model_evaluation import (
     Judge,
-    JudgeNotDeclared,
     ModelEvaluation,
     OpenedTasks,
+    RunRefused,
     evaluate_speaker,
     judge_name,
 )
 from envops.models.model_run import (
     EvaluationProgress,
-    RunRefused,
     approve,
     chosen,
     refused_by,
@@ -147,8 +146,6 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
         raise
     except Interrupted:
         raise KeyboardInterrupt from None
-    except JudgeNotDeclared as error:
-        raise RunRefused(str(error)) from None
     except (StageFailed, ProgramFailed) as error:
         stage = PLAYED[shared.gate] if error.failure.kind == "harness" else "load"
         facts = Facts(entry.name, "", package.digest, failures={stage: error.failure})

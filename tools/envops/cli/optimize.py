@@ -12,7 +12,8 @@ from envops.cli import arguments
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
-from envops.models.model_run import RunRefused, breaking_off, price_source, refused_by, relay_to, spent
+from envops.models.model_evaluation import RunRefused
+from envops.models.model_run import breaking_off, price_source, refused_by, relay_to, spent
 from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envops.models.prompt_placing import NotPlaceable, Placement, placement
 from envops.models.relay import Relay

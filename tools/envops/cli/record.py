@@ -20,12 +20,12 @@ from envops.models.model_evaluation import (
     Judge,
     ModelEvaluation,
     OpenedTasks,
+    RunRefused,
     evaluate_speaker,
     sampling_of,
 )
 from envops.models.model_run import (
     EvaluationProgress,
-    RunRefused,
     approve,
     breaking_off,
     chosen,

@@ -15,8 +15,7 @@ from envops.facts.observed import Facts, Task
 from envops.facts.recordings import split_of
 from envops.facts.results import EvaluationRow, task_key
 from envops.models.import_results import Expected, NoResults, import_results, print_problems
-from envops.models.model_evaluation import sampling_of
-from envops.models.model_run import RunRefused
+from envops.models.model_evaluation import RunRefused, sampling_of
 from envops.models.prime_inference import endpoint_named
 from envops.repository.content import reward_digest
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints

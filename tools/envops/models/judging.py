@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from envops.models.model_evaluation import Judge, JudgeNotDeclared, NoKey, key_of
-from envops.models.model_run import RunRefused, relay_for, spent
+from envops.models.model_evaluation import Judge, JudgeNotDeclared, NoKey, RunRefused, key_of
+from envops.models.model_run import relay_for, spent
 from envops.models.prime_inference import endpoint_named
 from envops.models.relay import Relay
 from envops.reports.printing import print_message
@@ -38,7 +38,7 @@ def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scr
         return None
     if entry.judge is None:
         if package.uses_judge:
-            raise RunRefused(str(JudgeNotDeclared(entry.name)))
+            raise JudgeNotDeclared(entry.name)
         return None
     endpoint = endpoint_named(root, entry.judge.endpoint)
     if not endpoint.has_prices:

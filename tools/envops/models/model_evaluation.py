@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from envops_worker.splits import Split
 
+from envops import exit_codes
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envops.facts.results import EvaluationRow, is_on_loopback, rows_of_rollouts, task_key
@@ -40,7 +41,15 @@ class NoKey(Exception):
     """The variable for an endpoint's key is not set."""
 
 
-class JudgeNotDeclared(Exception):
+class RunRefused(Exception):
+    """The run is not started or not continued; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class JudgeNotDeclared(RunRefused):
     """A reward called a judge beside a real model, and no judge is declared."""
 
     def __init__(self, name: str) -> None:

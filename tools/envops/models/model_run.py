@@ -20,9 +20,9 @@ from envops.facts.spending import Spending
 from envops.models.model_evaluation import (
     MOST_TASKS,
     EvaluationSize,
-    JudgeNotDeclared,
     NoKey,
     OpenedTasks,
+    RunRefused,
     key_of,
 )
 from envops.models.prime_inference import endpoint_named
@@ -46,14 +46,6 @@ EVALUATED_TASKS, EVALUATED_ROLLOUTS = 50, 3
 """Size of a recording or a comparison where neither the command nor the package sets one."""
 
 TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
-
-
-class RunRefused(Exception):
-    """The run is not started or not continued; `code` is the exit code."""
-
-    def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:
-        self.code = code
-        super().__init__(message)
 
 
 def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
@@ -119,8 +111,6 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
         raise
     except Interrupted:
         raise KeyboardInterrupt from None
-    except JudgeNotDeclared as error:
-        raise RunRefused(str(error)) from None
     except (StageFailed, ProgramFailed) as error:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"

@@ -27,7 +27,8 @@ def conversation(folder: Path, limit: int, run: str) -> str:
 
     Raises `DeclarationError` where there is no report or it is none.
     """
-    plan = "".join(_fitting((*_plan(folder / "plan.json"), *_plan_of_runs(folder / "plan.json")), limit // 2))
+    data = _plan_data(folder / "plan.json")
+    plan = "".join(_fitting((*_plan(data), *_plan_of_runs(data)), limit // 2))
     foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
     report = folder / "validate.json"
     if not report.is_file() and plan:
@@ -46,8 +47,26 @@ def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:
         yield part
 
 
-def _plan(path: Path) -> Iterator[str]:
-    steps = [step for step in _steps(path) if step["action"] != "unchanged"]
+def _plan_data(path: Path) -> Mapping[str, Any]:
+    """The plan's object; empty where there is no plan. Raises `DeclarationError`."""
+    if not path.is_file():
+        return {}
+    try:
+        data: Any = json.loads(_small(path).read_bytes())
+        for row in data["environments"]:
+            _step(row)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DeclarationError([Problem(str(path), None, "was not written by `envops plan`")]) from None
+    return dict(data)
+
+
+def _step(row: Mapping[str, Any]) -> Mapping[str, str]:
+    return {key: str(row[key])[:300] for key in ("action", "address", "version", "reason")}
+
+
+def _plan(data: Mapping[str, Any]) -> Iterator[str]:
+    steps = [_step(row) for row in data.get("environments", ())]
+    steps = [step for step in steps if step["action"] in ACTIONS and step["action"] != "unchanged"]
     if not steps:
         return
     yield "### What a merge would publish\n\n| | environment | version | why |\n|---|---|---|---|\n"
@@ -57,9 +76,9 @@ def _plan(path: Path) -> Iterator[str]:
     yield from _left_out(steps, "environments")
 
 
-def _plan_of_runs(path: Path) -> Iterator[str]:
+def _plan_of_runs(data: Mapping[str, Any]) -> Iterator[str]:
     """The runs of a plan: what would happen to each, its findings, and runs that are no longer declared."""
-    runs, removed = _rows(path, "runs"), _rows(path, "removed_runs")
+    runs, removed = _rows_of(data, "runs"), _rows_of(data, "removed_runs")  # earlier plans lack them
     if not runs and not removed:
         return
     yield "\n### Training runs\n\n| | run | why |\n|---|---|---|\n"
@@ -102,30 +121,9 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     return str(row.get(key) or "")[:300]
 
 
-def _rows(path: Path, key: str) -> list[Mapping[str, Any]]:
-    """A list of the plan's objects; earlier versions lack some of them."""
-    data: Any = json.loads(_small(path).read_bytes()) if path.is_file() else {}
-    return _rows_of(data, key) if isinstance(data, dict) else []
-
-
 def _rows_of(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     found = row.get(key)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _steps(path: Path) -> Iterator[Mapping[str, str]]:
-    """The plan's steps as far as they are what they should be."""
-    if not path.is_file():
-        return
-    try:
-        data: Any = json.loads(_small(path).read_bytes())
-        rows = data["environments"]
-        for row in rows:
-            texts = {key: str(row[key])[:300] for key in ("action", "address", "version", "reason")}
-            if texts["action"] in ACTIONS:
-                yield texts
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise DeclarationError([Problem(str(path), None, "was not written by `envops plan`")]) from None
 
 
 def _small(path: Path) -> Path:

@@ -61,7 +61,7 @@ from envops.reports.html.written import refresh_page
 from envops.reports.printing import print_message, print_report, write_report
 from envops.repository.endpoints import Endpoint
 from envops.repository.package import Package
-from envops.repository.registry import EnvironmentEntry
+from envops.repository.registry import EnvironmentEntry, held_out_of
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.statistics.before_after import BeforeAfter, before_after
@@ -136,7 +136,7 @@ class Comparison:
     @property
     def has_evaluation_split(self) -> bool:
         """Whether tasks for evaluation are declared, or the package's source shows them."""
-        return self.entry.eval is not None or bool(self.package.eval_split)
+        return held_out_of(self.entry, self.package) is not None
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

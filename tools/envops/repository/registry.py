@@ -12,7 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
 from envops.repository.environment_names import with_canonical_names
-from envops.repository.package import Generation, folder_of
+from envops.repository.package import Generation, Package, folder_of
 from envops.repository.preparation import Preparation
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.references import reference_problems
@@ -149,6 +149,13 @@ class HeldOut:
         if self.args is not None:
             return self.args
         return {} if generation == "v0" else {"split": self.split}
+
+
+def held_out_of(entry: EnvironmentEntry, package: Package) -> HeldOut | None:
+    """The declared tasks for evaluation, or else the evaluation split that the package's source shows."""
+    if entry.eval is not None:
+        return entry.eval
+    return HeldOut(split=package.eval_split) if package.eval_split else None
 
 
 def declare_eval(name: str) -> str:

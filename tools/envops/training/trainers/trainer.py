@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from envops.facts.training_log import CONSOLE_LOG
 from envops.repository.package import folder_of
+from envops.repository.registry import held_out_of
 from envops.rules.runs.trainer import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
     if package is None:
         return Environment(entry.name, entry.folder_name, hub, "", None, secrets=entry.secrets)
     wanted = tuple(text for text in package.requires if text.replace("[", " ").split()[0].startswith("verifiers"))
+    held_out = held_out_of(entry, package)
     judge = entry.judge.endpoint if entry.judge else UNDECLARED_JUDGE if package.uses_judge else ""
     return Environment(
         name=entry.name,
@@ -186,17 +188,8 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
         requires=wanted,
         pinned=package.lock.pins.get("verifiers") if package.lock else None,
         secrets=entry.secrets,
-        held_out=_held_out(entry, package),
+        held_out=held_out.settings(package.generation) if held_out is not None else None,
     )
-
-
-def _held_out(entry: EnvironmentEntry, package: Package) -> Mapping[str, Any] | None:
-    """The settings of the registry, or else the evaluation split of the package's source."""
-    if entry.eval is not None:
-        return entry.eval.settings(package.generation)
-    if not package.eval_split:
-        return None
-    return {} if package.generation == "v0" else {"split": package.eval_split}
 
 
 # Helpers of several trainers.

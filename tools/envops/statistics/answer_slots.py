@@ -198,10 +198,8 @@ def _is_copied(prompts: Sequence[Prompt], slot: Slot) -> bool:
 def _rest(prompt: Prompt, slot: Slot) -> str:
     """All messages of a prompt without what stands in the slot."""
     text = _aligned_part(prompt.messages[slot.message])
-    offset, length = (
-        _offset({slot.message: _places_in(prompt.messages[slot.message])}, slot),
-        len(prompt.answer.strip()),
-    )
+    offset = _offset({slot.message: _places_in(prompt.messages[slot.message])}, slot)
+    length = len(prompt.answer.strip())
     assert offset is not None, "the slot was found in this prompt"
     start = offset if slot.is_after else offset - length
     emptied = {**prompt.messages, slot.message: text[:start] + text[start + length :]}

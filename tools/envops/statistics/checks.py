@@ -114,7 +114,7 @@ def rewards_vary(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck
 def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """One check for each function that judges form and has scores, those of weight 0 too."""
     found = []
-    for function in (*sample.range.format_functions, *sample.range.format_metrics):
+    for function in sample.range.form_judges:
         said = [
             [each.functions[function].score for each in outcomes if function in each.functions]
             for outcomes in sample.by_task.values()
@@ -207,7 +207,7 @@ def unjudged_checks(sample: RolloutSample, gate: DistributionGate) -> list[Unjud
         names = {"DST002": "mean reward", "DST003": "mean reward", "DST004": "standard deviation of the reward"}
         found += [UnjudgedCheck(rule, name, empty) for rule, name in names.items()]
     if not format_is_met(sample, gate):
-        functions = (*sample.range.format_functions, *sample.range.format_metrics)
+        functions = sample.range.form_judges
         none = "no function is declared or named as one that measures the format"
         reason = f"no rollout has a score of {', '.join(functions)}" if functions else none
         found.append(UnjudgedCheck("DST005", "format", reason))

@@ -46,6 +46,11 @@ class DeclaredRange:
     """Functions of weight 0 that measure form, where none are declared."""
 
     @property
+    def form_judges(self) -> tuple[str, ...]:
+        """Every function that measures form, those of weight 0 too."""
+        return (*self.format_functions, *self.format_metrics)
+
+    @property
     def span(self) -> float:
         return self.maximum - self.minimum
 

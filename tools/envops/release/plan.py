@@ -482,7 +482,7 @@ def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> t
 
 
 def _is_played(folder: Path) -> bool:
-    return any(each.baseline.get("model") and each.rows and not each.problems for each in read_recordings(folder))
+    return any(each.is_of_model and each.is_sound for each in read_recordings(folder))
 
 
 def _declared(registry: Registry) -> Iterator[str]:

@@ -68,6 +68,16 @@ class RecordingOnDisk:
     rows_digest: str
     problems: tuple[RecordingProblem, ...]
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it has rows and nothing is wrong with them."""
+        return bool(self.rows) and not self.problems
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether a model replied, and not a scripted policy."""
+        return bool(self.baseline.get("model"))
+
 
 def row_line(row: EvaluationRow) -> bytes:
     """A row without the fields in which equal evaluations differ: time and retries."""

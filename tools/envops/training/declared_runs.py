@@ -256,12 +256,12 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
 
 def last_recording(package: Package) -> Recorded | None:
     """The rewards of the latest sound recording: of a model before a scripted policy, then of training tasks first."""
-    sound = [each for each in read_recordings(package.folder) if not each.problems and each.rows]
+    sound = [each for each in read_recordings(package.folder) if each.is_sound]
     if not sound:
         return None
 
     def standing(each: RecordingOnDisk) -> tuple[bool, bool, str]:
-        return bool(each.baseline.get("model")), split_of(each.baseline) == "train", str(each.baseline.get("date", ""))
+        return each.is_of_model, split_of(each.baseline) == "train", str(each.baseline.get("date", ""))
 
     latest = max(sound, key=standing)
     by_task: dict[str, list[float]] = defaultdict(list)

@@ -48,7 +48,7 @@ def test_source_of_existing_folder_comes_before_the_hub(tmp_path: Path):
     ("text", "reason"),
     [
         ("wordle", "there is no such folder"),
-        ("~nobody-of-this-name/wordle", "home directory"),
+        ("~no-such-user/wordle", "home directory"),
         ("../a/b/c", "there is no such folder"),
         ("a.toml", "is a file"),
         (f"{ADDRESS}#../secrets", "leaves the repository"),

@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 
 from envops_worker import tool_servers
 from envops_worker.channel import Channel, JobRequest
-from envops_worker.confinement import NetworkGuard, prefer_to_be_killed
+from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources, kind_of, said_as_exception
 from envops_worker.imported import collector_at_rest, import_verifiers
 from envops_worker.moving import move, paths_below
 from envops_worker.session import LOADING, Session
-from envops_worker.supervisor import fork_worker
+from envops_worker.supervisor import fork_worker, prefer_to_be_killed
 from envops_worker.template import Template, open_descriptors, reason_not_to_fork
 from envops_worker.wanted_data import wanted_by_failure
 

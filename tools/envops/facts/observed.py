@@ -410,6 +410,8 @@ class StartMode:
     """Why not in a cheaper way."""
     origin: JobOrigin = "process"
     """What each job is made from."""
+    unconfined: str = ""
+    """Why they ran without a sandbox; empty where they ran in one."""
 
 
 @dataclass(frozen=True)

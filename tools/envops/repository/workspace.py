@@ -64,6 +64,11 @@ class Workspace:
         return self.shared / "venvs"
 
     @property
+    def tools(self) -> Path:
+        """Virtual environments of the tool's own locks, which every job may read."""
+        return self.shared / "tools"
+
+    @property
     def prepared(self) -> Path:
         return self.shared / "prepared"
 
@@ -112,8 +117,10 @@ class Workspace:
             yield folder / "in-use.lock"
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self, inside: Path | None = None) -> Iterator[Path]:
         """A folder for one worker, removed afterwards; those that a killed run left behind go as well.
+
+        It is made inside another one, if that is given, whose processes may then write there too.
 
         Nothing is pruned while it exists, because its worker imports from the cache until its end.
         """
@@ -122,7 +129,7 @@ class Workspace:
             with suppress(OSError):
                 stack.enter_context(self.used())
             self._sweep()
-            folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
+            folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=inside or self.base))
             with locked(folder, is_folder=True):
                 try:
                     yield folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import envops_worker
+from envops_worker.sandbox import Sandbox
 from envops_worker.supervisor import PATIENCE_SECONDS
 
 from envops.facts.observed import Failure
@@ -43,11 +45,13 @@ def run_program(
     seconds: float,
     stop: threading.Event,
     sends: str | None = None,
+    sandbox: Sandbox | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> str:
     """Run a program in a process group of its own and return its output; `sends` is its standard input.
 
-    `look` is called several times a second while it runs, and once when it has ended.
+    `look` is called several times a second while it runs, and once when it has ended. With a `sandbox`, the kernel
+    confines it and all that it starts.
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
     `Interrupted` when `stop` is set. Its child processes end with it, and with this process even
@@ -60,7 +64,7 @@ def run_program(
         lifeline, held = os.pipe()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), *map(str, command)],
+                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), *map(str, command)],
                 cwd=folder,
                 env=dict(environment),
                 stdin=sent,

@@ -8,7 +8,8 @@ import os
 import re
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,23 +20,23 @@ from envops.repository.package import Package
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
+from envops.validation.sandbox import sandbox_of
+from envops.validation.starting import IMPORT_WORKER
 from envops.validation.uv import uv_environment, uv_program
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
 IMPORTED = "envops-imported"
 IMPORT_SECONDS = 300.0
-IMPORTS = """
-import gc
+IMPORTS = f"""{IMPORT_WORKER}
+import sys
 from importlib.metadata import version
 
-gc.disable()  # collection takes as long as the import itself
-if [*map(int, version("verifiers").split(".")[:2])] < [0, 4]:
-    import verifiers
+from envops_worker.imported import bytecode_below, collector_at_rest, import_verifiers
 
-    verifiers.Environment  # imported lazily, by this access
-else:
-    import verifiers.v1
+is_v0 = [*map(int, version("verifiers").split(".")[:2])] < [0, 4]
+with collector_at_rest(), bytecode_below(sys.argv[1]):
+    import_verifiers("v0" if is_v0 else "v1")
 """
 TOOL_LOCKS = Path(__file__).parent / "locks"
 """The tool's own packages are small and compiled at once. Of an environment's packages, an import of verifiers needs
@@ -92,26 +93,65 @@ def venv_for(
         _install(lock, unfinished, python, stop)
         (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": python.build}))
 
-    folder = made_once(workspace.venvs / venv_key(lock, python), make, is_sound, stop)
+    kept = workspace.tools if _is_the_tools(lock) else workspace.venvs
+    folder = made_once(kept / venv_key(lock, python), make, is_sound, stop)
     mark_used(folder)
     if imported and not _is_the_tools(lock) and not (folder / IMPORTED).exists():
-        with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
-            _import_verifiers(folder, stop)
-        mark_imported(folder)
+        _import_verifiers(VirtualEnvironment(folder), stop)
     return VirtualEnvironment(folder)
 
 
-def mark_imported(folder: Path) -> None:
-    """Remember that a process has imported verifiers there, or is about to, and wrote the bytecode."""
-    with suppress(OSError):  # another user's, or read-only
-        (folder / IMPORTED).touch()
+@contextmanager
+def bytecode_folder(venv: VirtualEnvironment) -> Iterator[Path | None]:
+    """A folder for the bytecode of the first process that imports verifiers; `None` for later ones.
+
+    That process runs what the lock names. It cannot write into the virtual environment, whose files are links to uv's
+    cache: what it wrote there would be installed for others.
+    """
+    if (venv.folder / IMPORTED).exists():
+        yield None
+        return
+    try:
+        made = tempfile.TemporaryDirectory(prefix=f".{venv.folder.name}.", dir=venv.folder.parent)
+    except OSError:  # another user's, or read-only
+        yield None
+        return
+    with made as folder:
+        yield Path(folder)
 
 
-def _import_verifiers(folder: Path, stop: threading.Event) -> None:
-    with tempfile.TemporaryDirectory() as home:
+def keep_bytecode(venv: VirtualEnvironment, written: Path | None) -> None:
+    """Move bytecode into the virtual environment, and remember that it is complete."""
+    if written is None:
+        return
+    below = Path(f"{written}{venv.folder.resolve()}")
+    with suppress(OSError):  # another process has moved the same, or removed the virtual environment
+        for parent, _, names in os.walk(below):
+            if os.path.basename(parent) == "__pycache__":  # noqa: PTH119 - for every file
+                target = venv.folder / os.path.relpath(parent, below)
+                target.mkdir(exist_ok=True)
+                for name in names:
+                    os.rename(f"{parent}/{name}", target / name)  # noqa: PTH104 - for every file
+        (venv.folder / IMPORTED).touch()
+
+
+def _import_verifiers(venv: VirtualEnvironment, stop: threading.Event) -> None:
+    with tempfile.TemporaryDirectory() as home, bytecode_folder(venv) as bytecode:
+        if bytecode is None:
+            return
         variables = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1"}
-        command: list[str | Path] = [folder / "bin" / "python", "-I", "-c", IMPORTS]
-        run_program(command, environment=variables, folder=Path(home), seconds=IMPORT_SECONDS, stop=stop)
+        sandbox = sandbox_of("preferred", venv.python, reads=(), writes=[Path(home), bytecode], network="loopback")
+        command: list[str | Path] = [venv.python, "-I", "-c", IMPORTS, bytecode]
+        with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
+            run_program(
+                command,
+                environment=variables,
+                folder=Path(home),
+                seconds=IMPORT_SECONDS,
+                stop=stop,
+                sandbox=sandbox,
+            )
+        keep_bytecode(venv, bytecode)
 
 
 def _is_the_tools(lock: Path) -> bool:

@@ -137,14 +137,8 @@ def place_prepared(prepared: Path, home: Path) -> None:
                 target.symlink_to(source.readlink())
             elif source.is_file():
                 is_data = in_cache and (source.parent.name == "blobs" or source.suffix == ".arrow")
-                _share(source, target) if is_data else _copy(source, target)
-
-
-def _share(source: Path, target: Path) -> None:
-    try:
-        target.hardlink_to(source)
-    except OSError:  # on another file system
-        target.symlink_to(source.absolute())
+                # A hard link would be written where it is, in a home that can be written.
+                target.symlink_to(source.absolute()) if is_data else _copy(source, target)
 
 
 def _copy(source: Path, target: Path) -> None:

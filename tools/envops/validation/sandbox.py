@@ -22,7 +22,7 @@ from envops.validation.interpreter import own_interpreter
 REQUIRING = "ENVOPS_SANDBOX"
 """`required` refuses to run anything untrusted where it cannot be confined, whatever the registry declares."""
 WORKER_FOLDER = Path(envops_worker.__file__).parent
-OF_THE_NETWORK = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HF_HOME")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 @cache
@@ -57,8 +57,9 @@ def sandbox_of(
     read = [*reads, *installed(python), WORKER_FOLDER]
     written = list(writes)
     if network == "open":
-        read += [Path(os.environ[name]) for name in OF_THE_NETWORK if os.environ.get(name)]
-        written += [Path(os.environ["HF_HOME"])] if os.environ.get("HF_HOME") else []
+        read += [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
+        cache = os.environ.get("HF_HOME")  # what was downloaded, without the token that is beside it
+        written += [Path(cache, "hub"), Path(cache, "datasets")] if cache else []
     return Sandbox(_resolved(read), _resolved(written), network, accelerators=mode == "gpu")
 
 

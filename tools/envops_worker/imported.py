@@ -33,7 +33,7 @@ def bytecode_below(folder: str) -> Iterator[None]:
     write = loader.set_data
 
     def write_below(self: Any, path: str, data: Any, *, _mode: int = 0o666) -> None:
-        write(self, folder + path, data, _mode=_mode)  # type: ignore[call-arg]
+        write(self, folder + path, data, _mode=_mode)
 
     loader.set_data = write_below  # type: ignore[method-assign]
     try:

@@ -73,13 +73,16 @@ def fork_worker(
             _enter(sandbox, tell, done)
         return
     try:
+        if keeps_terminal:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         connections = None
         if sandbox:
             os.close(tell)
             os.close(done)
             connections = _connections(sandbox, worker, told, do)
         status = _watch(worker, lifeline, connections)
-        end_group(worker)
+        if not keeps_terminal:
+            end_group(worker)
         if status is None:
             os.kill(worker, signal.SIGKILL)  # it may not lead a group yet
             os.waitpid(worker, 0)  # the host waits for this process, and so gets the worker's processor time
@@ -137,12 +140,17 @@ def prefer_to_be_killed() -> None:
 
 
 def guard(lifeline: int, described: str, command: list[str]) -> None:
-    """Become a program with a supervisor: `python supervisor.py LIFELINE SANDBOX PROGRAM …`; the sandbox is JSON."""
-    if described == "null":
-        fork_worker(lifeline)
-    else:
+    """Become a program with a supervisor: `python supervisor.py LIFELINE SANDBOX PROGRAM …`; the sandbox is JSON.
+
+    With `--terminal` before the program, it can be interrupted at the terminal, which does not end the supervisor.
+    """
+    keeps_terminal = command[0] == "--terminal"
+    command = command[keeps_terminal:]
+    sandbox = None
+    if described != "null":
         runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_importable.py"))  # noqa: PTH100, PTH118, PTH120
-        fork_worker(lifeline, sandbox=_sandbox(json.loads(described)))
+        sandbox = _sandbox(json.loads(described))
+    fork_worker(lifeline, sandbox=sandbox, keeps_terminal=keeps_terminal)
     try:
         os.execvp(command[0], command)
     except OSError as error:

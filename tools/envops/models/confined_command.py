@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envops_worker.sandbox import Sandbox
+
 from envops.models.model_evaluation import sampling_of
 from envops.models.relay import Relay
 from envops.repository.package import Package
@@ -19,6 +21,7 @@ from envops.repository.workspace import Workspace
 from envops.validation.job import Confinement, worker_environment
 from envops.validation.prepared_home import prepared_home
 from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
+from envops.validation.templates import environment_sandbox
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
@@ -41,6 +44,7 @@ class ConfinedCommand:
     modules: Path
     """The first folder of its import path."""
     variables: dict[str, str]
+    sandbox: Sandbox | None
 
 
 @contextmanager
@@ -65,7 +69,8 @@ def confined_command(
         if not allow_network:
             guard(modules)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
-        yield ConfinedCommand(venv, scratch, modules, variables)
+        sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
+        yield ConfinedCommand(venv, scratch, modules, variables, sandbox)
 
 
 def guard(modules: Path) -> None:

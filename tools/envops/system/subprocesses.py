@@ -92,6 +92,24 @@ def run_program(
     return output
 
 
+def run_at_terminal(
+    command: Sequence[str | Path], *, environment: Mapping[str, str], folder: Path, sandbox: Sandbox | None
+) -> int:
+    """Run a program that a person watches and may interrupt; return its exit code."""
+    lifeline, held = os.pipe()
+    try:
+        return subprocess.run(
+            [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), "--terminal", *command],
+            cwd=folder,
+            env=dict(environment),
+            pass_fds=(lifeline,),
+            check=False,
+        ).returncode
+    finally:
+        os.close(lifeline)
+        os.close(held)
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Wait until the supervisor has ended all processes; if it does not, end it."""
     try:

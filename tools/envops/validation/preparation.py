@@ -134,7 +134,7 @@ def _prepared(
         with tempfile.TemporaryDirectory(dir=staging.parent, prefix=f"{staging.name}.") as temporary:
             variables = preparing_variables(venv, home, Path(temporary))
             watch = DownloadWatch(entry.name, staging, note)
-            sandbox = partial(_sandbox, entry, package, venv, staging, Path(temporary))
+            sandbox = partial(_sandbox, entry, venv, staging, Path(temporary))
             if preparation.command:
                 if names_module(preparation.command, package.module):
                     overlay = built_wheel(package, workspace, stop).overlay.resolve()
@@ -149,12 +149,10 @@ def _prepared(
 
 
 def _sandbox(
-    entry: EnvironmentEntry, package: Package, venv: VirtualEnvironment, staging: Path, temporary: Path, *reads: Path
+    entry: EnvironmentEntry, venv: VirtualEnvironment, staging: Path, temporary: Path, *reads: Path
 ) -> Sandbox | None:
     """What a download reaches: the network, its own folders, and the package's wheel where it needs that."""
-    return sandbox_of(
-        entry.sandbox, venv.python, reads=reads, writes=[staging / HOME, temporary], network="open"
-    )
+    return sandbox_of(entry.sandbox, venv.python, reads=reads, writes=[staging / HOME, temporary], network="open")
 
 
 def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -> dict[str, str]:

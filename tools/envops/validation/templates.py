@@ -216,7 +216,7 @@ def environment_processes(
         stack.callback(end_marked, mark)  # processes that left its family, whose supervisor may have been killed
         base: ForkingProcess | None = None
         reason = ""
-        sandbox = _environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
+        sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
         if templates is not None:
             place = {"environment": variables, "folder": str(scratch), "overlay": str(overlay.resolve())}
             place["sandbox"] = sandbox
@@ -232,7 +232,7 @@ def environment_processes(
         yield EnvironmentProcesses(base, begin, settings, memory, stop, forbidden, reason, unconfined, stack)
 
 
-def _environment_sandbox(
+def environment_sandbox(
     venv: VirtualEnvironment,
     package: Package,
     overlay: Path,

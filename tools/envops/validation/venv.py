@@ -188,7 +188,8 @@ def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Even
     try:
         text = installable(lock)
     except (DeclarationError, ValueError, OSError) as error:
-        raise ProgramFailed(Failure("raised", "VirtualEnvironmentFailed", f"the lock is wrong: {error}")) from None
+        message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}: {error}"
+        raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message)) from None
     with tempfile.TemporaryDirectory(prefix="envops-lock-") as neutral:
         read = Path(neutral, LOCK_FILE)
         read.write_text(text)

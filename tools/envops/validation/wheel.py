@@ -129,8 +129,12 @@ def _built(package: Package, source: Path, target: Path, tools: VirtualEnvironme
     files."""
     try:
         with TemporaryDirectory(prefix="envops-build-") as fetched:
-            python = tools.python if _brought_along(package) else _fetch_tools(package, source, Path(fetched), tools, stop)
-            _run_hooks(python, ["-m", "build", "--wheel", *BUILD_WITH_TOOLS, "--outdir", target / OUT, source], target, stop)
+            python = (
+                tools.python if _brought_along(package) else _fetch_tools(package, source, Path(fetched), tools, stop)
+            )
+            _run_hooks(
+                python, ["-m", "build", "--wheel", *BUILD_WITH_TOOLS, "--outdir", target / OUT, source], target, stop
+            )
     except ProgramFailed as error:
         raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
     wheel = next((target / OUT).glob("*.whl"), None)

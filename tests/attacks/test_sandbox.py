@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envops.system.subprocesses import run_program
@@ -21,7 +20,8 @@ CANARY = "canary-8d1f0c"
 ATTEMPTS = r"""
 import ctypes, json, mmap, os, socket, struct, subprocess, sys, threading
 
-home, outside, port, host, supervisor = json.loads(sys.argv[1])
+home, outside, host = json.loads(sys.argv[1])
+supervisor = os.getppid()
 secret = f"{home}/secret.txt"
 libc = ctypes.CDLL(None, use_errno=True)
 ARM = os.uname().machine == "aarch64"
@@ -212,8 +212,8 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def services(outside: Path) -> Iterator[None]:
-    """Sockets of the user, such as those of ssh-agent and docker."""
+def machine(outside: Path) -> Iterator[Path]:
+    """The same, with sockets of the user, such as those of ssh-agent and docker."""
     with (
         socket.socket(socket.AF_UNIX) as agent,
         socket.socket(socket.AF_UNIX) as abstract,
@@ -228,18 +228,17 @@ def services(outside: Path) -> Iterator[None]:
         abstract.bind("\0envops-agent")
         agent.listen(1)
         abstract.listen(1)
-        yield
+        yield outside
 
 
 @pytest.fixture(scope="module")
-def found(outside: Path, services: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def found(machine: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a program in the sandbox got from each attempt."""
     scratch = tmp_path_factory.mktemp("scratch")
     python = Path(sys.executable)
-    sandbox = sandbox_of("required", python, reads=[outside / "package"], writes=[scratch], network="loopback")
-    (scratch / "attack.py").write_text(ATTEMPTS.replace("supervisor = json", "_ = json").replace(
-        "secret = f", "supervisor = os.getppid()\nsecret = f"))  # fmt: skip
-    asked: list[Any] = [str(outside / "home"), str(outside), 0, os.getpid(), 0]
+    sandbox = sandbox_of("required", python, reads=[machine / "package"], writes=[scratch], network="loopback")
+    (scratch / "attack.py").write_text(ATTEMPTS)
+    asked = [str(machine / "home"), str(machine), os.getpid()]
     run_program(
         [python, "-I", scratch / "attack.py", json.dumps(asked)],
         environment={"PATH": os.defpath, "HOME": str(scratch), "TMPDIR": str(scratch)},

@@ -18,6 +18,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 NOT_CONFINED = 71
 """The exit code of a worker that the kernel did not confine."""
+PROCESSES = "/proc"
+LISTING = ("ps", "-A", "-o", "pid=,ppid=")
 PATIENCE_SECONDS = 5.0
 """Maximum seconds of killing while new processes appear."""
 
@@ -222,7 +225,7 @@ def end_group(leader: int) -> None:
 def _end_everyone() -> None:
     """End all descendants, and their orphans, until there are none."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline and (alive := _descendants(os.getpid())):
+    while time.monotonic() < deadline and (alive := descendants(os.getpid())):
         for process in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
@@ -230,16 +233,11 @@ def _end_everyone() -> None:
         _reaped()
 
 
-def _descendants(process: int) -> set[int]:
-    """Children and their children, as far as /proc shows them."""
+def descendants(process: int) -> set[int]:
+    """Children and their children, as far as the system shows them."""
     children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-        with (
-            contextlib.suppress(OSError, ValueError, IndexError),
-            open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as state,  # noqa: PTH123
-        ):
-            parent = int(state.read().rpartition(")")[2].split()[1])  # the name before it may hold anything
-            children.setdefault(parent, []).append(int(name))
+    for one, parent in _parents():
+        children.setdefault(parent, []).append(one)
     found: set[int] = set()
     waiting = [process]
     while waiting:
@@ -247,6 +245,31 @@ def _descendants(process: int) -> set[int]:
         found |= new
         waiting += new
     return found
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Every process and its parent."""
+    if not os.path.isdir(PROCESSES):  # noqa: PTH112
+        yield from _listed_parents()
+        return
+    for name in filter(str.isdigit, os.listdir(PROCESSES)):  # noqa: PTH208
+        with (
+            contextlib.suppress(OSError, ValueError, IndexError),
+            open(f"{PROCESSES}/{name}/stat", encoding="utf-8", errors="replace") as state,  # noqa: PTH123
+        ):
+            yield int(name), int(state.read().rpartition(")")[2].split()[1])  # the name before it may hold anything
+
+
+def _listed_parents() -> Iterator[tuple[int, int]]:
+    """The same from `ps`, for macOS: psutil is not in the virtual environments that supervisors run in."""
+    import subprocess
+
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with contextlib.suppress(OSError), subprocess.Popen(LISTING, stdout=subprocess.PIPE, text=True) as listing:
+        printed, _ = listing.communicate()
+        listed = [tuple(map(int, line.split())) for line in printed.splitlines()]
+        yield from ((one, parent) for one, parent in listed if one != listing.pid)
 
 
 def _end_like(status: int) -> None:

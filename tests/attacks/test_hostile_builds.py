@@ -92,6 +92,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("home/.netrc", "checkout/environments/other/other.py", "checkout/.envops/facts/other.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(CANARY)
+    (tmp_path / "checkout/.gitignore").write_text("*.py\n")  # not the package's, and not to be read
     return tmp_path / "checkout"
 
 

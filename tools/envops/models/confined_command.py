@@ -26,7 +26,7 @@ from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
-GUARD = f"""{IMPORT_WORKER}
+GUARD = """
 from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources
 NetworkGuard(Sources(), allowed=False).watch()
@@ -66,16 +66,15 @@ def confined_command(
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
-        if not allow_network:
-            guard(modules)
+        customize(modules, guarded=not allow_network)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
         sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
         yield ConfinedCommand(venv, scratch, modules, variables, sandbox)
 
 
-def guard(modules: Path) -> None:
-    """Make every Python with this folder on its path refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(GUARD)
+def customize(modules: Path, *, guarded: bool) -> None:
+    """Let every Python with this folder on its path import the worker, and refuse connections beyond this machine."""
+    (modules / "sitecustomize.py").write_text(IMPORT_WORKER + (GUARD if guarded else ""))
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:

@@ -113,6 +113,11 @@ def _make(
         shutil.copy(package.folder / name, target)
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
+    for boundary in (
+        ".git",
+        ".hg",
+    ):  # hatchling would read the ignore file of a folder above, which is not the package's
+        (work / boundary).mkdir()
     try:
         built = _built(package, source, work, tools, stop)
         wheel = built.rename(unfinished / built.name)

@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -55,6 +56,7 @@ def main(start: Mapping[str, Any]) -> NoReturn:
     os.environ.update(request.settings["environment"])
     os.chdir(request.settings["folder"])
     move(remembered, request.settings["folder"])
+    tempfile.tempdir = None  # it may be a link elsewhere, which nothing above replaces
     if request.settings["sandbox"]:
         narrow(Sandbox(*request.settings["sandbox"]))
     sys.path.insert(0, request.settings["overlay"])

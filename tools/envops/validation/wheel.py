@@ -116,7 +116,7 @@ def _make(
     for boundary in (
         ".git",
         ".hg",
-    ):  # hatchling would read the ignore file of a folder above, which is not the package's
+    ):  # or hatchling reads the ignore file of a folder above
         (work / boundary).mkdir()
     try:
         built = _built(package, source, work, tools, stop)

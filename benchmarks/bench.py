@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
 RESULTS = ROOT / "benchmarks/results.json"
 MEASURED = (ROOT / "tools", ROOT / "benchmarks", ROOT / "environments")
-"""What was measured with other code than now in these folders is measured again."""
+"""Measurements with other code in these folders are repeated."""
 HEAD = ("| what | measured | promised | kept | note |", "|---|---|---|---|---|")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 ENVIRONMENT["PYTHONPATH"] = str(ROOT / "tools")
@@ -98,7 +98,7 @@ def main() -> int:
 
 
 def kept_parts() -> dict[str, Any]:
-    """What was measured so far, part by part; nothing where that cannot be read."""
+    """The measurements so far, part by part; none if the file cannot be read."""
     try:
         parts = json.loads(RESULTS.read_bytes())["parts"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -123,10 +123,10 @@ def render(parts: Mapping[str, Any]) -> str:
     """The table that people read: every part in its place, whenever it was measured."""
     measured = [parts[name] for step in STEPS if (name := name_of(step)) in parts]
     machine, loads = measured[-1]["machine"], sorted(part["load"] for part in measured)
-    busy = f"{loads[0]} to {loads[-1]} processes wanted to run meanwhile"
+    busy = f"{loads[0]} to {loads[-1]} processes were runnable during the measurement"
     about = f"{machine['cores']} cores, Python {machine['python']}; {busy}. Written by `nox -s bench`."
     rows = [measurement_of(row) for part in measured for row in part["measured"]]
-    return "\n".join(["# What was measured", "", about, "", *HEAD, render_rows(rows), ""])
+    return "\n".join(["# Measurements", "", about, "", *HEAD, render_rows(rows), ""])
 
 
 def measurement_of(row: Mapping[str, Any]) -> Measurement:

@@ -61,7 +61,7 @@ def _about(name: str) -> str:
 
 
 def _measured(name: str, seed: int) -> dict[str, Any] | None:
-    """One probe, `None` where it was interrupted."""
+    """One probe, `None` if it was interrupted."""
     command = [sys.executable, "-m", "envops", "train", "probe", name, "--format", "json", "--seed", str(seed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     started = time.perf_counter()

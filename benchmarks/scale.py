@@ -60,7 +60,7 @@ class Line:
     measured: str
     promised: str
     kept: bool | None
-    """`None` where nothing was promised."""
+    """`None` if nothing was promised."""
     note: str = ""
 
 

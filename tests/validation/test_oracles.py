@@ -136,7 +136,7 @@ LOOK_UP, ADD = tool("look_up", name=TEXT), tool("add", first=INTEGER, second=INT
 
 
 def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The calls of the derived oracle; none where it replies without one."""
+    """The calls of the derived oracle; none if it replies without one."""
     said = DerivedOracle().reply(task, [{"role": "user", "content": prompt}], AskingAgent(tools=tools))
     functions = [call["function"] for call in said.get("tool_calls") or ()]
     return [(one["name"], json.loads(one["arguments"])) for one in functions]

@@ -35,7 +35,7 @@ def pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
 
 
 def fork(template: socket.socket, settings: Mapping[str, Any], given: Descriptors) -> ForkedProcess:
-    """A process that a template forks. Raises `NotForked` where none comes."""
+    """A process that a template forks. Raises `NotForked` if none comes."""
     with ExitStack() as ours, ExitStack() as theirs:
         report, reported = pipe(ours, theirs)
         named = {**given, "report": reported}
@@ -82,7 +82,7 @@ class ForkedProcess:
         return self.returncode
 
     def _reported(self, seconds: float | None) -> int | None:
-        """The next number; `None` where its template is gone. Raises `subprocess.TimeoutExpired`."""
+        """The next number; `None` if its template is gone. Raises `subprocess.TimeoutExpired`."""
         if not select.select([self._report], [], [], seconds)[0]:
             raise subprocess.TimeoutExpired("fork", seconds or 0.0)
         number = os.read(self._report, NUMBER.size)

@@ -27,7 +27,7 @@ def wanted_by_failure(error: BaseException, sources: Sources) -> list[dict[str, 
 
 
 def wanted_by_call(innermost: FrameType, sources: Sources) -> dict[str, Any] | None:
-    """The data that the call in this frame wants; `None` where no known library calls."""
+    """The data that the call in this frame wants; `None` if no known library calls."""
     return _wanted(list(traceback.walk_stack(innermost))[::-1], sources)
 
 

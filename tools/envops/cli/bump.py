@@ -35,7 +35,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raise each, or none where one of them cannot be raised."""
+    """Raise each, or none if one of them cannot be raised."""
     root: Path = options.root.absolute()
     registry = load_registry(root)
     names = Repository(root, registry, {}).select(options.names)

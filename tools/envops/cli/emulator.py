@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def registered_owners(root: Path) -> list[str]:
-    """The owners that registry.yaml publishes for: teams of the emulator's user. None where there is no registry."""
+    """The owners that registry.yaml publishes for: teams of the emulator's user. None if there is no registry."""
     try:
         registry = load_registry(root)
     except DeclarationError:

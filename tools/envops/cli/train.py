@@ -123,7 +123,7 @@ def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
 def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
     """The named runs, or all of them, compiled and judged.
 
-    Raises `DeclarationError` where the registry or a name is wrong.
+    Raises `DeclarationError` if the registry or a name is wrong.
     """
     registry = load_registry(root)
     specs = [registry.specs[name] for name in checked_names(registry, names)]

@@ -13,7 +13,7 @@ class Assumption:
 
     question: str
     allowed: tuple[str, ...]
-    """The possible answers, the assumed one first; empty where the answer is a number."""
+    """The possible answers, the assumed one first; empty if the answer is a number."""
 
 
 ASSUMPTIONS = {

@@ -117,7 +117,7 @@ class HubRequest:
         return self.account
 
     def writer(self) -> Account:
-        """The account of the key. Raises `HttpRefusal` where it may not write."""
+        """The account of the key. Raises `HttpRefusal` if it may not write."""
         account = self.signed_in()
         if not account.writes:
             raise HttpRefusal(403, "This API key has no write permission")

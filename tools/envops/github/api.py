@@ -20,7 +20,7 @@ from envops.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_
 
 SECONDS = 30.0
 SECONDARY_LIMIT_SECONDS = 60.0
-"""How long GitHub wants clients to wait after a secondary rate limit without a Retry-After header."""
+"""The pause that GitHub requests after a secondary rate limit without a Retry-After header."""
 PAGE = 100
 MOST_PAGES = 30
 
@@ -31,7 +31,7 @@ class GitHubError(Exception):
     def __init__(self, message: str, status: int | None = None, limited_seconds: float | None = None) -> None:
         self.status = status
         self.limited_seconds = limited_seconds
-        """Seconds until the rate limit ends that refused the call; `None` where no rate limit did."""
+        """Seconds until the rate limit that refused the call ends; `None` if no rate limit refused it."""
         super().__init__(message)
 
 
@@ -100,7 +100,7 @@ def wait_after(error: GitHubError, attempt: int) -> None:
 
 
 def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
-    """Seconds until a rate limit ends; `None` where the status is not one of a rate limit.
+    """Seconds until a rate limit ends; `None` if the status is not one of a rate limit.
 
     Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     """

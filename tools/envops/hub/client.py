@@ -29,7 +29,7 @@ class HubCall:
     path: str = ""
     params: Mapping[str, Any] | None = None
     pages: str = ""
-    """The parameter for the beginning of a page (offset, skip); empty where one page is enough."""
+    """The parameter for the beginning of a page (offset, skip); empty if one page is enough."""
     download: str = ""
     to: str = ""
 

@@ -58,7 +58,7 @@ class SideRollouts:
 
     @property
     def model(self) -> str | None:
-        """The real model; `None` where a scripted policy replied, or may have done so."""
+        """The real model; `None` if a scripted policy replied, or may have done so."""
         return next((row.real_model for row in self.rows if row.real_model), None)
 
     @property
@@ -181,7 +181,7 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
 
 
 def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split | None:
-    """The split that a side's rollouts are of; `None` where neither the file nor its tasks decide it.
+    """The split that a side's rollouts are of; `None` if neither the file nor its tasks decide it.
 
     Results from elsewhere do not name their split: tasks that are trained on show it. Raises `RunRefused` for both
     splits in one file.
@@ -200,7 +200,7 @@ def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split |
 def common_split(splits: Sequence[tuple[str, Split | None]], asked: Split | None, usual: Split) -> Split:
     """The split that both sides are compared on; `splits` are the names and splits of the sides that are files.
 
-    Raises `RunRefused` where two of them, or one of them and what was asked for, differ.
+    Raises `RunRefused` if two of them, or one of them and what was asked for, differ.
     """
     known = [(name, split) for name, split in splits if split is not None]
     if len({split for _, split in known}) > 1:
@@ -241,7 +241,7 @@ def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]
 
 
 def sampling_difference(sampling: TwoSides[Mapping[str, Any]]) -> str:
-    """The differences in sampling; empty where there are none, or where one side is unknown."""
+    """The differences in sampling; empty if there are none, or where one side is unknown."""
     before, after = sampling
     if not before or not after:
         return ""

@@ -50,7 +50,7 @@ def confined_command(
     """The circumstances of a command of verifiers, with the chat harness of our workers and the declared secrets.
 
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
-    Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
+    Raises `ProgramFailed` if the virtual environment or the wheel cannot be made, and `Interrupted`.
     """
     venv = environment_venv(package, workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay

@@ -182,7 +182,7 @@ def followed(
 ) -> PlatformEvaluation:
     """Wait for the evaluation to complete; `report` is called with every change.
 
-    Raises `NotEvaluated` where it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
+    Raises `NotEvaluated` if it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
     """
     until = time.monotonic() + 60 * request.minutes + PATIENCE_SECONDS
     printed, unreadable = "", 0

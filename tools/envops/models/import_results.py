@@ -93,7 +93,7 @@ def import_results(path: Path, expected: Expected) -> Imported:
 
 
 def _metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
-    """v0's metadata.json; empty where there is none."""
+    """v0's metadata.json; empty if there is none."""
     beside = path.with_name("metadata.json")
     if not beside.is_file():
         return {}
@@ -202,7 +202,7 @@ class _Reader:
 
 
 def format_of(raw: Any) -> Format | None:
-    """The format of a line; `None` where it is unknown."""
+    """The format of a line; `None` if it is unknown."""
     if not isinstance(raw, dict):
         return None
     if "task_key" in raw and "version" in raw:
@@ -346,7 +346,7 @@ def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> Evaluatio
 
 
 def finite(value: Any) -> float | None:
-    """The number, or `None` where there is none."""
+    """The number, or `None` if there is none."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if number and math.isfinite(value) else None
 

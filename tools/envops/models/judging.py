@@ -30,9 +30,9 @@ def check_judges(repository: Repository, names: tuple[str, ...], *, scripted: bo
 
 
 def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scripted: bool) -> Endpoint | None:
-    """The endpoint of the environment's judge; `None` where it has no judge, or a scripted one is allowed.
+    """The endpoint of the environment's judge; `None` if it has no judge, or a scripted one is allowed.
 
-    Raises `RunRefused`, and `DeclarationError` where the endpoint does not exist.
+    Raises `RunRefused`, and `DeclarationError` if the endpoint does not exist.
     """
     if scripted:
         return None
@@ -77,7 +77,7 @@ def judge_of(root: Path, entry: EnvironmentEntry, package: Package, *, scripted:
 
 
 def judge_cut_short(judge: Judge) -> str:
-    """Why rewards lack the judge's verdict; empty where they do not."""
+    """Why rewards lack the judge's verdict; empty if they do not."""
     if not isinstance(judge, Relay):
         return ""
     if judge.refusal is not None:

@@ -58,7 +58,7 @@ def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
 
 
 def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
-    """The limit on the run's cost. Raises `RunRefused` where the endpoint has no prices and no --max-cost none is
+    """The limit on the run's cost. Raises `RunRefused` if the endpoint has no prices and no --max-cost none is
     given."""
     wanted = options.max_cost
     if wanted == "none":

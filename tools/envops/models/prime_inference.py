@@ -37,7 +37,7 @@ _THINKS = re.compile(r"openai/(gpt-5|o\d)")
 def endpoint_named(root: Path, name: str) -> Endpoint:
     """The endpoint of a name or a model: of the file, or else `owner/model` of Prime Inference at its own price.
 
-    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name is unknown.
+    What the file declares wins. Raises `DeclarationError` if the file is wrong or the name is unknown.
     """
     found = declared_endpoint(read_endpoints(root), name)
     if found is not None or "/" not in name:
@@ -87,7 +87,7 @@ def _is_price(value: Any) -> bool:
 
 
 def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
-    """The models that Prime Inference lists; none where it cannot be reached."""
+    """The models that Prime Inference lists; none if it cannot be reached."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {access.key}"} if access.key else {})
     if access.key and access.team:
         headers["X-Prime-Team-ID"] = access.team

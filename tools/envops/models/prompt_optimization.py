@@ -133,7 +133,7 @@ def optimize_prompt(
     """Search for a better system prompt; `seen` gets the number of rollouts after each batch of them.
 
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
-    Raises `NoGepa` where the environment's lock has none, `ProgramFailed` when the command fails,
+    Raises `NoGepa` if the environment's lock has none, `ProgramFailed` when the command fails,
     and `Interrupted` when `stop` is set.
     """
     with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:

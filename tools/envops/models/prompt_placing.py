@@ -54,7 +54,7 @@ class _Found:
 def placement(folder: Path, old: str, new: str) -> Placement:
     """The place of the new prompt in the package's folder.
 
-    Raises `NotPlaceable` where the whole old prompt does not occur exactly once.
+    Raises `NotPlaceable` if the whole old prompt does not occur exactly once.
     """
     if not old.strip():
         raise NotPlaceable("the environment has no system prompt to replace: add one with this text")

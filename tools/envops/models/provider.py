@@ -297,7 +297,7 @@ class Provider:
 
 
 def refusal_in(answer: ProviderAnswer) -> EndpointProblem | None:
-    """Why all further calls would fail, too; `None` where they may succeed."""
+    """Why all further calls would fail, too; `None` if they may succeed."""
     if answer.status in (401, 403):
         return "unauthorised"
     error = answer.body.get("error")

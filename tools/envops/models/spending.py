@@ -87,7 +87,7 @@ class CostEstimate:
     calls: int
     tokens: Tokens
     cost: float | None
-    """Dollars; `None` where no prices are configured."""
+    """Dollars; `None` if no prices are configured."""
     calls_guessed: bool = False
     """The number of calls is an assumption, because the environment is multi-turn; the limit holds in any case."""
 

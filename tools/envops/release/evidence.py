@@ -23,11 +23,11 @@ class ValidationEvidence:
     hub_hash: str
     gates: Mapping[str, str]
     wheel: str
-    """sha256 of the wheel that was tested; empty where none was built."""
+    """sha256 of the wheel that was tested; empty if none was built."""
     reason: str = ""
 
     def refusal(self, package: Package, wheel: Wheel | None = None) -> str:
-        """Why the package may not be published on this evidence; empty where it may."""
+        """Why the package may not be published on this evidence; empty if it may."""
         if (self.digest, self.hub_hash) != (package.digest, package.hub_hash):
             return f"the validation is for {self.digest[:19]}…, the package is {package.digest[:19]}…"
         missing = [gate for gate in GATES if gate not in self.gates]

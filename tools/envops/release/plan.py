@@ -67,7 +67,7 @@ class ReleaseStep:
     action: ReleaseAction
     reason: str
     next: str = ""
-    """The user's next step; empty where the release acts by itself."""
+    """The user's next step; empty if the release acts by itself."""
     found: HubEnvironment | None = None
 
 
@@ -138,7 +138,7 @@ def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
 
 
 def compared(one: str, other: str) -> int | None:
-    """Below, equal to or above zero as versions compare; `None` where one of them is not a version."""
+    """Below, equal to or above zero as versions compare; `None` if one of them is not a version."""
     try:
         first, second = Version(one), Version(other)
     except InvalidVersion:
@@ -191,7 +191,7 @@ class RemovedRun:
 
     name: str
     submitted: tuple[PlatformRun, ...] | None
-    """`None` where the platform was not read."""
+    """`None` if the platform was not read."""
     why: str = ""
     """Why it was not read."""
     pages: Mapping[str, str] = field(default_factory=dict)
@@ -210,9 +210,9 @@ class ReleasePlan:
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """Environment → findings of the rules of releases."""
     whose: str = ""
-    """The user of the key; empty where the Hub was not read."""
+    """The user of the key; empty if the Hub was not read."""
     not_asked: str = ""
-    """Why the Hub was not read; empty where it was."""
+    """Why the Hub was not read; empty if it was."""
     prime: str = ""
     unplayed: tuple[str, ...] = ()
     """Environments to be published that have no recording of a real model."""

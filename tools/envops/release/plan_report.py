@@ -220,7 +220,7 @@ def render_plan_json(plan: ReleasePlan) -> str:
 
 
 def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]:
-    """Write both files, scrubbed. Raises `OSError` where that cannot be done."""
+    """Write both files, scrubbed. Raises `OSError` if that cannot be done."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
     for name, text in texts.items():

@@ -104,7 +104,7 @@ def _read_back(step: ReleaseStep, pushed: Push, hub: HubSide) -> tuple[HubReadin
 def _result(
     step: ReleaseStep, pushed: Push, reading: HubReading, contents: frozenset[str], pushes: int, said: tuple[str, ...]
 ) -> Published | None:
-    """The result, or `None` where the push had no effect and another may succeed."""
+    """The result, or `None` if the push had no effect and another may succeed."""
 
     def published(outcome: PublishOutcome, message: str, then: str = "") -> Published:
         return Published(outcome, message, then, pushes, said, reading.environment)
@@ -130,7 +130,7 @@ def _result(
 
 
 def _without_effect(pushed: Push, wanted: Desired, bump: str, published: Callable[..., Published]) -> Published | None:
-    """The result of a push without effect, or `None` where another may succeed."""
+    """The result of a push without effect, or `None` if another may succeed."""
     if pushed.blame == "passing":
         return None
     if pushed.blame == "none":

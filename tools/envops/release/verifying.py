@@ -51,7 +51,7 @@ class Fetched:
     wheel: Path
     sha256: str
     index: str = ""
-    """The index that it installs from by version; empty where the index is not public."""
+    """The index that it installs from by version; empty if the index is not public."""
 
 
 @dataclass(frozen=True)

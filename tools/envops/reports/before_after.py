@@ -88,7 +88,7 @@ class FunctionReport:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """One task; `index` is `None` where the task is unknown here."""
+    """One task; `index` is `None` if the task is unknown here."""
 
     index: int | None
     key: str

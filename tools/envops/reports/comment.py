@@ -25,7 +25,7 @@ ACTIONS = (
 def conversation(folder: Path, limit: int, run: str) -> str:
     """Markdown of at most `limit` bytes from a folder with validate.json and, perhaps, plan.json.
 
-    Raises `DeclarationError` where there is no report or it is none.
+    Raises `DeclarationError` if there is no report or it is none.
     """
     data = _plan_data(folder / "plan.json")
     plan = "".join(_fitting((*_plan(data), *_plan_of_runs(data)), limit // 2))
@@ -48,7 +48,7 @@ def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:
 
 
 def _plan_data(path: Path) -> Mapping[str, Any]:
-    """The plan's object; empty where there is no plan. Raises `DeclarationError`."""
+    """The plan's object; empty if there is no plan. Raises `DeclarationError`."""
     if not path.is_file():
         return {}
     try:

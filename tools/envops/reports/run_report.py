@@ -49,7 +49,7 @@ class Curve:
     points: tuple[CurvePoint, ...]
     unit: str = ""
     about: str = ""
-    """Its meaning, in a sentence; empty where the name suffices."""
+    """Its meaning, in a sentence; empty if the name suffices."""
 
 
 @dataclass(frozen=True)

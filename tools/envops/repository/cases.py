@@ -124,7 +124,7 @@ def _problem(document: Document, steps: Steps, message: str, found: Any = "", **
 def with_cases(text: str, entries: Sequence[str]) -> str:
     """The text of a cases file with entries at its end; what stands there keeps every byte.
 
-    Raises `ValueError` where the text is not a list that can be continued.
+    Raises `ValueError` if the text is not a list that can be continued.
     """
     before = yaml.safe_load(text) or []
     root = yaml.compose(text)

@@ -54,7 +54,7 @@ class Change:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New name → the name it had, where most files moved along."""
     base: str | None = None
-    """The commit that was compared with; `None` where there is none before."""
+    """The commit that was compared with; `None` if there is none before."""
 
 
 def changed_environments(root: Path, base: str | None = None) -> Change:
@@ -174,7 +174,7 @@ def _changed_runs(before: Registry, now: Registry) -> set[str]:
 
 
 def registry_at(root: Path, commit: str) -> Registry | None:
-    """What registry.yaml declared at a commit; `None` where it cannot be read."""
+    """What registry.yaml declared at a commit; `None` if it cannot be read."""
     shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     if shown.returncode != 0:
         return None

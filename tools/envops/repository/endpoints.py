@@ -51,11 +51,11 @@ class Endpoint:
     url: str
     key_variable: str
     input_price: float | None = None
-    """Dollars per million prompt tokens; `None` where no price is configured."""
+    """Dollars per million prompt tokens; `None` if no price is configured."""
     output_price: float | None = None
     """Dollars per million completion tokens."""
     price_source: str = ""
-    """Where the prices are from; empty where the file has them, or nothing does."""
+    """Where the prices are from; empty if the file has them, or nothing does."""
     concurrency: int = 8
     style: Style = "instruct"
     max_tokens: int = MAX_TOKENS["instruct"]
@@ -97,9 +97,9 @@ def declared_endpoint(declared: Mapping[str, Endpoint], name: str) -> Endpoint |
 
 
 def key_variable_of(root: Path, name: str) -> str | None:
-    """The variable that holds the key of an endpoint or model; `None` where the name means nothing.
+    """The variable that holds the key of an endpoint or model; `None` if the name means nothing.
 
-    Raises `DeclarationError` where the file is wrong.
+    Raises `DeclarationError` if the file is wrong.
     """
     found = declared_endpoint(read_endpoints(root), name)
     return found.key_variable if found else PRIME_KEY if "/" in name else None

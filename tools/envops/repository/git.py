@@ -34,7 +34,7 @@ class TreeFile:
 def git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """Run git below a root; the caller looks at the exit code.
 
-    Raises `DeclarationError` where git is not installed.
+    Raises `DeclarationError` if git is not installed.
     """
     kept = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     command = ["git", "-C", str(root), *arguments]
@@ -50,9 +50,9 @@ def is_shallow(root: Path) -> bool:
 
 
 def files_at(root: Path, commit: str, folder: str) -> list[TreeFile]:
-    """The files below a folder at a commit; none where there is no such folder.
+    """The files below a folder at a commit; none if there is no such folder.
 
-    Raises `ContentMissing` where git cannot list them.
+    Raises `ContentMissing` if git cannot list them.
     """
     listed = git(root, "ls-tree", "-r", "-z", commit, "--", f"{folder}/")
     if listed.returncode != 0:

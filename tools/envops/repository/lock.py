@@ -148,7 +148,7 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
 
 
 def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:
-    """The environment's lock and everything that is wrong with it; `None` where it cannot be used."""
+    """The environment's lock and everything that is wrong with it; `None` if it cannot be used."""
     path = folder / LOCK_FILE
     file, fix = relative(path, root), f"nox -s lock -- {name}"
     if not path.exists() and not path.is_symlink():

@@ -108,7 +108,7 @@ class Package:
     build_requires: tuple[str, ...]
     build_backend: str
     generation: Generation | None
-    """By the bound on verifiers and the source; `None` where neither decides."""
+    """By the bound on verifiers and the source; `None` if neither decides."""
     readme: str | None
     module_root: str = ""
     """The folder of the module, with a slash at its end: `src/`, or nothing."""
@@ -131,7 +131,7 @@ class Package:
     """Names in the module's `__all__`."""
     defines_load_environment: bool = False
     eval_split: str = ""
-    """The evaluation split according to the source; empty where the source names none."""
+    """The evaluation split according to the source; empty if the source names none."""
     uses_judge: bool = False
     """Whether its source shows that a reward calls a model."""
     is_harness: bool = False

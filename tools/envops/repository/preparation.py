@@ -58,7 +58,7 @@ class ProposedPreparation:
     """The declaration that an environment should have, as far as it is known."""
 
     preparation: Preparation
-    """A revision is empty where it is not known."""
+    """A revision is empty if it is not known."""
     others: tuple[str, ...] = ()
     """Downloads that cannot be declared: hosts without a known dataset, and parts of datasets."""
 

@@ -99,7 +99,7 @@ class _Omissible:
 
 
 Omissible = Annotated[T | None, _Omissible()]
-"""A key that is `None` where it is left out; written as null, it is a mistake."""
+"""A key that is `None` if it is left out; written as null, it is a mistake."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class ReleaseHistory:
     base: str
     """The commit."""
     version: str | None = None
-    """The version there; `None` where the environment is new."""
+    """The version there; `None` if the environment is new."""
     changed: tuple[str, ...] = ()
     """Released files that differ from the base."""
     reward_changed: bool = False
@@ -70,7 +70,7 @@ class ReleaseHistory:
     published: str | None = None
     """The newest version on the Hub, where that was read."""
     known_before: Mapping[str, int] | None = None
-    """Known findings that the registry listed at the base, by rule; `None` where the environment is new."""
+    """Known findings that the registry listed at the base, by rule; `None` if the environment is new."""
     whole: bool = True
     """Whether the history is complete; a shallow clone's is not."""
 
@@ -80,7 +80,7 @@ def release_history(
 ) -> ReleaseHistory:
     """The history of an environment in git, before a change.
 
-    Raises `ContentMissing` where git lacks an object that is needed.
+    Raises `ContentMissing` if git lacks an object that is needed.
     """
     registry = registry_at(root, base)
     declared = registry.environments.get(renamed_from or entry.name) if registry else None

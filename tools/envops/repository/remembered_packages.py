@@ -52,13 +52,13 @@ class RememberedPackages:
         return cls(root, hashlib.sha256(reader.encode()).hexdigest())
 
     def digest_of(self, folder: Path) -> str | None:
-        """The digest under which a folder is remembered; `None` where the digest does not cover everything that is
+        """The digest under which a folder is remembered; `None` if the digest does not cover everything that is
         read."""
         content = list_content(folder, self.root)
         return strict_digest(folder, content.files) if content.ordinary else None
 
     def read(self, folder: Path) -> Package | None:
-        """The package in a folder; `None` where it must be read after all."""
+        """The package in a folder; `None` if it must be read after all."""
         try:
             path = self._path(folder)
             text = path.read_bytes()  # before the files are hashed: in a first run there is none

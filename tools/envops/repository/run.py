@@ -284,7 +284,7 @@ class RunSpec(RunKeys):
     written: frozenset[str] = frozenset()
     """The keys that were written, merged ones included, and differ from their defaults."""
     command: str = ""
-    """The command line that gave it; empty where a file declares it."""
+    """The command line that gave it; empty if a file declares it."""
 
     def line(self, key: str = "") -> int | None:
         """The line of a key, or of the nearest that holds it."""

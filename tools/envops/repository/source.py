@@ -347,7 +347,7 @@ def _shown(call: ast.Call) -> str:
 def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Generation | None:
     """The generation by the bound on verifiers, and by the source where the bound allows both.
 
-    `None` where neither decides.
+    `None` if neither decides.
     """
     old, shared, new = _allowed(str(specifier or ""))
     if new and not old and not shared:

@@ -82,7 +82,7 @@ def _text(numbers: tuple[int, ...]) -> str:
 def write_version(path: Path, version: str, file: str) -> None:
     """Set `project.version` in a pyproject.toml; every other byte stays as it is.
 
-    Raises `DeclarationError` where the version does not stand on a line of its own.
+    Raises `DeclarationError` if the version does not stand on a line of its own.
     """
     raw = path.read_bytes()
     text = raw.decode("utf-8")

@@ -165,7 +165,7 @@ def _remove_scratch(folder: Path) -> None:
 def users_folder() -> Path | None:
     """What all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` where programs keep such things.
 
-    `None` where the user's home is unknown.
+    `None` if the user's home is unknown.
     """
     if given := os.environ.get(CACHE_DIR):
         return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111

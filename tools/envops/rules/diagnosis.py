@@ -52,7 +52,7 @@ class RunLog:
 
     series: Mapping[str, Series] = field(default_factory=dict)
     spec: RunSpec | None = None
-    """`None` where the registry does not know the run."""
+    """`None` if the registry does not know the run."""
     trainer: TrainerLimits | None = None
     status: str = ""
     """The state as the platform names it; empty without one."""
@@ -99,7 +99,7 @@ class RunLog:
         return Found(message, Evidence(details=told))
 
     def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
-        """A change of one number of the declaration by a factor, within bounds; nothing where it stands there."""
+        """A change of one number of the declaration by a factor, within bounds; nothing if it stands there."""
         if self.spec is None:
             return {}
         now: Any = self.spec
@@ -112,7 +112,7 @@ class RunLog:
         return {} if wanted == now else {key: wanted}
 
     def filtered(self) -> dict[str, Any]:
-        """The change that replaces groups without variance; nothing where the trainer cannot."""
+        """The change that replaces groups without variance; nothing if the trainer cannot."""
         if self.spec is None or self.spec.difficulty_filter or self.trainer is None:
             return {}
         return {"difficulty_filter": True} if self.trainer.replaces_groups else {}

@@ -43,7 +43,7 @@ class EarnedReward:
 
     reward: float | None
     functions: Mapping[str, FunctionScore | float | None] | None = None
-    """`None` where the rule has only the total."""
+    """`None` if the rule has only the total."""
 
 
 @dataclass(frozen=True)

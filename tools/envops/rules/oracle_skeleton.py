@@ -30,7 +30,7 @@ def has_several_agents(facts: Facts) -> bool:
 
 
 def oracle_skeleton(facts: Facts) -> str:
-    """tests/oracle.py with what is to be completed; empty where no agent lacks a reference reply."""
+    """tests/oracle.py with what is to be completed; empty if no agent lacks a reference reply."""
     several = has_several_agents(facts)
     return "\n\n".join(_function(agent, several=several) for agent in agents_without_oracle(facts))
 

@@ -57,7 +57,7 @@ class EnvironmentResult:
     digest: str = ""
     hub_hash: str = ""
     wheel: Wheel | None = None
-    """The wheel that was tested; `None` where none was built."""
+    """The wheel that was tested; `None` if none was built."""
     cached: bool = False
     seconds: float = 0.0
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class EnvironmentResult:
     mutation: Mutation | None = None
     """The mutants of the reward code; `None` where mutation testing was not requested or not reached."""
     search: Search | None = None
-    """The search for exploits; `None` where it was not requested or not reached."""
+    """The search for exploits; `None` if it was not requested or not reached."""
     distributions: tuple[Distribution, ...] = ()
     """What was measured of the rewards, policy by policy."""
     profiles: tuple[RewardProfile, ...] = ()
@@ -84,13 +84,13 @@ class EnvironmentResult:
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
     started: StartMode | None = None
-    """How its worker started; `None` where there was none."""
+    """How its worker started; `None` if there was none."""
     brief: bool = False
     """Without profiles, detected mutants, and checks and advice of the distribution gate."""
     spending: Spending | None = None
     """What a real model's calls cost; `None` if all policies are scripted."""
     judge: str | None = None
-    """The model that judged a real model, or `scripted`; `None` where neither did."""
+    """The model that judged a real model, or `scripted`; `None` if neither did."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class ValidationResult:
     shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
     next_command: str = ""
-    """What follows a pass, such as `git push`; empty where nothing does."""
+    """What follows a pass, such as `git push`; empty if nothing does."""
     runs: tuple[str, ...] = ()
     """Declared runs that were judged because they changed or were named."""
 

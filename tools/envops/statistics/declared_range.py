@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 UNDECLARED_FORM = 0.2
 """Largest share of the maximum that undeclared form may earn: more than that competes with the answer."""
 ALLOWANCE = 0.05
-"""How much of the range above its floor a worthless reply may earn: form functions of
-both generations give crumbs to garbage (0.04 was measured)."""
+"""The share of the range above its floor that a worthless reply may earn: form functions of both generations give
+garbage a little (0.04 was measured)."""
 
 
 _COUNTS_FAULTS = re.compile(r"error|fail|fault|invalid|violation|bad|wrong|missing|malformat|unformat", re.IGNORECASE)
-"""In names of metrics whose higher scores are worse."""
+"""Words in names of metrics whose higher scores are worse."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DeclaredRange:
     format_share: float = 0.0
     """The most that form alone may earn, as a share of the maximum."""
     format_metrics: tuple[str, ...] = ()
-    """Functions of weight 0 that measure form, where none are declared."""
+    """Functions of weight 0 that measure form, if none are declared."""
 
     @property
     def form_judges(self) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class DeclaredRange:
 
 
 def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -> DeclaredRange:
-    """The declared range, its gaps filled from what functions weigh."""
+    """The declared range, its gaps filled from the weights of functions."""
     rewards = [function for function in functions if is_reward(function)]
     positive = math.fsum(function.weight for function in rewards if function.weight > 0)
     negative = math.fsum(function.weight for function in rewards if function.weight < 0)
@@ -130,7 +130,7 @@ def _format_metrics(functions: Iterable[RewardFunction]) -> tuple[str, ...]:
 def with_undeclared_form(
     declared: DeclaredRange, declaration: RewardDeclaration, form_only: Iterable[Score]
 ) -> DeclaredRange:
-    """The range with the share that the right form around junk earns, where nothing is declared and it is small."""
+    """The range with the share that the right form around junk earns, if nothing is declared and the share is small."""
     if declaration.format is not None or declaration.format_share is not None or declared.maximum <= 0:
         return declared
     paid = [score for score in form_only if score.reward is not None and score.reward > declared.form_alone]

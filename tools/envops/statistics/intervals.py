@@ -1,8 +1,8 @@
 """Intervals for means and shares, with the standard library alone.
 
-Rewards are shares of a declared range, so they lie between 0 and 1, and there are few tasks.
-An interval of the form "mean ± something" then leaves the range, and shrinks to nothing when
-all that was seen is equal. Wilson's interval does neither, so everything bounded uses it.
+Rewards are shares of a declared range, so they lie between 0 and 1, and there are few tasks. An interval of the form
+"mean ± something" then leaves the range, and shrinks to nothing if all observations are equal. Wilson's interval does
+neither, so everything bounded uses it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Estimate:
     low: float
     high: float
     effective: float = 0.0
-    """How many independent observations it is worth."""
+    """The equivalent number of independent observations."""
     critical: float = 0.0
     """The quantile behind the interval."""
     bounded: bool = True
     """Wilson's interval; otherwise the value plus and minus the critical number of standard errors."""
 
     def with_fold(self, fold: float) -> Estimate:
-        """The interval that so many times as much of the same data would give."""
+        """The interval with `times` as much of the same data."""
         if self.bounded:
             low, high = wilson(self.value, self.effective * fold, self.critical)
         else:
@@ -59,7 +59,7 @@ def t_quantile(confidence: float, degrees: int) -> float:
     """Quantile of the two-sided interval of Student's t: 2.262 for 0.95 and 9 degrees.
 
     The distribution function by the incomplete beta function (`incomplete_beta`), inverted by
-    bisection. Without a degree of freedom nothing is known: infinite.
+    bisection. Infinite without a degree of freedom.
     """
     if degrees < 1:
         return math.inf
@@ -138,7 +138,7 @@ def fold_that_decides(estimate: Estimate, bound: float) -> float | None:
     It supposes that the value stays as it is; so it is a guide and no promise. `None` where
     the value lies on the bound, or nearly so.
 
-    Source: sample sizes by the precision that is wanted, W. G. Cochran, "Sampling
+    Source: sample sizes by the required precision, W. G. Cochran, "Sampling
     Techniques", 3rd edition 1977, chapter 4.
     """
 
@@ -152,7 +152,8 @@ def fold_that_decides(estimate: Estimate, bound: float) -> float | None:
 
 
 def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The place where something begins to hold that does not at `low` and does at `high`."""
+    """The place between `low` and `high` at which a condition begins to hold: it is false at `low` and true at
+    `high`."""
     for _ in range(100):
         middle = (low + high) / 2
         if holds(middle):

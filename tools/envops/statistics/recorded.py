@@ -59,8 +59,8 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
 
 
 def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) -> list[str]:
-    """The differences between a baseline and its rows. Not compared are the interval and the tasks' shares, which
-    follow from rows and settings that may have changed since.
+    """The differences between a baseline and its rows. The interval and the tasks' shares are not compared: they follow
+    from rows and from settings that may have changed since.
     """
     now = measures(rows, float)
     wrong = [

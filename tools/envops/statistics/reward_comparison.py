@@ -1,7 +1,6 @@
 """The differences between two versions of an environment on one corpus of replies.
 
-Pure data and arithmetic. A reward that is missing is missing: it equals another missing one
-and differs from every number.
+Pure data and arithmetic. A missing reward equals another missing one and differs from every number.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ComparedVersion:
     digest: str
     functions: tuple[RewardFunction, ...] = ()
     args: Mapping[str, Any] = field(default_factory=dict)
-    """What the environment was loaded with."""
+    """The arguments with which the environment was loaded."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Scoring:
     reward: float | None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
     problem: str = ""
-    """Why there is no reward, in a line."""
+    """The reason for a missing reward, in one line."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Series:
         return self.points[-self._part(share)][0], self.last_step
 
     def steps_above(self, bound: float) -> tuple[int, int]:
-        """From where on every value is above a bound, to the end; the last step alone where it is not."""
+        """The steps from which every value is above a bound, to the end; only the last step if there are none."""
         first = len(self.points) - 1
         while first > 0 and self.points[first - 1][1] > bound:
             first -= 1

@@ -53,7 +53,7 @@ def run_program(
     `Interrupted` when `stop` is set. Its child processes end with it, and with this process even
     if that is killed: `envops_worker/supervisor.py` holds a pipe to this process.
     """
-    # Files, because a pipe would be held open by whatever the program leaves behind.
+    # Files, because processes that the program leaves behind would hold a pipe open.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
         sent.write((sends or "").encode())
         sent.seek(0)

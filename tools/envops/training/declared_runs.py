@@ -77,7 +77,7 @@ def declared_runs(
     """Every run, compiled and judged, in the order of the registry.
 
     `on_hub` says the latest version of an environment on the Hub, an empty string where there
-    is none, and `None` where it was not read.
+    is none, and `None` if it was not read.
     """
     recorded: dict[str, Recorded | None] = {}
     chosen = registry.specs.values() if specs is None else specs
@@ -228,7 +228,7 @@ def _trained_on(
 
 
 def _judge_key(environment: Environment, package: Package | None) -> str:
-    """What the environment's judge needs; empty where it has none."""
+    """What the environment's judge needs; empty if it has none."""
     if package is None or environment.judge in ("", UNDECLARED_JUDGE):
         return environment.judge
     variable = None
@@ -291,6 +291,6 @@ def _number(value: object) -> float | None:
 
 
 def _interval(value: object) -> tuple[float, float] | None:
-    """The two numbers of an interval; `None` where the baseline has another value."""
+    """The two numbers of an interval; `None` if the baseline has another value."""
     low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
     return None if low is None or high is None else (low, high)

@@ -39,7 +39,7 @@ class RunState:
     external: frozenset[str]
     """Environments of other owners, which no release publishes."""
     platform: Sequence[PlatformRun] | None
-    """`None` where the platform was not queried."""
+    """`None` if the platform was not queried."""
     unreadable: str = ""
     """Why the platform could not be read."""
     named: bool = False
@@ -115,12 +115,12 @@ class Situation:
     registry: Registry
     access: HubAccess
     prime: Prime | None
-    """`None` where the Hub is not used; then submissions are unknown."""
+    """`None` if the Hub is not used; then submissions are unknown."""
     ready: frozenset[str]
     """Environments that are on the Hub as declared, or will be with this release."""
     stop: threading.Event
     packages: Mapping[str, Package] | None = None
-    """Those that the runs use; `None` where they were not read yet."""
+    """Those that the runs use; `None` if they were not read yet."""
 
 
 @dataclass(frozen=True)

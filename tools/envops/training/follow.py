@@ -67,7 +67,7 @@ class Followed:
     metrics: RunMetrics
     spec: RunSpec | None = None
     status: str = ""
-    """The platform's status; empty where there is no platform."""
+    """The platform's status; empty if there is no platform."""
     identity: str = ""
     model: str = ""
     planned_steps: int | None = None

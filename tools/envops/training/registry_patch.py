@@ -38,7 +38,7 @@ def registry_patch(text: str, spec: RunSpec, change: Mapping[str, Any]) -> str:
 
 
 def _edited(lines: list[str], spec: RunSpec, key: str, value: Any) -> list[str] | None:
-    """The lines with one key set; `None` where that cannot be done on one line."""
+    """The lines with one key set; `None` if that cannot be done on one line."""
     start, end = _block(lines, spec)
     if start is None or end is None:
         return None

@@ -139,7 +139,7 @@ def cost_of(pace: Pace | None) -> float:
 
 
 def fitting(pace: Pace | None, seconds: float, at_once: int = 1) -> float:
-    """The number of replies, or rollouts, that fit into some time; infinite where they are cheap."""
+    """The number of replies, or rollouts, that fit into some time; infinite if they are cheap."""
     cost = cost_of(pace)
     if not cost:
         return math.inf

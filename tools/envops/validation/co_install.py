@@ -26,7 +26,7 @@ for name in sys.argv[1:]:
 def import_together(packages: Sequence[Package], workspace: Workspace, stop: threading.Event) -> tuple[str, ...]:
     """Resolve, install and import all packages at once; returns a line with each module and its origin.
 
-    Raises `ProgramFailed` where they conflict, do not build, or cannot be imported.
+    Raises `ProgramFailed` if they conflict, do not build, or cannot be imported.
     """
     with workspace.scratch() as scratch:
         lock = scratch / "together.lock"

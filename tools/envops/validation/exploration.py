@@ -56,7 +56,7 @@ def explored(
 ) -> Exploration:
     """Load an environment once with the network, without any secret, and find what it downloads.
 
-    Nothing that was downloaded is kept. Raises `ProgramFailed` where the package cannot be built, and `Interrupted`.
+    Nothing that was downloaded is kept. Raises `ProgramFailed` if the package cannot be built, and `Interrupted`.
     """
     venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=False)
     overlay = built_wheel(package, workspace, stop).overlay
@@ -139,7 +139,7 @@ def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
 
 
 def commit_of(dataset: str) -> str:
-    """The commit of a dataset's main branch; empty where the Hub does not answer."""
+    """The commit of a dataset's main branch; empty if the Hub does not answer."""
     address = f"{os.environ.get(ENDPOINT, HUB)}/api/datasets/{quote(dataset)}"
     try:
         with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:

@@ -60,7 +60,7 @@ def _dotted(version: Iterable[int]) -> str:
 def interpreter_for(requires_python: str) -> Interpreter:
     """The Python for an environment with this `requires-python`.
 
-    Raises `ProgramFailed` where uv finds none and may install none (`UV_PYTHON_DOWNLOADS=never`), or cannot.
+    Raises `ProgramFailed` if uv finds none and may install none (`UV_PYTHON_DOWNLOADS=never`), or cannot.
     """
     if admits(requires_python, own_interpreter().version):
         return own_interpreter()

@@ -115,7 +115,7 @@ def _uv() -> list[str]:
 
 
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
-    """The version that a program prints, without its name; `None` where it does not run."""
+    """The version that a program prints, without its name; `None` if it does not run."""
     try:
         said = _output_of([*program(), "--version"], variables)
     except (ImportError, OSError):
@@ -177,9 +177,9 @@ class HealthCheck:
     level: Level
     found: str
     do: str = ""
-    """The user's next step; empty where none is needed."""
+    """The user's next step; empty if none is needed."""
     repair: str = ""
-    """The fix that `--fix` makes; empty where there is none."""
+    """The fix that `--fix` makes; empty if there is none."""
 
 
 def examined(machine: Machine) -> list[HealthCheck]:

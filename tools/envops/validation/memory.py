@@ -82,7 +82,7 @@ class MemoryWatch:
 
 
 def _children(process: int) -> Iterator[int]:
-    """The children of all its threads; none where it has ended, or the kernel keeps no lists of them."""
+    """The children of all its threads; none if it has ended, or the kernel keeps no lists of them."""
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
             with suppress(OSError), open(f"/proc/{process}/task/{thread}/children", "rb") as listed:  # noqa: PTH123

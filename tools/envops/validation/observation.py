@@ -117,7 +117,7 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
 
 
 def _prepare(observation: Observation) -> None:
-    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` where one cannot be made."""
+    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` if one cannot be made."""
     package, workspace, stop = observation.package, observation.workspace, observation.stop
     with observation.collected.observing("venv"):
         alone = bool(reason_against_forks(package))
@@ -129,7 +129,7 @@ def _prepare(observation: Observation) -> None:
 
 
 def _load_and_run(observation: Observation) -> None:
-    """Load the environment and run the stages that have jobs. Raises `StageFailed` where it cannot be loaded."""
+    """Load the environment and run the stages that have jobs. Raises `StageFailed` if it cannot be loaded."""
     collected = observation.collected
     with ExitStack() as stack:
         with collected.observing("load", ends=False):

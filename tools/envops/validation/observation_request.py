@@ -68,7 +68,7 @@ class Requests:
     args: Mapping[str, Any]
     """The arguments of the environment."""
     held_out: Mapping[str, Any] | None = None
-    """Arguments added to them for evaluation tasks; `None` where none are declared."""
+    """Arguments added to them for evaluation tasks; `None` if none are declared."""
     stages: Mapping[StageName, Any] = field(default_factory=dict)
     """The requests of all requested stages."""
     day: str = ""

@@ -265,7 +265,7 @@ def _run_command(
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command, as a shell would divide them; none where a quote is left open."""
+    """The words of a command, as a shell would divide them; none if a quote is left open."""
     try:
         return shlex.split(command)
     except ValueError:

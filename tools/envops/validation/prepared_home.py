@@ -60,7 +60,7 @@ def names_module(command: str, module: str) -> bool:
 
 
 def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | None:
-    """The prepared data of an environment; `None` where nothing is declared or it is missing."""
+    """The prepared data of an environment; `None` if nothing is declared or it is missing."""
     if not entry.prepare.needed:
         return None
     return read_prepared(folder_of(entry.prepare, package))
@@ -72,7 +72,7 @@ def folder_of(preparation: Preparation, package: Package) -> Path:
 
 
 def read_prepared(folder: Path) -> PreparedHome | None:
-    """The preparation in a folder; `None` where it is missing or damaged."""
+    """The preparation in a folder; `None` if it is missing or damaged."""
     try:
         said = json.loads((folder / COMPLETE).read_bytes())
         found = PreparedHome(folder / HOME, str(said["content"]), int(said["bytes"]))

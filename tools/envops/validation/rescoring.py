@@ -33,7 +33,7 @@ class Rescored:
 
     @property
     def problem(self) -> str:
-        """Why there is no reward, in a line; empty where there is one."""
+        """Why there is no reward, in a line; empty if there is one."""
         if self.reward is not None:
             return ""
         first = self.failures[0] if self.failures else None

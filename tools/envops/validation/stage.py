@@ -74,7 +74,7 @@ class StageJob(Generic[_Request]):
     """The implementation of one stage."""
 
     request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
-    """All requests of the stage to jobs, as far as entry and request decide them; `None` where the stage is not
+    """All requests of the stage to jobs, as far as entry and request decide them; `None` if the stage is not
     requested.
 
     The key of the facts is made from it.

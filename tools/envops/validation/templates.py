@@ -139,7 +139,7 @@ class LockTemplates(ExitStack):
         confinement: Confinement,
         settings: Mapping[str, Any],
     ) -> ForkingProcess:
-        """The base of an environment. Raises `NotForked` where there can be none, and `Interrupted`."""
+        """The base of an environment. Raises `NotForked` if there can be none, and `Interrupted`."""
         if reason := reason_against_forks(package) or reason_in_wheel(venv, overlay):
             raise NotForked(reason)
         template = self.begin(venv, package, confinement)
@@ -244,7 +244,7 @@ class EnvironmentProcesses:
     def load(self) -> Iterator[tuple[StageName, Iterator[tuple[str, Any]]]]:
         """Load the environment and read its tasks; this process becomes the template of all jobs.
 
-        Yields each stage with its messages. Raises `StageFailed` where that cannot be done.
+        Yields each stage with its messages. Raises `StageFailed` if that cannot be done.
         """
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stack.callback(control.close)
@@ -264,7 +264,7 @@ class EnvironmentProcesses:
     def job(self) -> Iterator[Job]:
         """A job that has only loaded the environment; it ends with the block.
 
-        Raises `StageFailed` where the environment cannot be loaded again, and `WorkerLost`.
+        Raises `StageFailed` if the environment cannot be loaded again, and `WorkerLost`.
         """
         if self.template is not None:
             with self._forked(self.template) as job:
@@ -284,7 +284,7 @@ class EnvironmentProcesses:
         return Job(lambda pipes: self.begin({**pipes, **given}), self.memory, self.stop)
 
     def _forked(self, template: socket.socket, **given: int) -> Job:
-        """A job that a template forks. Raises `WorkerLost` where none comes: the template was ended."""
+        """A job that a template forks. Raises `WorkerLost` if none comes: the template was ended."""
         try:
             return Job(lambda pipes: fork(template, {}, {**pipes, **given}), self.memory, self.stop)
         except NotForked as error:

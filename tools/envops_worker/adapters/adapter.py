@@ -35,7 +35,7 @@ class Settings:
     is_harness: bool = False
     """Whether the module exports only a v1 harness and no tasks."""
     held_out: Mapping[str, Any] | None = None
-    """Arguments added to `args` for evaluation tasks; `None` where none are declared."""
+    """Arguments added to `args` for evaluation tasks; `None` if none are declared."""
     prepared: bool = False
     """Whether HOME has prepared data, which scoring may read."""
 

@@ -138,7 +138,7 @@ def _cost_of_playing(
 
 
 def _played(session: Session, task: TaskView, policy: str) -> dict[str, Any] | None:
-    """A rollout; `None` where it did not end in time."""
+    """A rollout; `None` if it did not end in time."""
     try:
         rows = list(session.rollouts([RolloutRequest(policy, task.index)], 1, PLAYING_SECONDS))
     except OutOfTime:

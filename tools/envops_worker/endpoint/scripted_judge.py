@@ -95,7 +95,7 @@ class ScriptedJudge:
         self.calls = 0
         self.last_prompt = ""
         self.place: str | None = SCRIPTED
-        """`SCRIPTED`, the relay's address for requests to a real judge, or `None` where neither is declared."""
+        """`SCRIPTED`, the relay's address for requests to a real judge, or `None` if neither is declared."""
         self.undeclared = 0
         """How many requests were refused because no judge is declared."""
 

@@ -31,7 +31,7 @@ class AskingAgent:
     """The agent that requests a reply, in one conversation."""
 
     name: str = ""
-    """Empty where the environment has only one, or the reply is scored without a rollout."""
+    """Empty if the environment has only one, or the reply is scored without a rollout."""
     is_trained: bool = True
     """Whether it is the model that is trained; a simulated user is part of the environment."""
     tools: Sequence[Mapping[str, Any]] = ()

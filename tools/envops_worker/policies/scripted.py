@@ -30,7 +30,7 @@ class Oracle(Protocol):
     """Whether the reply is made from the task's answer instead of by the author's oracle."""
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
-        """The next assistant message of an agent, in OpenAI form. Raises `NoOracle` where none is known."""
+        """The next assistant message of an agent, in OpenAI form. Raises `NoOracle` if none is known."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ScriptedPolicies:
     ) -> Message:
         """The policy's next message on a task; an agent that is not trained gets the oracle's reply for it.
 
-        Raises `UnknownPolicy`, and `NoOracle` where a reference reply is needed and none is known; errors of the
+        Raises `UnknownPolicy`, and `NoOracle` if a reference reply is needed and none is known; errors of the
         author's oracle pass through.
         """
         if not agent.is_trained:

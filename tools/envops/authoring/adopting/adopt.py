@@ -63,7 +63,7 @@ RunValidation = Callable[[ValidationRequest, Sequence[str]], dict[str, Environme
 
 
 def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
-    """A staging folder for a repository. Raises `DeclarationError` where its registry cannot be read."""
+    """A staging folder for a repository. Raises `DeclarationError` if its registry cannot be read."""
     day = datetime.now(UTC).date().isoformat()
     return Staging(root, folder, load_registry(root), Workspace(root), stop, day)
 

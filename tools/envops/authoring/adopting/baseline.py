@@ -13,7 +13,7 @@ NEVER_KNOWN = ("SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH0
 
 
 def known_counts(result: EnvironmentResult) -> Mapping[str, int]:
-    """How many findings of each rule make the environment fail; empty where it could not be checked."""
+    """How many findings of each rule make the environment fail; empty if it could not be checked."""
     failing = [one for one in result.findings if one.counts and one.severity == "error" and not one.inconclusive]
     if result.verdict == "error" or any(one.bug or one.rule in NEVER_KNOWN for one in failing):
         return {}

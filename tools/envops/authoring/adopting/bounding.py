@@ -41,7 +41,7 @@ class Bounded:
 def bounded(text: str, generation: Generation) -> Bounded:
     """pyproject.toml with a verifiers requirement of the generation, bounded above, and a `requires-python`.
 
-    Raises `NotBounded` where the text has a form that cannot be edited.
+    Raises `NotBounded` if the text has a form that cannot be edited.
     """
     changes: list[str] = []
     project: dict[str, Any] = tomllib.loads(text).get("project", {})

@@ -35,7 +35,7 @@ def proposed_data(
     stop: threading.Event,
     note: Callable[[str], None],
 ) -> DataProposal | None:
-    """The declaration for the data that loading tried to read; `None` where it read none.
+    """The declaration for the data that loading tried to read; `None` if it read none.
 
     Commits that the code does not name are looked up, and where the Hub answers, the environment is loaded once with
     the network, because loading stops at the first data that is missing.

@@ -57,7 +57,7 @@ class FetchedSource:
 def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource:
     """Fetch a source; `room` is an empty folder for downloads.
 
-    Raises `SourceUnreadable` where it cannot be reached or holds nothing, `Interrupted` when `stop` is set.
+    Raises `SourceUnreadable` if it cannot be reached or holds nothing, `Interrupted` when `stop` is set.
     """
     match source:
         case FolderSource():

@@ -56,7 +56,7 @@ def lacks_reference(facts: Facts) -> bool:
 
 
 def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
-    """The files to complete, of those that the package does not have; none where a reference reply is known."""
+    """The files to complete, of those that the package does not have; none if a reference reply is known."""
     if ORACLE_FILE in files or not lacks_reference(facts):
         return {}
     task = facts.tasks[0]

@@ -242,9 +242,9 @@ class Staging:
         return name
 
     def _replaced(self, candidate: Candidate, name: str) -> Path | None:
-        """The folder below environments/ that the candidate is, or `None` where it comes from elsewhere.
+        """The folder below environments/ that the candidate is, or `None` if it comes from elsewhere.
 
-        Raises `AlreadyAdopted` or `NotAdopted` where its name or its folder is taken.
+        Raises `AlreadyAdopted` or `NotAdopted` if its name or its folder is taken.
         """
         folder_name = folder_of(name)
         target = self.root / ENVIRONMENTS_FOLDER / folder_name

@@ -33,7 +33,7 @@ def is_dataset(name: str) -> bool:
 def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -> DatasetSource:
     """A dataset of the Hub at the current commit of the revision.
 
-    Raises `SourceProblem` where it is missing, gated, out of reach, or has several configurations and none is named.
+    Raises `SourceProblem` if it is missing, gated, out of reach, or has several configurations and none is named.
     """
     try:
         import datasets

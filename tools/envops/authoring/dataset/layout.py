@@ -34,7 +34,7 @@ _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\
 
 
 def options_of(row: DatasetRow, roles: ColumnRoles) -> list[str]:
-    """The texts of a row's choices in their order; empty where no column has them."""
+    """The texts of a row's choices in their order; empty if no column has them."""
     if roles.wrong_choices:
         answers = [value_at(row, roles.answer), *(row.get(name) for name in roles.wrong_choices)]
         return sorted(text_of(answer) for answer in answers if not is_missing(answer))  # an order that reveals nothing
@@ -57,7 +57,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def options_in_text(question: str) -> list[str]:
-    """The choices in a question's text, as "A) …" or "(A) …"; empty where there are none or a letter is missing."""
+    """The choices in a question's text, as "A) …" or "(A) …"; empty if there are none or a letter is missing."""
     found = _IN_TEXT.findall(question)
     letters = [letter for letter, _ in found]
     if len(letters) < 2 or letters != [chr(ord("A") + index) for index in range(len(letters))]:
@@ -75,7 +75,7 @@ class RowLayout:
     roles: ColumnRoles
     answer: AnswerFormat
     mark: str = ""
-    """The mark before the answer in its column: `####`, a box, a tag; empty where the column is the answer."""
+    """The mark before the answer in its column: `####`, a box, a tag; empty if the column is the answer."""
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
     first_index: int | None = None

@@ -76,7 +76,7 @@ class DatasetProfile:
 def profiled(source: DatasetSource, most_rows: int | None = None) -> DatasetProfile:
     """Read a source once.
 
-    Raises `SourceProblem` where a row cannot be read, or where there is none.
+    Raises `SourceProblem` if a row cannot be read, or where there is none.
     """
     return DatasetProfile(
         source.name, source.config, source.revision, tuple(_split(one, most_rows) for one in source.splits)

@@ -117,7 +117,7 @@ class _Evidence:
 def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "") -> Recognised:
     """Recognise the layout of rows; `question` and `answer` are columns that the author named.
 
-    Raises `NothingToAnswer` where no column could be an answer.
+    Raises `NothingToAnswer` if no column could be an answer.
     """
     roles = assign([row for _, row in rows], question, answer)
     said = [raw_example(row, roles) for _, row in rows]
@@ -308,7 +308,7 @@ def _vocabulary(wanted: str, values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _labels_of(values: Sequence[Any], separator: str) -> tuple[str, ...]:
-    """The labels that lists are made of; empty where they are too many to be named, or rarely repeat."""
+    """The labels that lists are made of; empty if they are too many to be named, or rarely repeat."""
     lists = [parts_of(value, separator) if separator else as_list(value) or [] for value in values]
     named = [label for labels in lists for label in labels]
     labels = _spelled(named)

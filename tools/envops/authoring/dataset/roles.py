@@ -68,7 +68,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def value_at(row: DatasetRow, column: str) -> Any:
-    """The value of a row in a column, or in a field of a record; `None` where it has neither."""
+    """The value of a row in a column, or in a field of a record; `None` if it has neither."""
     if column in row or not column:
         return row.get(column)
     outer, _, inner = column.partition(".")
@@ -108,21 +108,21 @@ def plain(name: str) -> str:
 
 
 def ending_with(columns: Columns, words: Iterable[str], fits: Any = lambda _: True) -> str:
-    """The first column of several words of which one of these is the last; empty where there is none."""
+    """The first column of several words of which one of these is the last; empty if there is none."""
     return next(
         (name for word in words for name in columns if plain(name).endswith(f"_{word}") and fits(columns[name])), ""
     )
 
 
 def named(columns: Columns, names: Iterable[str], fits: Any = lambda _: True) -> str:
-    """The first of some plain names that is a column which fits; empty where there is none."""
+    """The first of some plain names that is a column which fits; empty if there is none."""
     by_name = {plain(name): name for name in reversed(list(columns))}
     return next((by_name[name] for name in names if name in by_name and fits(columns[by_name[name]])), "")
 
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Names of columns; empty where no column has the role. `reward.truth` is a field of the column `reward`."""
+    """Names of columns; empty if no column has the role. `reward.truth` is a field of the column `reward`."""
 
     question: str = ""
     answer: str = ""

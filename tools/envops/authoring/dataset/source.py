@@ -64,7 +64,7 @@ def numbered(split: DatasetSplit, most: int | None = None) -> Iterator[NumberedR
 def open_local(path: Path, split: str = "") -> DatasetSource:
     """A file, or a folder with a file for each split.
 
-    Raises `SourceProblem` where there is nothing to read.
+    Raises `SourceProblem` if there is nothing to read.
     """
     if not path.exists():
         raise SourceProblem(f"{path} does not exist", "Name a file, a folder, or a dataset of the Hub as OWNER/NAME.")

@@ -1,4 +1,4 @@
-"""Parsing single values of datasets as answers of a format; `None` where a value is not of that format."""
+"""Parsing single values of datasets as answers of a format; `None` if a value is not of that format."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def as_number(value: Any) -> str | None:
 
 
 def unit_of(values: Sequence[Any]) -> str:
-    """The one unit behind most numbers, as it is written most often: `km`, `metres`; empty where they differ."""
+    """The one unit behind most numbers, as it is written most often: `km`, `metres`; empty if they differ."""
     others = [value for value in values if as_number(value) is None]
     found = [_WITH_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None for value in others]
     units = Counter(one[2] for one in found if one)
@@ -275,7 +275,7 @@ MOST_PARTS = 60
 
 
 def separator_of(values: Sequence[Any]) -> str:
-    """The separator of labels that occur in several combinations (`a|b`, `b`, `a|c`); empty where there is none."""
+    """The separator of labels that occur in several combinations (`a|b`, `b`, `a|c`); empty if there is none."""
     texts = {value.strip() for value in values if isinstance(value, str)}
     if len(texts) < 3 or not all(isinstance(value, str) for value in values):
         return ""

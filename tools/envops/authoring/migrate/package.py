@@ -24,7 +24,7 @@ REQUIRES_PYTHON = ">=3.11,<3.15"
 def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     """The new package's files by path, made from the old package's folder; both names as in the registry.
 
-    Raises `NotMovable` where the old package has a form that cannot be migrated.
+    Raises `NotMovable` if the old package has a form that cannot be migrated.
     """
     was, becomes = old.replace("-", "_"), new.replace("-", "_")
     original = read(folder, was)

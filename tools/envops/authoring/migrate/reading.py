@@ -36,7 +36,7 @@ class Reward:
     """A function of the rubric."""
 
     function: cst.FunctionDef | None
-    """`None` where the rubric names something else than a function of the package."""
+    """`None` if the rubric names something else than a function of the package."""
     module: str
     """The module that defines it, without the package's name; empty for that of `load_environment`."""
     code: str
@@ -72,7 +72,7 @@ class Original:
 
     @property
     def most_turns(self) -> int | None:
-        """The limit of turns of an environment with tools, 0 or less for no limit; `None` where it is not a number."""
+        """The limit of turns of an environment with tools, 0 or less for no limit; `None` if it is not a number."""
         given = self.keywords.get("max_turns")
         if given is None:
             return USUAL_TURNS

@@ -34,7 +34,7 @@ def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, 
 def write_page(folder: Path) -> Path:
     """Rewrite the page from validate.json and the files beside it.
 
-    Raises `DeclarationError` where there is no validate.json that can be read.
+    Raises `DeclarationError` if there is no validate.json that can be read.
     """
     from envops.files.atomic_write import write_whole
     from envops.reports.reading import read_report, result_of

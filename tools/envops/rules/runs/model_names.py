@@ -16,7 +16,7 @@ _VARIANTS = ("instruct", "thinking", "base", "vl", "coder", "distill")
 
 
 def most_alike(model: str, known: Iterable[str]) -> str:
-    """The known model of the same family that is nearest in size, then in variant; empty where there is none."""
+    """The known model of the same family that is nearest in size, then in variant; empty if there is none."""
     names = list(known)
     misspelt = [name for name in names if _letters(model, name) >= SAME and _distance(model, name) == 0]
     if misspelt:

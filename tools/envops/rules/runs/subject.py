@@ -79,12 +79,12 @@ class TrainedOn:
     id: str
     generation: Generation | None = "v1"
     requires: tuple[str, ...] | None = ()
-    """What the package requires of verifiers; `None` where its code is not in this repository."""
+    """What the package requires of verifiers; `None` if its code is not in this repository."""
     pinned: str | None = None
     external: bool = False
     version: str = ""
     on_hub: str | None = None
-    """The latest version on the Hub; `None` where it was not read."""
+    """The latest version on the Hub; `None` if it was not read."""
     secrets: tuple[str, ...] = ()
     judge_key: str = ""
     """What its judge needs: the variable of a key, or words for a key that no declaration names."""

@@ -35,7 +35,7 @@ class TrainerLimits:
     title: str
     generations: tuple[Generation, ...]
     releases: tuple[str, ...]
-    """Releases of verifiers that it runs with; the package must admit one of them. Empty where none works."""
+    """Releases of verifiers that it runs with; the package must admit one of them. Empty if none works."""
     released: str
     """The same in words."""
     batch_unit: BatchUnit
@@ -53,7 +53,7 @@ class TrainerLimits:
     on_this_machine: bool = False
     """`envops train RUN` trains it."""
     forwards: tuple[str, ...] | None = None
-    """The only secrets that reach the run; `None` where the run sees those of its own machine."""
+    """The only secrets that reach the run; `None` if the run sees those of its own machine."""
     bounds_age: bool = False
     """It can bound the age of rollouts (`max_off_policy_steps`)."""
     replaces_groups: bool = True
@@ -62,7 +62,7 @@ class TrainerLimits:
     """Versions of its configuration that `schema` chooses from."""
     most_lora_rank: int | None = None
     models: Mapping[str, str] | None = None
-    """Every model that it knows by name and the model's chat renderer; `None` where any name is taken."""
+    """Every model that it knows by name and the model's chat renderer; `None` if any name is taken."""
     renderers: Collection[str] = ()
     """Chat renderers that a run may name, which makes the model's name irrelevant."""
     retired: str = ""
@@ -70,7 +70,7 @@ class TrainerLimits:
 
 @dataclass(frozen=True)
 class TrainerSettings:
-    """The settings of a compiled run, overrides included; `None` where the trainer has none or its default holds."""
+    """The settings of a compiled run, overrides included; `None` if the trainer has none or its default holds."""
 
     batch: int | None = None
     """Rollouts per step, for every trainer."""

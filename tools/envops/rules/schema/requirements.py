@@ -43,7 +43,7 @@ _REVISION = re.compile(r"@(?:[0-9a-f]{7,40}|v?\d[\w.]*)(?:#|$)")
 
 
 def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
-    """The requirement on verifiers, `None` where there is none."""
+    """The requirement on verifiers, `None` if there is none."""
     for text in requires:
         try:
             requirement = Requirement(text)

@@ -58,7 +58,7 @@ class SampledTurns:
         self._said.setdefault(_key(conversation), []).append(_Said(_exact(conversation), turn))
 
     def turn(self, messages: Sequence[Message]) -> Turn | None:
-        """The turn that a conversation continues, `None` where its last message was not sampled here.
+        """The turn that a conversation continues, `None` if its last message was not sampled here.
 
         Where a reply occurs more than once, the first is used, because their tokens are equal.
         """
@@ -70,7 +70,7 @@ class SampledTurns:
     def trajectory(self, prompt: Sequence[Message], completion: Sequence[Message]) -> Trajectory:
         """The tokens of a rollout. Each last turn is returned once, so call this once for each rollout.
 
-        Raises `LostTurn` where it holds a reply that was not sampled here, or was rewritten on the way.
+        Raises `LostTurn` if it holds a reply that was not sampled here, or was rewritten on the way.
         """
         messages = [*prompt, *completion]
         ends = [place + 1 for place in range(len(prompt), len(messages)) if messages[place]["role"] == "assistant"]
@@ -114,7 +114,7 @@ def continues(turn: Turn, so_far: tuple[int, ...]) -> bool:
 def joined(turns: Sequence[Turn]) -> Trajectory:
     """Turns of one conversation in a row: the text between two of them is prompt, not reply.
 
-    Raises `LostTurn` where a later turn's prompt differs from the earlier turns.
+    Raises `LostTurn` if a later turn's prompt differs from the earlier turns.
     """
     prompt = turns[0].heard
     completion, logprobs, mask = list(turns[0].said), list(turns[0].logprobs), [1] * len(turns[0].said)

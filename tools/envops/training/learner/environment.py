@@ -27,7 +27,7 @@ MODEL = "policy"
 
 @dataclass(frozen=True)
 class PlayedRollout:
-    """One rollout: its reward, `None` where it failed, and its tokens, `None` where they are not the policy's."""
+    """One rollout: its reward, `None` if it failed, and its tokens, `None` if they are not the policy's."""
 
     task: int
     reward: float | None

@@ -32,7 +32,7 @@ def loaded_model(settings: LearnerSettings, root: Path) -> LoadedModel:
     """Load what the settings name: a folder below `root`, or a name on the Hugging Face Hub.
 
     All weights are trained in single precision, so that a small learning rate has an effect; below an adapter, on a
-    GPU, they keep their saved precision. Raises `UnfitSettings` where it cannot be loaded.
+    GPU, they keep their saved precision. Raises `UnfitSettings` if it cannot be loaded.
     """
     name = _folder(settings.model, root)
     given = dict(settings.grpo.get("model_init_kwargs") or {})

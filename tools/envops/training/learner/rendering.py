@@ -51,7 +51,7 @@ class Renderer(Protocol):
 class TemplateRenderer:
     """A tokenizer and its chat template.
 
-    `ends` are the tokens that end a reply. Raises `UnfitTemplate` where there is no template, or none of the ends
+    `ends` are the tokens that end a reply. Raises `UnfitTemplate` if there is no template, or none of the ends
     closes a reply in it.
     """
 
@@ -206,7 +206,7 @@ TRIED_NAME, TRIED_ARGUMENTS = "look_it_up", {"word": "heron"}
 
 
 def format_of(render: Callable[[Sequence[dict[str, Any]], Sequence[dict[str, Any]]], str]) -> CallFormat | None:
-    """The form in which a chat template writes calls, `None` where it shows no tools or none of the forms fits."""
+    """The form in which a chat template writes calls, `None` if it shows no tools or none of the forms fits."""
     parameters = {"type": "object", "properties": {"word": {"type": "string"}}}
     tool = {"name": TRIED_NAME, "description": "Looks a word up.", "parameters": parameters}
     call = {"id": "c00000000", "type": "function", "function": {"name": TRIED_NAME, "arguments": TRIED_ARGUMENTS}}

@@ -30,7 +30,7 @@ def is_whole(checkpoint: Path) -> bool:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The latest complete checkpoint of a run, `None` where there is none."""
+    """The latest complete checkpoint of a run, `None` if there is none."""
     found = [path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name) and is_whole(path)]
     return max(found, key=lambda path: int(path.name.partition("-")[2]), default=None)
 
@@ -62,7 +62,7 @@ def finished_model(checkpoint: Path, final: Path) -> Path:
 
 
 def _step_of_model(final: Path) -> int | None:
-    """The step of a finished model, `None` where there is none or its step is not recorded."""
+    """The step of a finished model, `None` if there is none or its step is not recorded."""
     try:
         return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):

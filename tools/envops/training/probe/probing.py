@@ -77,7 +77,7 @@ def probe(
 ) -> ProbeResult:
     """Train a tiny policy on the environment for this many seconds, and a control with a constant reward.
 
-    Raises `NotForAProbe` where the environment is multi-turn, reference replies are too long, or chance earns nothing.
+    Raises `NotForAProbe` if the environment is multi-turn, reference replies are too long, or chance earns nothing.
     """
     require_single_turn(environment.description)
     references = reference_replies(environment)

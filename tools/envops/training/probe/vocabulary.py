@@ -112,7 +112,7 @@ class Vocabulary:
 def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Sequence[str]) -> Vocabulary:
     """The vocabulary of an environment, from the prompts of its tasks and the replies of a perfect model.
 
-    Raises `ValueError` where they are empty.
+    Raises `ValueError` if they are empty.
     """
     if not any(references):
         raise ValueError("the reference replies are empty: there is nothing to learn")
@@ -130,7 +130,7 @@ def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Se
 
 
 def shared(texts: Sequence[str]) -> tuple[str, str]:
-    """The longest opening and closing that all texts share without overlapping; nothing where all are equal."""
+    """The longest opening and closing that all texts share without overlapping; nothing if all are equal."""
     different = list(dict.fromkeys(texts))
     if len(different) < 2:
         return "", ""

@@ -43,7 +43,7 @@ def trainer_named(backend: str) -> Trainer:
 def compile_run(request: CompileRequest) -> Compiled:
     """The run in its trainer's own terms.
 
-    Raises `CompileError` where the declaration has no form there.
+    Raises `CompileError` if the declaration has no form there.
     """
     try:
         return trainer_named(request.spec.backend).compile(request)

@@ -52,14 +52,14 @@ class Environment:
     generation: str | None
     external: bool = False
     requires: tuple[str, ...] | None = None
-    """The package's requirement on verifiers; `None` where its code is not in this repository."""
+    """The package's requirement on verifiers; `None` if its code is not in this repository."""
     pinned: str | None = None
     """The release of verifiers that its lock pins."""
     secrets: tuple[str, ...] = ()
     judge: str = ""
-    """The declared endpoint of its judge; empty where it has none."""
+    """The declared endpoint of its judge; empty if it has none."""
     held_out: Mapping[str, Any] | None = None
-    """Settings that give the tasks to evaluate on; none are needed for v0's own split. `None` where it has none."""
+    """Settings that give the tasks to evaluate on; none are needed for v0's own split. `None` if it has none."""
 
     @property
     def id(self) -> str:
@@ -142,7 +142,7 @@ class Trainer:
     started_by: str
     """How a run is started, for the matrix in docs/training.md."""
     compile: Callable[[CompileRequest], Compiled]
-    """The run in the trainer's own terms. Raises `CompileError` or `ValueError` where it has no form there."""
+    """The run in the trainer's own terms. Raises `CompileError` or `ValueError` if it has no form there."""
     settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
     """The settings of a compiled configuration, which overrides may have changed."""
     refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
@@ -221,7 +221,7 @@ INSTALL = 'uv pip install --python "$VENV/bin/python"'
 def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
     """Shell: the absolute path of a trainer's checkout, and its own virtual environment.
 
-    `create` is what creates that environment, for the message where it is missing; `None` where uv creates it.
+    `create` is what creates that environment, for the message where it is missing; `None` if uv creates it.
     """
     lines = [f': "${{{variable}:?the folder of a checkout of {title}}}"', f'{variable}=$(cd "${variable}" && pwd)']
     lines.append(f'VENV="${variable}/.venv"')
@@ -352,7 +352,7 @@ def _settings(
 
 
 def value_at(values: Any, path: str) -> Any:
-    """The value at a dotted path; `None` where there is none."""
+    """The value at a dotted path; `None` if there is none."""
     for step in path.split("."):
         values = values.get(step) if isinstance(values, Mapping) else None
     return values

@@ -208,7 +208,7 @@ class SourceFile:
     # Writing.
 
     def written(self, site: Site) -> dict[str, Any] | None:
-        """A mutant in the worker's form, with its diff; `None` where the result is no Python."""
+        """A mutant in the worker's form, with its diff; `None` if the result is no Python."""
         source = self._spliced(site) or self._replaced(site)
         if source == self.text or not _compiles(source):
             return None

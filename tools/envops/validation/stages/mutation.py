@@ -85,7 +85,7 @@ def mutation_of(
 ) -> Mutation:
     """Mutate the reward code below `site`, and find the mutants that are noticed.
 
-    Raises `StageFailed` where the source cannot be mutated, and the errors of starting and querying jobs.
+    Raises `StageFailed` if the source cannot be mutated, and the errors of starting and querying jobs.
     """
     from envops.validation.mutants.source import mutants_of
 

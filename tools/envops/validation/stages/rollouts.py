@@ -111,7 +111,7 @@ class Evaluator:
         """The rollouts that an earlier run made, then what jobs send.
 
         A failed rollout is tried again in another job before it is kept, because connections fail on a busy machine.
-        Raises `StageFailed` where jobs are lost twice.
+        Raises `StageFailed` if jobs are lost twice.
         """
         kept = self.journal.kept(asked.policy, asked.tasks, asked.rollouts, whole_groups=self.whole_groups)
         progress = RolloutProgress(asked.tasks * asked.rollouts)

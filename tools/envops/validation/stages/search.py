@@ -69,7 +69,7 @@ def _has_tables(folder: Path) -> bool:
 
 
 def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
-    """Raises `OSError` where there is no room for them, which hypothesis does not report."""
+    """Raises `OSError` if there is no room for them, which hypothesis does not report."""
     folder.mkdir()
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)

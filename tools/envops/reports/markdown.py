@@ -48,7 +48,7 @@ _CUTS: dict[FindingKind, tuple[int, int]] = {
     "bug": (9, 11),
     "error": (9, 11),
 }
-"""When a finding loses its evidence, and when it goes altogether; lower is earlier."""
+"""The order in which findings lose their evidence and are left out; lower is earlier."""
 _CUT_PASSED_ROW, _CUT_FAILED_ROW, _CUT_HEADING = 7, 12, 13
 
 
@@ -89,7 +89,7 @@ def render_markdown(result: ValidationResult, limit: int = LIMIT_BYTES) -> str:
 
 
 def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterator[str]:
-    """The page a piece at a time. What is cut depends on all of it, so every piece is kept until that is known."""
+    """The page a piece at a time. The cuts depend on the whole page, so every piece is kept until they are known."""
     head, foot = _head(result), _foot(result)
     pieces: SpillList[_Piece] = SpillList()
     weights = []
@@ -108,7 +108,7 @@ def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterat
 
 
 def _pieces(result: ValidationResult) -> Iterator[_Piece]:
-    """Rows first, as the page has them."""
+    """The pieces of the page, rows first."""
     yield from map(_table_row, result.environments)
     yield from _problem_pieces(result)
     for environment in result.environments:

@@ -1,4 +1,4 @@
-"""reports/validate.json read back, to be put together with others and shown again."""
+"""reports/validate.json read back, for merging and showing again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _validator() -> Validator:
 
 
 def result_of(data: dict[str, Any]) -> ValidationResult:
-    """A report's result: everything but the numbers of distributions, mutants and searches, which stay in the data."""
+    """A report's result without the numbers of distributions, mutants and searches, which stay in the data."""
     return ValidationResult(
         verdict=data["verdict"],
         environments=tuple(map(_environment, data["environments"])),

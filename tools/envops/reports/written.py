@@ -1,4 +1,4 @@
-"""Reports where they belong: files under reports/, one form on standard output, GitHub's own."""
+"""Writing of reports: files under reports/, one form on standard output, GitHub's own."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def print_result(
     """Print the result in the chosen form, as far as the stream can show it."""
     stream = stream or sys.stdout
     if form == "json":
-        for part in json_parts(result):  # plain ASCII, in which there is no workflow command
+        for part in json_parts(result):  # plain ASCII, which contains no workflow command
             stream.write(part)
         stream.flush()
         return

@@ -41,7 +41,7 @@ class Base:
         return self.given if self.commit is None else f"{self.given} ({self.commit[:12]})"
 
     def environment(self, entry: EnvironmentEntry, scratch: Path) -> tuple[EnvironmentEntry, Package]:
-        """The environment of this base, written below `scratch` where that is needed.
+        """The environment of this base, written below `scratch` if needed.
 
         Raises `NoBase` when the base lacks it or it cannot be loaded.
         """

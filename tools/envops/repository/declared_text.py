@@ -56,7 +56,7 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES) -> str:
 
 
 def text_of(content: bytes, path: Path, root: Path) -> str:
-    """The same for given content."""
+    """Text of given content, checked in the same way."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -32,7 +32,7 @@ class TreeFile:
 
 
 def git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run git below a root; the caller looks at the exit code.
+    """Run git below a root; the caller checks the exit code.
 
     Raises `DeclarationError` if git is not installed.
     """
@@ -83,7 +83,7 @@ def write_files(root: Path, files: Sequence[TreeFile], folder: str, target: Path
 
 
 def contents_of(root: Path, objects: Sequence[str]) -> Iterator[bytes | None]:
-    """The content of objects, by one call of git for all of them; `None` for one that is not here."""
+    """The content of objects, by one call of git for all of them; `None` for a missing one."""
     if not objects:
         return
     answer = git(root, "cat-file", "--batch", sends="".join(f"{name}\n" for name in objects).encode())

@@ -1,6 +1,6 @@
 """Checks across keys of registry.yaml: names that must exist, numbers that must be consistent.
 
-Reads the document as it is, so that these problems are reported together with those of single keys.
+The unprocessed document is read, so that these problems are reported together with those of single keys.
 """
 
 from __future__ import annotations

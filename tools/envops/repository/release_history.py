@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from envops.repository.registry import EnvironmentEntry
 
 MOST_COMMITS = 500
-"""How far back contents are compared; versions are read of the whole history."""
+"""The number of commits whose contents are compared; versions are read from the whole history."""
 NEVER_SHIPPED = ("requirements.lock", "uv.lock")
 
 
@@ -37,7 +37,7 @@ class ReleaseContent:
 
 
 def release_content(folder: Path, root: Path) -> ReleaseContent | None:
-    """Version and content hash of an environment; `None` where `read_package` reports what is wrong."""
+    """Version and content hash of an environment; `None` if `read_package` reports a problem."""
     try:
         pyproject = read_pyproject(folder / "pyproject.toml", root)
         version = pyproject.table("project").get("version")
@@ -52,7 +52,7 @@ def release_content(folder: Path, root: Path) -> ReleaseContent | None:
 
 @dataclass(frozen=True)
 class ReleaseHistory:
-    """One environment's past, seen from the commit that a change is based on."""
+    """One environment's past before the commit that a change is based on."""
 
     base: str
     """The commit."""
@@ -63,12 +63,12 @@ class ReleaseHistory:
     reward_changed: bool = False
     """Whether something that can change a reward differs: code, data, pins, arguments."""
     used: tuple[tuple[str, str], ...] = ()
-    """Every version that ever stood in pyproject.toml, with the commit that brought it, newest first."""
+    """Every version in the history of pyproject.toml, with the commit that introduced it, newest first."""
     same_content: str | None = None
-    """An earlier commit with exactly the content that would be published now, though the base differs."""
+    """An earlier commit with exactly the content to publish, while the base differs."""
     renamed_from: str | None = None
     published: str | None = None
-    """The newest version on the Hub, where that was read."""
+    """The newest version on the Hub, if it was read."""
     known_before: Mapping[str, int] | None = None
     """Known findings that the registry listed at the base, by rule; `None` if the environment is new."""
     whole: bool = True
@@ -125,7 +125,7 @@ def _differences(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]
 
 
 def _versions(root: Path, base: str, folder: str) -> Iterator[tuple[str, str]]:
-    """Each version in the history of a pyproject.toml, with the commit that brought it."""
+    """Each version in the history of a pyproject.toml, with the commit that introduced it."""
     logged = git(
         root, "log", "--format=%H", "--raw", "--no-abbrev", "--no-renames", base, "--", f"{folder}/pyproject.toml"
     )

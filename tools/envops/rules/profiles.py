@@ -1,6 +1,6 @@
 """The rewards of each policy: the numbers behind the charts in reports.
 
-A profile summarizes many conversations without their text. Judging it is left to rules.
+A profile summarizes many conversations without their text. Rules judge it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ProfileSource = Literal["scored", "rollouts", "recording"]
 MOST_VALUES = 24
-"""More different values than this are counted in as many bins of equal width."""
+"""The most different values that are counted singly; more are counted in as many bins of equal width."""
 MOST_TASKS = 200
 """Tasks with a group of their own."""
 
@@ -46,9 +46,9 @@ class Spread:
     mean: float | None
     low: float | None
     high: float | None
-    """The interval of the mean, clustered by task; of metrics there is none."""
+    """The interval of the mean, clustered by task; metrics have none."""
     values: tuple[tuple[float, int], ...]
-    """How often each value came, or the middle of each bin."""
+    """The frequency of each value, or of the middle of each bin."""
     binned: bool = False
 
 
@@ -60,7 +60,7 @@ class Group:
     count: int
     mean: float
     deviation: float
-    """Between rollouts of this task; 0 if all earned the same, which leaves nothing to learn."""
+    """The deviation between rollouts of this task; 0 if all earned the same, which leaves nothing to learn."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class RewardProfile:
     groups: tuple[Group, ...]
     """Task by task, those without any reward left out; the first 200."""
     tokens: tuple[int, int] | None = None
-    """Of prompts and of replies, where the provider counted them."""
+    """Tokens of prompts and of replies, if the provider counted them."""
     seconds: float = 0.0
-    """Of all its conversations together."""
+    """Seconds of all its conversations together."""
 
 
 def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
@@ -118,7 +118,7 @@ class _Maker:
         return self._made(policy, "rollouts", outcomes, tokens, seconds, model)
 
     def of_recording(self, recording: RecordingFacts, facts: Facts) -> RewardProfile:
-        """Its rows have no weights: those of the functions as they are now."""
+        """The weights of a recording's functions: its rows have none, so the current ones are used."""
         known = {each.name: each for each in functions_of(facts)}
         outcomes = [
             RolloutOutcome(

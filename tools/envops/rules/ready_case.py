@@ -27,7 +27,7 @@ def _expected(value: float | str) -> str:
 
 
 def _turn(message: Message) -> str:
-    """A turn as a scalar or, where it calls tools, as the message itself; JSON is YAML, too."""
+    """A turn as a scalar or, if it calls tools, as the message itself; JSON is YAML, too."""
     if message.get("tool_calls"):
         return json.dumps({key: value for key, value in message.items() if value is not None}, ensure_ascii=False)
     content: Any = message.get("content") or ""
@@ -35,7 +35,7 @@ def _turn(message: Message) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Text in double quotes with everything escaped that a reader could not see."""
+    """Text in double quotes with invisible characters escaped."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 

@@ -84,7 +84,7 @@ class Drifted:
 
 
 def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float) -> Drifted | None:
-    """The paired difference by task, or `None` if there is nothing to compare with."""
+    """The paired difference by task, or `None` without a baseline."""
     if baseline.policy != sample.policy:
         return None
     now = means_now(sample, facts)

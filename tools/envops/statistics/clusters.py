@@ -59,10 +59,10 @@ def standard_error(clusters: Clusters, center: float) -> float:
 
 
 def clustered_share(hits: Sequence[Sequence[bool]], confidence: float) -> Estimate:
-    """How often something happens to a rollout: Wilson's interval.
+    """The share of rollouts to which something happens, with Wilson's interval.
 
-    Where it does happen, and to some tasks more than to others, the effective size is that of
-    the clusters (Korn and Graubard; see `wilson`). Where it never does, rollouts count as
+    If it happens to some tasks more than to others, the effective size is that of
+    the clusters (Korn and Graubard; see `wilson`). If it never happens, rollouts count as
     independent, as usual for incidents.
     """
     clusters = [[float(hit) for hit in cluster] for cluster in hits]

@@ -106,9 +106,9 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
-    """Wilson's score interval for a share seen in so many independent observations.
+    """Wilson's score interval for a share of `count` independent observations.
 
-    `count` may be an effective number: that turns it into the interval for clustered samples.
+    `count` may be an effective number, as for clustered samples.
 
     Sources: E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical
     Inference", JASA 22, 1927; for effective sizes E. L. Korn, B. I. Graubard, "Confidence
@@ -133,10 +133,10 @@ def wilson_of(hits: int, count: int, confidence: float) -> Estimate:
 
 
 def fold_that_decides(estimate: Estimate, bound: float) -> float | None:
-    """How many times as much of the same data would part the interval from the bound.
+    """The factor by which the same data must grow to separate the interval from the bound.
 
-    It supposes that the value stays as it is; so it is a guide and no promise. `None` where
-    the value lies on the bound, or nearly so.
+    It assumes that the value stays the same, so it is a guide and no promise. `None` if the value lies on the bound, or
+    nearly so.
 
     Source: sample sizes by the required precision, W. G. Cochran, "Sampling
     Techniques", 3rd edition 1977, chapter 4.

@@ -32,9 +32,9 @@ from envops.validation.wheel import built_wheel
 
 ANSWER_SECONDS = 20.0
 KINDS: dict[str, WantedKind] = {"datasets": "dataset files", "models": "model", "spaces": "space"}
-"""By the beginning of folders in the Hub's cache."""
+"""Kinds of repositories by the beginning of their folders in the Hub's cache."""
 _OF_CHOSEN_FILES = re.compile(r"-[0-9a-f]{16}$")
-"""How the folder of a configuration ends where files were chosen by `data_files` or `data_dir`."""
+"""The ending of a configuration's folder if files were chosen by `data_files` or `data_dir`."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _watched(watch: DownloadWatch) -> Iterator[None]:
         while not done.wait(1.0):
             watch.look()
 
-    watch.begin("loading it once with the network, to see what it downloads")
+    watch.begin("loading it once with the network to find its downloads")
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
@@ -130,7 +130,7 @@ def downloaded(home: Path) -> Iterator[WantedData]:
 
 
 def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
-    """Datasets with the current commit of their main branch, where no other is known."""
+    """Datasets with the current commit of their main branch, if no other is known."""
     known = {one.name: one.revision for one in wanted if one.revision}
     for one in wanted:
         if one.kind == "dataset" and one.name not in known:

@@ -24,7 +24,7 @@ _CREDENTIALS = re.compile(r"(?:^|[/=\s])[^/\s@]+@")
 def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bool) -> None:
     """Let a harness set itself up in a job.
 
-    Raises `StageFailed` with a failure of kind `harness` where it cannot.
+    Raises `StageFailed` with a failure of kind `harness` if it cannot.
     """
     _sweep(workspace.harnesses)
     seat = {

@@ -1,4 +1,4 @@
-"""The Python that an environment runs on: the tool's own where `requires-python` allows it, or one that uv finds."""
+"""The Python that an environment runs on: the tool's own if `requires-python` allows it, or one that uv finds."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Interpreter:
 
     @property
     def minor(self) -> str:
-        """`3.12`."""
+        """The minor version, such as `3.12`."""
         return ".".join(self.version.split(".")[:2])
 
     @property
     def identity(self) -> list[str]:
-        """Identifies the interpreter."""
+        """A text that identifies the interpreter."""
         return [self.build, self.prefix]
 
 
@@ -71,7 +71,7 @@ def interpreter_for(requires_python: str) -> Interpreter:
 
 
 def interpreter_if_any(requires_python: str) -> Interpreter | None:
-    """The same, or `None` without one; the creation of a virtual environment reports why."""
+    """The Python for an environment, or `None` without one; the creation of a virtual environment reports why."""
     try:
         return interpreter_for(requires_python)
     except ProgramFailed:

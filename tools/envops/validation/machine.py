@@ -29,12 +29,12 @@ from envops.validation.uv import uv_program
 from envops.validation.venv import is_sound
 
 PROGRAM_SECONDS = 60.0
-"""The first start of the prime CLI takes many seconds."""
+"""Seconds for the first start of the prime CLI."""
 REACH_SECONDS = 4.0
 
 Level = Literal["ok", "advice", "fail"]
 LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
-"""A virtual environment of verifiers takes 0.6 GB, and there are several."""
+"""The least free disk space: a virtual environment of verifiers takes 0.6 GB, and there are several."""
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def _run_stages(observation: Observation) -> None:
 
 def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[str]) -> None:
     job = job_of(stage)
-    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages go on
+    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages continue
         if job.applies(observation):
             with _timed(stage.name, observation, observation.budget.allowance(stage, unfinished)):
                 job.run(observation, observation.requests.stages[stage.name])

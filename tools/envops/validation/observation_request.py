@@ -77,7 +77,7 @@ class Requests:
     budget: float = 120.0
     """Seconds of wall time after the import."""
     prepared: str = ""
-    """Digest of the prepared files in its home, where it declares some."""
+    """Digest of the prepared files in its home, if it declares some."""
 
     def digest(self) -> str:
         """A digest of all fields, which reveals no values of secrets."""

@@ -75,11 +75,11 @@ class PreparationProblem:
     message: str
     fix: str
     output: str = ""
-    """The end of what the command printed."""
+    """The end of the command's output."""
 
 
 class PreparationFailed(Exception):
-    """Nothing was kept."""
+    """The data could not be prepared, and nothing was kept."""
 
     def __init__(self, problem: PreparationProblem) -> None:
         self.problem = problem
@@ -93,9 +93,9 @@ def prepare(
     stop: threading.Event,
     note: Callable[[str], None] = lambda _: None,
 ) -> PreparedHome:
-    """The data that an environment declares; missing data is downloaded. `note` receives the progress.
+    """The data that an environment declares, downloaded if missing. `note` receives the progress.
 
-    Raises `PreparationFailed` and `Interrupted`; then nothing is left behind.
+    Raises `PreparationFailed` and `Interrupted`; then no files remain.
     """
     try:
         venv = environment_venv(package, workspace, stop, imported=False)
@@ -251,7 +251,7 @@ def _run_command(
     program = words and shutil.which(words[0], path=variables["PATH"])
     if not program:
         problem = f"`{command}` was not found in the environment's virtual environment"
-        fix = "Correct `command` in registry.yaml, or add the package that brings it to the requirements."
+        fix = "Correct `command` in registry.yaml, or add the package that provides it to the requirements."
         raise PreparationFailed(PreparationProblem("fail", problem, fix))
     folder = temporary / "work"
     folder.mkdir()
@@ -278,7 +278,7 @@ def _broken_command(command: str, environment: str, failure: Failure) -> Prepara
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     if failure.kind == "timeout":
         problem = f"`{command}` took longer than {SECONDS / 60:.0f} minutes"
-        return PreparationProblem("inconclusive", problem, "Let it download less, or try again.", output)
+        return PreparationProblem("inconclusive", problem, "Make it download less, or try again.", output)
     if _UNREACHABLE.search(output):
         what = ", ".join(list(addresses)[:3]) or "an address"
         fix = f"Check the network and HTTPS_PROXY, then run `nox -s prepare -- {environment}` once more."

@@ -23,7 +23,7 @@ from envops.repository.workspace import Workspace, mark_used
 from envops.validation.interpreter import interpreter_if_any
 
 MISSING = "missing"
-"""In the key of facts, marks a preparation that is declared and missing."""
+"""The mark of a declared and missing preparation in the key of facts."""
 HOME = "home"
 COMPLETE = "prepared.json"
 HUB_CACHE = ".cache/huggingface/"
@@ -43,7 +43,7 @@ class PreparedHome:
 def preparation_key(preparation: Preparation, package: Package) -> str:
     """The name of a preparation: equal declarations and locks have one.
 
-    The package's code is included where the command names its module, because only then it can be imported.
+    The package's code is included if the command names its module, because only then it can be imported.
     """
     code = package.digest if names_module(preparation.command, package.module) else ""
     datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]

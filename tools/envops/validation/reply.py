@@ -36,7 +36,7 @@ class OneReplyError(ValueError):
 
 
 class NoOracleReplyError(LookupError):
-    """The oracle has no reply to the task, and none was given."""
+    """The oracle has no reply to the task, and the caller gave none."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _call_of(number: int, call: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def render_json(package: Package, replied: Replied) -> str:
-    """Everything as data."""
+    """The whole result as data."""
     data = {
         "version": 1,
         "environment": package.name,

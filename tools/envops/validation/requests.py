@@ -20,7 +20,7 @@ from envops.validation.stage import job_of
 def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: Package | None = None) -> Requests:
     """The requests that follow from an entry and a request.
 
-    The package decides which data was prepared; where the entry declares none, it may be left out.
+    The package decides which data was prepared; if the entry declares none, it may be left out.
     """
     secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
     home, prepared = None, ""

@@ -133,7 +133,7 @@ class Corpus:
     _seen: set[str] = field(default_factory=set)
 
     def add(self, replies: Iterable[CorpusReply], counterparts: TwoSides[Counterpart]) -> None:
-        """Take each reply that is new and whose task both sides have."""
+        """Add each new reply whose task both sides have."""
         for reply in replies:
             before, after = counterparts.before(reply.task), counterparts.after(reply.task)
             key = json.dumps([before, after, reply.task, _turns(reply)], sort_keys=True, default=str)

@@ -24,7 +24,7 @@ SHARE_OF_MEMORY = 0.8
 LOCK_SECONDS = 40.0
 """The cost of a lock, once for each machine: its virtual environment, and an import of verifiers."""
 SHARD_SECONDS = 240.0
-"""Less work than this is not worth a machine of its own."""
+"""The least seconds of work for which a separate machine is worthwhile."""
 MOST_SHARDS = 256
 """Maximum jobs of a matrix of GitHub Actions."""
 

@@ -51,7 +51,7 @@ class Observation:
 
     @property
     def pace(self) -> Pace | None:
-        """The duration of the first replies, where it was measured."""
+        """The duration of the first replies, if it was measured."""
         return next(iter(self.collected.kept("pace")), None)
 
     @property
@@ -82,7 +82,7 @@ class StageJob(Generic[_Request]):
     run: Callable[[Observation, _Request], None]
     """Runs the stage. A `StageFailed` or `ProgramFailed` that it raises ends this stage and no other."""
     applies: Callable[[Observation], bool] = lambda _: True
-    """Whether there is something to do, once the stages that it needs have ended."""
+    """Whether there is work to do after the stages that it needs."""
 
 
 def job_of(stage: Stage) -> StageJob[Any]:

@@ -48,7 +48,7 @@ class ForkingProcess:
     """The host's end of a lock template or a base, which forks others on request."""
 
     def __init__(self, begin: Callable[[Descriptors], Process], lifeline: str) -> None:
-        """Begin it with a control socket and a lifeline, which goes by this name."""
+        """Start it with a control socket and a lifeline of this name."""
         with ExitStack() as theirs, ExitStack() as ours:
             self.control, given = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.enter_context(self.control)
@@ -104,7 +104,7 @@ class LockTemplate(ForkingProcess):
 
 
 class LockTemplates(ExitStack):
-    """The lock templates of one run, begun when they are first needed; use as a context manager."""
+    """The lock templates of one run, started when they are first needed; use as a context manager."""
 
     def __init__(self, workspace: Workspace, stop: threading.Event) -> None:
         super().__init__()
@@ -211,13 +211,13 @@ def environment_processes(
 class EnvironmentProcesses:
     """Makes the jobs of one environment.
 
-    The environment template is a fork of the base, or a new process where there is no base. A job is a fork of that
-    template. Where loading left state that does not survive a fork, each job is made like the template.
+    The environment template is a fork of the base, or a new process if there is no base. A job is a fork of that
+    template. If loading left state that does not survive a fork, each job is made like the template.
     """
 
     base: ForkingProcess | None
     begin: Callable[[Descriptors], Process]
-    """Starts a process anew, where there is no base."""
+    """Starts a new process if there is no base."""
     settings: Mapping[str, Any]
     memory: MemoryWatch
     stop: threading.Event
@@ -278,7 +278,7 @@ class EnvironmentProcesses:
             yield job
 
     def unloaded_job(self, **given: int) -> Job:
-        """A job that has imported verifiers or nothing."""
+        """A job that has imported only verifiers, or nothing."""
         if self.base is not None:
             return self._forked(self.base.control, **given)
         return Job(lambda pipes: self.begin({**pipes, **given}), self.memory, self.stop)

@@ -8,11 +8,11 @@ COLOURS = {"pass": "#17693a", "fail": "#a8201a", "inconclusive": "#7a4f00", "err
 OTHER = "#4a4f57"
 _NARROW = frozenset("fijlrt.,:;!|'()[] 1I")
 CHARACTER, NARROW_CHARACTER, ROOM = 7.0, 4.4, 12.0
-"""Widths in pixels at 11 px: estimates, so the text is set to the width that was reserved."""
+"""Widths in pixels at 11 px: estimates, so the text is set to the reserved width."""
 
 
 def badge(label: str, said: str, colour: str = OTHER) -> Markup:
-    """A badge as SVG, with its words as its name for screen readers."""
+    """A badge as SVG, with its text as its name for screen readers."""
     left, right = _width(label), _width(said)
     total = left + right
     return Markup(

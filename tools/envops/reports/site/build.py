@@ -1,4 +1,4 @@
-"""The site's files: pages, badges, and the style and scripts that they share."""
+"""The site's files: pages, badges, style and scripts."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
     """The author's own tests fail.
 
     What: Every test below tests/ passes inside the environment's own virtual environment.
-    Why: The tests define what must hold, and it does not.
+    Why: The tests define requirements that do not hold.
     Fix: Run `pytest` in the environment's folder and fix the failing tests.
     """
     tests = subject.facts.tests

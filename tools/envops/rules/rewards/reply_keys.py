@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from envops.facts.observed import Score, Task
 
 FEWEST_TASKS = 2
-"""With fewer tasks whose reply is JSON, a key that all of them have may as well be part of the answer."""
+"""The least number of tasks whose reply is JSON; with fewer, a key that all of them have may be part of the answer."""
 MOST = 0.5
-"""A share above which tasks, replies or names are most of them."""
+"""The share above which tasks, replies or names count as most."""
 _BLOCK = re.compile(r"<(\w+)>(.*?)</\1>|```\w*\n(.*?)```", re.DOTALL)
 _TOOL_FIELDS = ("name", "tool", "tool_name", "function")
 _ARGUMENT_FIELDS = ("arguments", "parameters", "args", "input", "tool_input")
@@ -44,7 +44,7 @@ class _JsonReply:
 
 @dataclass(frozen=True)
 class _Unnamed:
-    """A reference reply, and the names in it that the model can't know."""
+    """A reference reply, and the names in it that the model cannot know."""
 
     reply: _JsonReply
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _tool_called(said: Mapping[str, Any]) -> str | None:
-    """The tool that an object calls, in the form that the field uses for calls in text."""
+    """The tool that an object calls, in the usual form of calls in text."""
     nested = said.get("function")
     inner = nested if isinstance(nested, Mapping) else said
     if not any(str(inner.get(field)).startswith("{") for field in _ARGUMENT_FIELDS):
@@ -93,7 +93,7 @@ def _is_named(name: str, text: str) -> bool:
 
 
 def _shown_to_all(subject: Subject) -> list[str]:
-    """What agents were shown in rollouts, and the tools that they were offered."""
+    """The messages and the tools that agents got in rollouts."""
     described = subject.facts.description
     tools: Sequence[str] = described.tools if described else ()
     openings = [text_of(message) for agent in subject.facts.agents for message in agent.opening]
@@ -107,9 +107,9 @@ def _shown_text(reply: _JsonReply, to_all: Iterable[str]) -> str:
 
 
 def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> list[_Unnamed]:
-    """Replies with a tool, or with most of their keys, that stand nowhere.
+    """Replies with a tool, or with most of their keys, that the model cannot read anywhere.
 
-    A key that only few replies have is content, and not form.
+    A key of only few replies is content, not form.
     """
     having = Counter(key for reply in replies for key in reply.keys)
     form = {key for key, count in having.items() if count > MOST * len(replies)}
@@ -128,12 +128,12 @@ def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> list[_Unna
 def keys_of_the_reply_are_unnamed(subject: Subject) -> Iterator[Found]:
     """The prompts do not name the keys that a reply needs.
 
-    What: Where reference replies that earn a reward are JSON, or call tools in JSON, the model can read the names that
-        they use: keys that most of these replies share, and tools. They may stand in the prompt, the system prompt,
-        an example, a message of the environment or the offered tools. The rule fires if most keys of a reply, or a
-        tool that it calls, stand nowhere, in most tasks.
-    Why: The task can only be solved by guessing the names, and training teaches the model to memorise them.
-    Fix: Name the keys, and the tools that may be called, in the system prompt, with an example of a reply.
+    What: If reference replies that earn a reward are JSON, or call tools in JSON, the model can read the names that
+    they use: keys that most of these replies share, and tools. They may be in the prompt, the system prompt, an
+    example, a message of the environment or the offered tools. The rule fires if most keys of a reply, or a tool that
+    it calls, are missing there, in most tasks. Why: The task can only be solved by guessing the names, and training
+    teaches the model to memorise them. Fix: Name the keys, and the tools that may be called, in the system prompt, with
+    an example of a reply.
     """
     gold = {task: score for task, score in gold_by_task(subject).items() if (score.reward or 0.0) > subject.range.floor}
     found = _unnamed(_json_replies(subject, gold), _shown_to_all(subject))

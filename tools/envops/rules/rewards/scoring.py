@@ -119,7 +119,7 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
     """Scoring, validation or tests fail as a whole.
 
     What: The stages of the rewards gate complete.
-    Why: Nothing is proven about what was not tried.
+    Why: Nothing is proven about the untried part.
     Fix: Fix the reported line.
     """
     reported = set()

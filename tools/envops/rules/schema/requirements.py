@@ -1,6 +1,6 @@
 """Rules of the requirements on Python and verifiers.
 
-Generations and Pythons of each release are as measured: v0 ends with 0.3, one v1 code path works from 0.2.1 on.
+Generations and Pythons of each release were measured: v0 ends with 0.3, and v1 works from 0.2.1 on.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
 
 
 def is_bounded_above(requirement: Requirement) -> bool:
-    """Whether some later release will not satisfy the requirement; a commit or a tag in an address is a bound."""
+    """Whether the requirement excludes some later release; a commit or a tag in an address is a bound."""
     if requirement.url is not None:
         return _REVISION.search(requirement.url) is not None
     return any(part.operator in _BOUNDING for part in requirement.specifier)
 
 
 def misfit(requirement: Requirement, generation: Generation) -> str | None:
-    """A release that the requirement admits and that lacks the generation, or that none is admitted."""
+    """A release without the generation that the requirement admits, or a note that none is admitted."""
     admitted = list(requirement.specifier.filter(sorted(_probes(requirement)), prereleases=True))
     if not admitted:
         return None
@@ -88,7 +88,7 @@ def _probes(requirement: Requirement) -> Iterator[Version]:
 
 
 def python_of(version: str) -> SpecifierSet | None:
-    """The Pythons that a release of verifiers runs on; `None` when the version is not one."""
+    """The Pythons that a release of verifiers runs on; `None` if the version is invalid."""
     try:
         release = Version(version)
     except InvalidVersion:
@@ -147,7 +147,7 @@ def locked_without_v0(package: Package) -> str | None:
 
 
 def _exports_taskset(package: Package) -> bool:
-    """Whether the module's `__all__` has anything besides the loader of v0."""
+    """Whether the module's `__all__` has names besides the loader of v0."""
     return bool(set(package.exports) - {"load_environment"})
 
 

@@ -289,7 +289,7 @@ def _closed(node: _Expression) -> _Expression:
 
 
 def _literal(text: str) -> cst.SimpleString:
-    """Text as source, as a raw string where that avoids backslashes."""
+    """Text as source, as a raw string if that avoids backslashes."""
     if "\\" in text and '"' not in text and "\n" not in text and not text.endswith("\\") and text.isprintable():
         return cst.SimpleString(f'r"{text}"')
     return cst.SimpleString(repr(text))

@@ -1,8 +1,8 @@
 """The stage `recordings`: recorded replies, scored again by the current code, without a key or a model.
 
 Single-turn environments score them in place. Multi-turn environments keep state that a static scoring does not have
-(v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only where
-the environment replies as it did when it was recorded.
+(v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only if the
+environment sends the recorded messages.
 
 A recording is not part of the digest that facts are kept under, so a new one costs a scoring of its replies and not a
 whole observation.

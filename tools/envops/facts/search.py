@@ -9,7 +9,7 @@ from typing import Literal
 ExploitKind = Literal[
     "blind",  # one reply earns the reference's reward on tasks whose right answers exclude each other
     "wrong",  # a reply that is made from the reference and wrong by construction earns the reference's reward
-    "unearned",  # one reply earns the functions' full scores on every probe task, and less than the reference's whole reward
+    "unearned",  # one reply earns full scores on every probe task, and less than the whole reward
     "partial",  # one reply earns a good part of the reference's reward on every probe task
 ]
 

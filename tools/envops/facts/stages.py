@@ -37,8 +37,8 @@ STAGES = (
     Stage(
         "venv",
         "uv makes one virtual environment per distinct lock, hash-checked and renamed into place, in the user's cache "
-        "for all checkouts; the lock template begins to import verifiers, and the first one compiles the modules for that "
-        "(`validation/venv.py`, `validation/templates.py`)",
+        "for all checkouts; the lock template begins to import verifiers, and the first one compiles the modules "
+        "for that (`validation/venv.py`, `validation/templates.py`)",
         gates=_ALL_GATES,
     ),
     Stage(

@@ -62,7 +62,7 @@ def _plain_text(data: Mapping[str, Any]) -> str:
 
 def environment_data(result: EnvironmentResult) -> dict[str, Any]:
     """The JSON entry of one environment, as plain data."""
-    data: dict[str, Any] = plain_data(_environment_data(result), depth=2)  # the indentation within the report's list of environments
+    data: dict[str, Any] = plain_data(_environment_data(result), depth=2)  # within the report and its list
     return data
 
 

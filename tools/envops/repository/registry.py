@@ -84,7 +84,7 @@ class DistributionGate:
     max_errors: Annotated[
         Share, Field(description="Highest share of rollouts that break, infrastructure left out.")
     ] = 0.15
-    max_drop: Annotated[Share, Field(description="The tolerated drop of the mean reward below the recorded baseline.")] = 0.1
+    max_drop: Annotated[Share, Field(description="Tolerated drop of the mean reward below the baseline.")] = 0.1
 
 
 @dataclass(frozen=True)
@@ -239,9 +239,7 @@ class ExternalKeys:
     hub: Annotated[HubAddress, Field(description="owner/name@version, with an exact version.")]
     generation: Annotated[
         Omissible[Generation],
-        Field(
-            description="The generation of verifiers that it is written for, if known: trainers run one of the two."
-        ),
+        Field(description="The generation of verifiers that it is written for, if known: trainers run one of the two."),
     ] = None
     eval: Omissible[OneKey[HeldOut]] = None
 

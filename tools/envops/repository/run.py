@@ -212,7 +212,7 @@ class RunKeys:
     ]
     schema: Annotated[
         Schema,
-        Field(description="Version of prime-rl's configuration: the keys common to both, those of August 2026, or later ones."),
+        Field(description="Version of prime-rl's configuration: the common keys, those of August 2026, or later ones."),
     ] = "portable"
     model: Annotated[Word, Field(description="The model to start from, as the backend names it.")]
     environments: Annotated[tuple[Source, ...], Field(description="The environments to train on.", min_length=1)]

@@ -96,9 +96,10 @@ def baseline_disagrees(subject: Subject) -> Iterator[Found]:
 def recording_is_stale(subject: Subject) -> Iterator[Found]:
     """A recording is from older code that gives the same rewards.
 
-    What: The digest of code, data, pins and arguments in a baseline is that of the current package. Why: All recorded
-    replies still earn the same, but a model might reply differently to the changed parts, such as the prompts. Fix:
-    Renew the recording when you next have a key.
+    What: The digest of code, data, pins and arguments in a baseline is that of the current package.
+    Why: All recorded replies still earn the same, but a model might reply differently to the changed parts, such as the
+    prompts.
+    Fix: Renew the recording when you next have a key.
     """
     for recording in subject.facts.recordings:
         recorded = recording.baseline.get("reward_digest")
@@ -114,8 +115,9 @@ def recording_is_damaged(subject: Subject) -> Iterator[Found]:
     """A recording cannot be read.
 
     What: Both files of a recording exist, are complete and at most 2 MB, every line is one rollout, and none contains a
-    text that looks like a key. Why: An unreadable recording is not compared, and would silently be missing from every
-    comparison. Fix: Restore the files from git, or renew the recording.
+    text that looks like a key.
+    Why: An unreadable recording is not compared, and would silently be missing from every comparison.
+    Fix: Restore the files from git, or renew the recording.
     """
     for recording in subject.facts.recordings:
         for problem in recording.problems[:10]:
@@ -129,11 +131,11 @@ def recording_is_damaged(subject: Subject) -> Iterator[Found]:
 def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
     """Part of a recording could not be compared.
 
-    What: Every recorded reply with a reward can be scored again, and earns the same twice. Why: A reply that cannot be
-    compared does not protect the reward: its task is gone, its environment replies differently
-        each time, or its judge is unreachable.
+    What: Every recorded reply with a reward can be scored again, and earns the same twice.
+    Why: A reply that cannot be compared does not protect the reward: its task is gone, its environment replies
+    differently each time, or its judge is unreachable.
     Fix: Renew the recording if tasks have changed. Rewards that need a judge or chance cannot be compared. Their
-        recording keeps only the baseline.
+    recording keeps only the baseline.
     """
     for recording in subject.facts.recordings:
         place = Place(recording.file)

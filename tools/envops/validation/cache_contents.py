@@ -65,7 +65,7 @@ def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
         if one.path.is_dir():
             pruned = one.path
             if not one.path.name.endswith(PRUNED):
-                pruned = one.path.with_name(f".{one.path.name}{PRUNED}")  # a partial entry is never mistaken for a complete one
+                pruned = one.path.with_name(f".{one.path.name}{PRUNED}")  # never mistaken for a complete one
                 with suppress(OSError):
                     one.path.rename(pruned)
             remove_folder(pruned)

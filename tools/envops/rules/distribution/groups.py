@@ -38,9 +38,9 @@ def groups_differ_in_form_alone(subject: Subject) -> Iterator[Found]:
     """Most groups differ in form and penalties only.
 
     What: In at least half of the informative groups the outcome differs, and not only the scores of form functions and
-    penalties. Reported if the whole Wilson interval contradicts this. Why: A trainer scales small differences up. If
-    the outcome is equal, form becomes the goal. Fix: Reward form less often, for example only together with the
-    outcome, or offer tasks on which outcomes differ.
+    penalties. Reported if the whole Wilson interval contradicts this.
+    Why: A trainer scales small differences up. If the outcome is equal, form becomes the goal.
+    Fix: Reward form less often, for example only together with the outcome, or offer tasks on which outcomes differ.
     """
     for sample, measured in zip(subject.samples, subject.distributions, strict=True):
         found = measured.shaping

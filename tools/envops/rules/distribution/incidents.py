@@ -114,8 +114,9 @@ def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for all rollouts of the distribution evaluation.
 
     What: All rollouts of the distribution evaluation fit into `gates.budget`, 120 s by default. If they are slow, fewer
-    tasks are played. Why: With fewer rollouts less is proven, and below `min_rollouts` nothing. Fix: Make the
-    environment faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
+    tasks are played.
+    Why: With fewer rollouts less is proven, and below `min_rollouts` nothing.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = [cut for cut in subject.facts.cuts if cut.stage == "distribution"]
     if cuts:

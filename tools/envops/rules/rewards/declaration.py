@@ -24,9 +24,9 @@ def range_is_empty(subject: Subject) -> Iterator[Found]:
     """The range of the reward is empty.
 
     What: The maximum is above the minimum, by declaration or by the weights of the reward functions. Rewards that an
-    environment of several agents records itself are known after the first scored episode. Why: Without a range all
-    rewards are equal. Without a weighted function the reward is always 0. Fix: Give at least one reward function a
-    weight, or correct `[tool.envops.reward] min` and `max`.
+    environment of several agents records itself are known after the first scored episode.
+    Why: Without a range all rewards are equal. Without a weighted function the reward is always 0.
+    Fix: Give at least one reward function a weight, or correct `[tool.envops.reward] min` and `max`.
     """
     if subject.facts.description is None:
         return

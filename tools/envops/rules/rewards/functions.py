@@ -71,9 +71,9 @@ def function_raises(subject: Subject) -> Iterator[Found]:
     """A reward function or metric raises.
 
     What: No reward function and no metric raises on any reply: empty, malformed, right or wrong. A warning if only
-    replies that are longer than the declared runs allow, or contain a number of 4,300 digits, raise. Why: v0 turns the
-    exception into 0.0 with a line in the log, v1 fails the rollout. Either way training gets noise. Fix: Handle that
-    reply where it is parsed, and return the reward that it deserves.
+    replies that are longer than the declared runs allow, or contain a number of 4,300 digits, raise.
+    Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout. Either way training gets noise.
+    Fix: Handle that reply where it is parsed, and return the reward that it deserves.
     """
     for function, failed in _failed(subject).items():
         yield from _merged_failures(subject, function, failed, "raised")
@@ -127,9 +127,9 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
     """Scoring a reply exceeds the time limit.
 
     What: Every reply is scored within the time limit, including long and malformed ones. A warning if only replies that
-    are longer than the declared runs allow are late. Why: One such reply delays a whole step, and v1 reports the
-    timeout as a plain zero. Fix: Look for a regular expression that backtracks, an endless loop, or a call without a
-    timeout.
+    are longer than the declared runs allow are late.
+    Why: One such reply delays a whole step, and v1 reports the timeout as a plain zero.
+    Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
     """
     scored = subject.conversations
     hits = []

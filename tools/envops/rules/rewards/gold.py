@@ -105,8 +105,8 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         + (f" for {', '.join(agents)}" if has_several_agents(facts) else ""),
         Evidence(count=len(lacking), of=len(tried), details=details),
         Place(ORACLE_FILE),
-        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has the skeleton to complete. Each gets the "
-        "task's data and the conversation so far."
+        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has the skeleton to complete. "
+        "Each gets the task's data and the conversation so far."
         if skeleton
         else None,
         inconclusive=True,

@@ -184,9 +184,10 @@ def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
 def circumstance_took_too_long(subject: Subject) -> Iterator[Found]:
     """There was no time to score again under some circumstance.
 
-    What: Another order, a fresh process and parallel scoring each get half of the invariants' time. Why: Nothing is
-    proven without the comparison. Fix: Make the reward faster. If that is impossible, nothing needs to be done: the
-    report lists the missing comparisons.
+    What: Another order, a fresh process and parallel scoring each get half of the invariants' time.
+    Why: Nothing is proven without the comparison.
+    Fix: Make the reward faster. If that is impossible, nothing needs to be done: the report lists the missing
+    comparisons.
     """
     yield from _untried(subject, out_of_time=True)
 

@@ -131,9 +131,9 @@ def keys_of_the_reply_are_unnamed(subject: Subject) -> Iterator[Found]:
     What: If reference replies that earn a reward are JSON, or call tools in JSON, the model can read the names that
     they use: keys that most of these replies share, and tools. They may be in the prompt, the system prompt, an
     example, a message of the environment or the offered tools. The rule fires if most keys of a reply, or a tool that
-    it calls, are missing there, in most tasks. Why: The task can only be solved by guessing the names, and training
-    teaches the model to memorise them. Fix: Name the keys, and the tools that may be called, in the system prompt, with
-    an example of a reply.
+    it calls, are missing there, in most tasks.
+    Why: The task can only be solved by guessing the names, and training teaches the model to memorise them.
+    Fix: Name the keys, and the tools that may be called, in the system prompt, with an example of a reply.
     """
     gold = {task: score for task, score in gold_by_task(subject).items() if (score.reward or 0.0) > subject.range.floor}
     found = _unnamed(_json_replies(subject, gold), _shown_to_all(subject))

@@ -235,9 +235,9 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
     """A reply that the search found breaks the reward.
 
     What: No reply makes a reward function raise, return a number that is not finite, or take longer than 2 seconds.
-    Why: v0 silently scores 0.0, v1 loses the rollout. Neither is what the author intended. Fix: Return 0 for replies
-    that cannot be parsed. Do not call `int`, `json.loads` or `eval` on a reply without handling
-        errors.
+    Why: v0 silently scores 0.0, v1 loses the rollout. Neither is what the author intended.
+    Fix: Return 0 for replies that cannot be parsed. Do not call `int`, `json.loads` or `eval` on a reply without
+    handling errors.
     """
     search = subject.facts.search
     for broken in search.broken if search else ():

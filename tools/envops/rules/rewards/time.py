@@ -110,9 +110,9 @@ def budget_left_something_out(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for all work.
 
     What: All replies, mutants and searches fit into `gates.budget`, 120 s by default. If replies are slow, policies
-    reply to fewer tasks, and the work that is least likely to find something is left out. Why: The verdict says nothing
-    about the omitted work. Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding
-    proposes.
+    reply to fewer tasks, and the work that is least likely to find something is left out.
+    Why: The verdict says nothing about the omitted work.
+    Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = _cuts(subject, OF_REWARDS)
     if cuts and not _lacks_core(subject):

@@ -188,9 +188,9 @@ def hosted_service_refuses(run: RunSubject) -> Iterator[Found]:
 def compatibility_is_unknown(run: RunSubject) -> Iterator[Found]:
     """The generation of an environment of the Hub is unknown.
 
-    What: An environment of the Hub declares its `generation` if the trainer runs only one. Why: Its code is not here,
-    so only the declaration shows whether the trainer runs it. Fix: Add `generation: v0` or `v1` beside `hub`; `prime
-    env info` shows its requirements.
+    What: An environment of the Hub declares its `generation` if the trainer runs only one.
+    Why: Its code is not here, so only the declaration shows whether the trainer runs it.
+    Fix: Add `generation: v0` or `v1` beside `hub`; `prime env info` shows its requirements.
     """
     for used in run.trained_on:
         if used.external and used.generation is None and len(run.trainer.generations) == 1:

@@ -204,10 +204,11 @@ def evaluated_on_what_is_trained_on(run: RunSubject) -> Iterator[Found]:
     """The evaluation has the tasks of the training.
 
     What: The evaluation tasks of a run differ from its training tasks: the environment's evaluation split (a field
-        `split` of the taskset in v1, an `eval_dataset` in v0), or those that `eval` of the environment declares in
-        registry.yaml, or settings of its own below `eval.environments`. Trainers that keep tasks from training pass.
-    Why: An evaluation on tasks from training measures memory. Fix: Give the environment `eval: {split: test}`, or
-    `eval: {args: {seed: 1}}` with arguments that select other tasks.
+    `split` of the taskset in v1, an `eval_dataset` in v0), or those that `eval` of the environment declares in
+    registry.yaml, or settings of its own below `eval.environments`. Trainers that keep tasks from training pass.
+    Why: An evaluation on tasks from training measures memory.
+    Fix: Give the environment `eval: {split: test}`, or `eval: {args: {seed: 1}}` with arguments that select other
+    tasks.
     """
     for used in run.evaluated_on:
         if used.on_other_tasks:

@@ -194,10 +194,10 @@ def _answers(subject: Subject, dataset: Dataset) -> Found:
 def prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
     """Prompts contain the answer.
 
-    What: Fewer than 30 % of the prompts contain the answer, unless it is offered there as a choice. Why: A model learns
-    to copy instead of to solve. Fix: Remove the answer from the prompt. If it belongs there, declare
-    `[tool.envops.answer] type = "choice"` (or "label", "boolean"), or `in_prompt = true` if the task is to copy or to
-    extract it.
+    What: Fewer than 30 % of the prompts contain the answer, unless it is offered there as a choice.
+    Why: A model learns to copy instead of to solve.
+    Fix: Remove the answer from the prompt. If it belongs there, declare `[tool.envops.answer] type = "choice"` (or
+    "label", "boolean"), or `in_prompt = true` if the task is to copy or to extract it.
     """
     for dataset, usual in _given_away(subject):
         if usual:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 def dependencies_do_not_install(subject: Subject) -> Iterator[Found]:
     """The locked dependencies do not install.
 
-    What: A virtual environment can be created from requirements.lock. Why: The environment is validated with exactly
-    the locked packages. A lock that does not install can be neither validated nor used. Fix: Renew the lock with `nox
-    -s lock -- NAME` and read the errors of uv.
+    What: A virtual environment can be created from requirements.lock.
+    Why: The environment is validated with exactly the locked packages. A lock that does not install can be neither
+    validated nor used.
+    Fix: Renew the lock with `nox -s lock -- NAME` and read the errors of uv.
     """
     failure = own_failure(subject, "venv")
     if failure is not None:
@@ -148,8 +149,9 @@ def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
     """Declared data is not on this machine.
 
     What: The data under `prepare:` in registry.yaml was downloaded, for this lock and, if the command runs code of the
-    package, for this code. Why: The gates run offline and read prepared data. The environment cannot be judged without
-    it. Fix: Run `nox -s prepare -- NAME`, with a network. Later runs read the cache until the declaration changes.
+    package, for this code.
+    Why: The gates run offline and read prepared data. The environment cannot be judged without it.
+    Fix: Run `nox -s prepare -- NAME`, with a network. Later runs read the cache until the declaration changes.
     """
     failure = own_failure(subject, "load", "network")
     if failure is not None and failure.type == NOT_PREPARED:

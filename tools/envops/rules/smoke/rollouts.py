@@ -159,9 +159,10 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
     """A rollout earns a different reward than its conversation scored in process.
 
     What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6. If rewards compare
-    the rollouts of a task, all of them are scored together in process, too. Why: Either the reward depends on more than
-    the conversation, or the rewards gate did not test the reward of training. Fix: Keep the reward's inputs in the task
-    or the state, and nothing in globals, the clock or call order.
+    the rollouts of a task, all of them are scored together in process, too.
+    Why: Either the reward depends on more than the conversation, or the rewards gate did not test the reward of
+    training.
+    Fix: Keep the reward's inputs in the task or the state, and nothing in globals, the clock or call order.
     """
     compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]
     hits = [
@@ -183,11 +184,9 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     """The reference reply earns the maximum in process and less in a rollout.
 
     What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation. If rewards
-    compare conversations, it earns as much there as among the same conversations in process. Why: A part between
-    endpoint and reward changes the conversation: a system prompt, a parser, a tool, a turn
-        limit.
-    Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut
-        off.
+    compare conversations, it earns as much there as among the same conversations in process.
+    Why: A part between endpoint and reward changes the conversation: a system prompt, a parser, a tool, a turn limit.
+    Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut off.
     """
     declared = subject.range
     gold = gold_by_task(subject)
@@ -303,8 +302,9 @@ def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for all rollouts of the smoke evaluation.
 
     What: All rollouts of the smoke evaluation fit into `gates.budget`, 120 s by default. If they are slow, fewer tasks
-    are played. Why: The other tasks are not tested. Fix: Make the environment faster, or raise `gates.budget` in
-    registry.yaml as far as the finding proposes.
+    are played.
+    Why: The other tasks are not tested.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and cut.done]
     if cuts:
@@ -396,11 +396,11 @@ def rollouts_lack_a_reference_reply(subject: Subject) -> Iterator[Found]:
     """Rollouts prove nothing, because a reference reply is missing.
 
     What: In every rollout of the smoke evaluation, each agent gets a reference reply: the model, and every role that
-    the environment gives to another model, such as a simulated user. Why: With a neutral reply in its place, a rollout
-    shows nothing about the rewards of training. It counts as
-        missing, never as 0.0, and the verdict is inconclusive.
+    the environment gives to another model, such as a simulated user.
+    Why: With a neutral reply in its place, a rollout shows nothing about the rewards of training. It counts as missing,
+    never as 0.0, and the verdict is inconclusive.
     Fix: Write tests/oracle.py. `reply(task, messages)` replies for the model, `reply_NAME(task, messages)` for the
-        agent NAME.
+    agent NAME.
     """
     rollouts = subject.facts.rollouts
     lacking = [

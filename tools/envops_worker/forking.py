@@ -13,10 +13,10 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 SIGN_OF_LIFE_SECONDS = 20.0
-"""How long a fork may take to report its id: the machine may be busy, and its template large."""
+"""Seconds for a fork to report its id: the machine may be busy, and its template large."""
 
 NUMBER = struct.Struct("i")
-"""A template reports two of a fork: its id and its exit code."""
+"""The number that a template reports: the id of a fork, or its exit code."""
 
 Descriptors = Mapping[str, int]
 """The descriptors of a process by name."""
@@ -71,7 +71,7 @@ class ForkedProcess:
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, negative for a signal; -9 where its template was killed.
+        """The exit code, negative for a signal; -9 if its template was killed.
 
         Raises `subprocess.TimeoutExpired` when it is not over in time.
         """

@@ -29,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     step = command.add_mutually_exclusive_group()
     step.add_argument("--minor", action="store_const", dest="step", const="minor", help="rewards can have changed")
-    step.add_argument("--major", action="store_const", dest="step", const="major", help="users must change something")
+    step.add_argument("--major", action="store_const", dest="step", const="major", help="users must adapt")
     command.add_argument("--above", metavar="VERSION", help="the version to raise, if it is higher")
     command.set_defaults(step="patch")
 

@@ -14,7 +14,7 @@ from envops.text.plain_data import size_text
 from envops.validation.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
 
 EXAMPLES = """examples:
-  envops cache                                what .envops/ holds, virtual environments, prepared data
+  envops cache                                show the contents of .envops/, virtual environments, prepared data
   envops cache --older-than 14                remove entries unused for 14 days
   envops cache --max-size 2 --older-than 30   and the least recently used beyond 2 GB
 

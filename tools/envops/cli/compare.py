@@ -92,9 +92,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--before", required=True, metavar="SIDE", help=side)
     command.add_argument("--after", required=True, metavar="SIDE", help="the same")
     calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
-    calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
-    calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
-    arguments.split(calls, "that of a file, else eval where the environment has it")
+    calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="number of tasks")
+    calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="number of rollouts on each")
+    arguments.split(calls, "that of a file, else eval if the environment has it")
     arguments.max_cost(calls, "both sides together")
     arguments.scripted_judge(calls)
     calls.add_argument(
@@ -179,7 +179,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_to_overwrite(comparison: Comparison) -> None:
-    """Raise `RunRefused` where the rollouts of one side would take the place of the file that the other side is."""
+    """Raise `RunRefused` if the rollouts of one side would replace the file of the other side."""
     before, after = comparison.sides
     for asked, read in ((before, after), (after, before)):
         if asked.endpoint is None or read.path is None:
@@ -233,7 +233,7 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
 
 
 def _split(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> Split:
-    """The split of the sides that are files, or what is asked for, or the evaluation split where there is one."""
+    """The split of the sides that are files, or the requested one, or the evaluation split if there is one."""
     trained_on = () if facts is None else facts.tasks
     splits = [(each.side.name, split_of_side(each, trained_on)) for each in held.values()]
     return common_split(splits, comparison.options.split, "eval" if comparison.has_evaluation_split else "train")
@@ -293,7 +293,7 @@ def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[Side
     ceiling = ceilings[0] if ceilings else None
     for endpoint in comparison.endpoints[1:]:
         with relay_for(endpoint, ceiling):
-            pass  # it answers: nothing is spent on the other side before that is known
+            pass  # a test call: nothing is spent on the other side before it succeeds
     found: dict[SideName, EvaluatedSide] = {}
     for side in comparison.sides:
         if side.endpoint is not None and asked is not None:

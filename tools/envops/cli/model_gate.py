@@ -120,7 +120,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
 
     def begin(opened: OpenedTasks) -> None:
         approve(entry, opened, shared.relay, asked)
-        path.unlink(missing_ok=True)  # only now is it sure that no other run writes there
+        path.unlink(missing_ok=True)  # only now is it certain that no other run writes there
         meter.writer = files.enter_context(ResultsWriter(path))
 
     try:
@@ -173,7 +173,7 @@ def _judged(
     """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
     known = [one.baseline for one in read_recordings(package.folder) if not one.problems]
-    judge_here = judge_name(replying) or "scripted"  # so were recordings that name none, if they have a judge
+    judge_here = judge_name(replying) or "scripted"  # recordings that name none were judged by it
     recorded = [each for each in known if (each.get("judge") or "scripted") == judge_here]
     baseline = baseline_for(recorded, facts, split)
     judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])

@@ -198,7 +198,7 @@ def _print_choices(
 def _prompt(options: argparse.Namespace) -> None:
     """Prompt for missing choices, on a terminal.
 
-    Raises `NotWritten` in CI and where there is no terminal.
+    Raises `NotWritten` in CI and without a terminal.
     """
     if os.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NotWritten("NAME is missing. For example: envops new capital-cities --data questions.jsonl")

@@ -88,7 +88,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class PromptSearch:
-    """One search, before it is begun."""
+    """One search, before its start."""
 
     root: Path
     entry: EnvironmentEntry
@@ -103,7 +103,7 @@ class PromptSearch:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, show what was found, write it where requested; the exit code."""
+    """Search, show the result, write it if requested, and return the exit code."""
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
@@ -184,7 +184,7 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
             )
     elif options.initial_prompt is not None:
         raise RunRefused(
-            "--initial-prompt is for v1: verifiers' GEPA of v0 begins with the environment's system_prompt"
+            "--initial-prompt is for v1: verifiers' GEPA of v0 starts from the environment's system_prompt"
         )
     seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
     return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
@@ -266,7 +266,7 @@ def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationRep
     begun = search.options.initial_prompt
     try:
         if begun is not None:
-            raise NotPlaceable("it began with --initial-prompt: set system_prompt in the data of the tasks")
+            raise NotPlaceable("it started from --initial-prompt: set system_prompt in the data of the tasks")
         place = placement(folder, report.before, report.after)
     except NotPlaceable as error:
         saved = files(search.reports, report.environment)[1]

@@ -180,14 +180,14 @@ def _evaluated(
 
 
 def _judge(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> AbstractContextManager[Judge]:
-    """The judge beside a real model; scripted policies have the scripted one."""
+    """The judge of a real model's replies; scripted policies have the scripted one."""
     if shared.relay is None:
         return nullcontext()
     return judge_of(shared.repository.root, entry, package, scripted=shared.options.scripted_judge)
 
 
 def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluation) -> None:
-    """Raise `RunRefused` where the evaluation was cut short or has too few rewards: nothing is written then."""
+    """Raise `RunRefused` if the evaluation was cut short or has too few rewards: nothing is then written."""
     relay = shared.relay
     if relay is not None and relay.refusal is not None:
         raise refused_by(relay.refusal)
@@ -208,7 +208,7 @@ def _check_packed(package: Package, rows: Packed) -> None:
         message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; request fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
-        message = f"{package.name}: a rollout contains what looks like an API key; nothing was recorded"
+        message = f"{package.name}: a rollout contains a text that looks like an API key; nothing was recorded"
         raise RunRefused(message, exit_codes.FAIL)
 
 

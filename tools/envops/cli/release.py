@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.root.absolute()
     reports: Path = options.reports or root / "reports"
     stop = threading.Event()
-    hide_memory()  # it holds the key, and what is validated and loaded beside it is other people's code
+    hide_memory()  # it holds the key, and the code validated and loaded beside it is other people's
     try:
         planned = make_plan(root, options.names, options.changed, stop)
         write_plan(planned.plan, reports, planned.access.scrubber)
@@ -95,7 +95,7 @@ def _refuse_to_write(planned: Planned) -> None:
 def _evidence(
     root: Path, planned: Planned, file: Path | None, reports: Path, *, quiet: bool
 ) -> tuple[dict[str, ValidationEvidence], str]:
-    """The evidence for what will be published, or a message if there is none.
+    """The evidence for the environments to publish, or a message if there is none.
 
     A file decides for the environments in it, even if it is stale or a failure. Others are validated here: an earlier
     release may have failed to publish it. There is no file if nothing changed.
@@ -114,7 +114,7 @@ def _evidence(
 
 
 def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> None:
-    """Validate again, in a process that has no key: where nothing changed, the cache answers.
+    """Validate again, in a process without the key; unchanged environments come from the cache.
 
     Its progress is shown: it takes minutes.
     """
@@ -252,7 +252,7 @@ def _outcome(ledger: ReleaseLedger, planned: Planned) -> tuple[int, str]:
 
 
 def _failures(ledger: ReleaseLedger, planned: Planned) -> list[str]:
-    """What was refused or failed."""
+    """The message about refused or failed environments."""
     return [
         *_entries_with(ledger, {"refused", "failed", "wedged"}),
         *_parts_with(ledger, "failed"),
@@ -261,7 +261,7 @@ def _failures(ledger: ReleaseLedger, planned: Planned) -> list[str]:
 
 
 def _unknowns(ledger: ReleaseLedger, planned: Planned) -> list[str]:
-    """What has no known result."""
+    """The message about results that are not known."""
     runs = [run["name"] for run in ledger.runs if run["outcome"] == "unknown"]
     return [
         *_entries_with(ledger, {"unknown", "not-reached"}),

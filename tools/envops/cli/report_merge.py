@@ -22,7 +22,7 @@ from envops.repository.repository import Repository
 EXAMPLES = """examples:
   envops report merge shards/                        every validate.json below a folder
   envops report merge one.json two.json three.json
-  envops report merge shards/ --matrix shards.json   and every shard of the matrix must be there
+  envops report merge shards/ --matrix shards.json   require every shard of the matrix
 """
 
 REPORT = "validate.json"
@@ -40,7 +40,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.printed(command, "markdown")
     arguments.extent(command)
     command.add_argument(
-        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
+        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="the merged report (default: reports/)"
     )
 
 
@@ -104,7 +104,7 @@ def _found(given: Sequence[Path]) -> Iterator[Path]:
 def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:
     """Every environment and every run of a matrix.
 
-    Raises `DeclarationError` when the file is none.
+    Raises `DeclarationError` if the file is not a matrix.
     """
     if matrix is None:
         return [], []

@@ -1,4 +1,4 @@
-"""`envops rewards explain RULE`: what a rule checks, and what it finds in environments."""
+"""`envops rewards explain RULE`: a rule's description, and its findings in environments."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RuleFindings:
     module_path: str
     findings: tuple[Finding, ...]
     unseen: str = ""
-    """Why the rule had nothing to look at, where it had not."""
+    """Why the rule could not be applied; empty if it was."""
 
 
 def run(options: argparse.Namespace) -> int:

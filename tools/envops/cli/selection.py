@@ -129,7 +129,7 @@ def facts_of(
 
 
 class HarnessUnsupported(Exception):
-    """The message names the environments that no harness can play."""
+    """`--harness` was given for v0; the message names the environments."""
 
 
 def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:

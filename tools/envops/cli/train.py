@@ -24,8 +24,8 @@ from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envops.training.trainers import trainer_named
 
 EXAMPLES = """examples:
-  envops train                                 submit what is due: submit: on-release, and not there yet
-  envops train --dry-run                       what would be submitted, and why
+  envops train                                 submit runs that are due: submit: on-release, and not submitted yet
+  envops train --dry-run                       show the runs that would be submitted, and why
   envops train reverse-text-4b                 this run, even if declared submit: manual
   envops train reverse-text-here               backend: trl: train it on this machine, now
 """
@@ -33,7 +33,7 @@ EXAMPLES = """examples:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_runs(command)
-    command.add_argument("--dry-run", action="store_true", help="show what would be submitted without submitting it")
+    command.add_argument("--dry-run", action="store_true", help="show the runs to submit, and submit nothing")
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
-    """Those of the named runs that `train` itself trains; they need neither the Hub nor a key."""
+    """The named runs that `train` itself trains; they need neither the Hub nor a key."""
     if not names:
         return []
     registry = load_registry(root)

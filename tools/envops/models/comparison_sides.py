@@ -37,7 +37,7 @@ class ComparisonSide:
 
     side: SideName
     name: str
-    """As on the command line, without its kind."""
+    """The name on the command line, without its kind."""
     kind: SideKind
     endpoint: Endpoint | None = None
     path: Path | None = None
@@ -73,7 +73,7 @@ class SideRollouts:
 
 
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """The side that a name stands for. Raises `RunRefused` if the name is unknown or ambiguous."""
+    """The side of a name. Raises `RunRefused` if the name is unknown or ambiguous."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -241,7 +241,7 @@ def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]
 
 
 def sampling_difference(sampling: TwoSides[Mapping[str, Any]]) -> str:
-    """The differences in sampling; empty if there are none, or where one side is unknown."""
+    """The differences in sampling; empty if there are none, or if one side is unknown."""
     before, after = sampling
     if not before or not after:
         return ""

@@ -1,4 +1,4 @@
-"""Results of evaluations as files: our own, v0's `results.jsonl`, v1's `traces.jsonl`.
+"""Results of evaluations as files: this tool's own, v0's `results.jsonl`, v1's `traces.jsonl`.
 
 Nothing is dropped silently. A line that cannot be read, or has no finite reward, is reported and
 counts as a rollout without a reward. A line of another format, environment or digest is reported
@@ -53,17 +53,17 @@ class Imported:
     path: Path
     format: Format | None = None
     rows: list[EvaluationRow] = field(default_factory=list)
-    """Including unreadable lines, as rows without a reward."""
+    """The rows, with unreadable lines as rows without a reward."""
     problems: list[LineProblem] = field(default_factory=list)
     refusals: list[LineProblem] = field(default_factory=list)
     """Why the file does not belong to this environment."""
     asked: int | None = None
-    """The number of rollouts that the evaluation was to have, where the file has it."""
+    """The requested number of rollouts, if the file has it."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The environment that the results must be of."""
+    """The environment to which the results must belong."""
 
     environment: str
     module: str
@@ -80,7 +80,7 @@ def import_results(path: Path, expected: Expected) -> Imported:
         path = next((path / name for name in FILES if (path / name).is_file()), path / FILES[0])
     if not path.is_file():
         raise NoResults(
-            f"{path} does not exist; expected results.jsonl (v0), traces.jsonl (v1) or our own rollouts.jsonl"
+            f"{path} does not exist; expected results.jsonl (v0), traces.jsonl (v1) or rollouts.jsonl of envops"
         )
     imported = Imported(path)
     reader = _Reader(imported, expected, _metadata_beside(path, imported))
@@ -106,7 +106,7 @@ def _metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
 
 
 class _Reader:
-    """Reads one line after the other."""
+    """Reader of the lines of a file."""
 
     def __init__(self, imported: Imported, expected: Expected, metadata: Mapping[str, Any]) -> None:
         self._imported = imported
@@ -245,7 +245,7 @@ class UnreadableRow(ValueError):
 
 @dataclass
 class KnownEnvironment:
-    """Functions and tasks of the environment that the results must be of."""
+    """Functions and tasks of the environment to which the results must belong."""
 
     environment: str
     functions: Mapping[str, RewardFunction]
@@ -284,7 +284,7 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
     if timed_out and error is None:
         error = RowError("timeout", "Timeout", "ran out of time; verifiers writes a plain 0 for it")
     metrics = raw.get("metrics")
-    if not isinstance(metrics, Mapping):  # up to 0.1.9 each function is a column of its own
+    if not isinstance(metrics, Mapping):  # up to 0.1.9 each function is a separate column
         metrics = {name: raw[name] for name in known.functions if name in raw}
     usage = raw.get("token_usage")
     return EvaluationRow(

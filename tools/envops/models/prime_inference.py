@@ -31,13 +31,13 @@ from envops.repository.endpoints import (
 SECONDS = 30.0
 LONGEST_LIST = 32 * 2**20
 _THINKS = re.compile(r"openai/(gpt-5|o\d)")
-"""Models that take no temperature."""
+"""Models that accept no temperature."""
 
 
 def endpoint_named(root: Path, name: str) -> Endpoint:
     """The endpoint of a name or a model: of the file, or else `owner/model` of Prime Inference at its own price.
 
-    What the file declares wins. Raises `DeclarationError` if the file is wrong or the name is unknown.
+    Declarations of the file win. Raises `DeclarationError` if the file is wrong or the name is unknown.
     """
     found = declared_endpoint(read_endpoints(root), name)
     if found is not None or "/" not in name:

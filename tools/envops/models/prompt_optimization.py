@@ -38,7 +38,7 @@ class SearchBudget:
     """The size of a search."""
 
     calls: int
-    """Rollouts at which GEPA stops; it ends the round that it has begun."""
+    """Rollouts at which GEPA stops after the current round."""
     train: int
     validation: int
     seconds: float
@@ -62,7 +62,7 @@ class Optimized:
     """The result of GEPA. Scores are means of rewards on the validation tasks."""
 
     candidates: tuple[str, ...]
-    """System prompts that were scored on them, beginning with the initial one."""
+    """System prompts that were scored on them, starting with the initial one."""
     scores: tuple[float, ...]
     subscores: tuple[Mapping[str, float], ...]
     """Validation task → score, for each candidate."""

@@ -17,7 +17,7 @@ TEXT_FILES = frozenset({".txt", ".md", ".prompt"})
 LONGEST_LINE = 100
 """Characters of a line of a prompt in Python source; longer lines are continued."""
 NEAR = 0.5
-"""The similarity from which a string is named as the likely place."""
+"""The least similarity of a string that is named as the likely place."""
 
 
 class NotPlaceable(Exception):
@@ -79,7 +79,7 @@ def placement(folder: Path, old: str, new: str) -> Placement:
 
 
 def literal(text: str) -> str:
-    """The text as a Python string: in triple quotes where it has several lines or long ones."""
+    """The text as a Python string: in triple quotes if it has several lines or long ones."""
     if any(not character.isprintable() and character != "\n" for character in text):
         return repr(text)
     escaped = text.replace("\\", "\\\\")

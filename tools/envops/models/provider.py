@@ -36,7 +36,7 @@ EndpointProblem = Literal["unreachable", "unauthorised", "unknown-model", "refus
 
 
 class EndpointRefuses(Exception):
-    """The endpoint will answer no call; `str` has its name and message."""
+    """The endpoint answers no calls; `str` has its name and message."""
 
     def __init__(self, kind: EndpointProblem, message: str) -> None:
         self.kind: EndpointProblem = kind
@@ -96,7 +96,7 @@ class Provider:
         self._limit = limit
         self._gate = asyncio.Semaphore(endpoint.concurrency)
         self._quiet_until = 0.0
-        self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key and is kept
+        self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key, and is not changed
         self.refusal: EndpointRefuses | None = None
         self.ceiling_reached = False
 
@@ -148,9 +148,9 @@ class Provider:
         )
 
     def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
-        """The seed of a call: another one each time that a conversation is sent, and the same ones in every run.
+        """The seed of a call: different each time that a conversation is sent, and the same in every run.
 
-        A continued run has seeds of its own. With several conversations at once, the kept ones need not be the first,
+        A continued run has other seeds. With several conversations at once, the kept ones need not be the first,
         so counting on from their number would use some seeds twice.
         """
         if self._seed is None:
@@ -159,7 +159,7 @@ class Provider:
         conversation = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
         self._asked[conversation] += 1
         digest = hashlib.sha256(f"{conversation} {self.earlier_rollouts} {self._asked[conversation]}".encode()).digest()
-        return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers take
+        return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers accept
 
     async def _set_aside(self, bound: Tokens) -> bool:
         """Reserve the cost of a call; wait for running calls that may use less than reserved."""
@@ -250,8 +250,8 @@ class Provider:
     async def check(self) -> None:
         """Test cheaply whether the endpoint answers calls.
 
-        The list of models costs nothing; where it does not name the model, a call of one
-        token decides. Raises `EndpointRefuses`.
+        The list of models costs nothing; if it does not name the model, a call of one token decides. Raises
+        `EndpointRefuses`.
         """
         status, listed = await self._checked("GET", "models", None)
         if listed is not None and status == 200:
@@ -261,7 +261,7 @@ class Provider:
         body = sent_body(self._endpoint, {"messages": [{"role": "user", "content": "."}], "max_tokens": 1})
         bound = bound_of_call(self._endpoint, body)
         if not self._limit.reserve(bound):
-            return  # not even one token may be spent: the run itself reports that
+            return  # not even one token may be spent, which the run itself reports
         used: Tokens | None = bound
         try:
             status, answer = await self._checked("POST", "chat/completions", body)

@@ -35,12 +35,12 @@ class LedgerEntry:
     wheel: str = ""
     """sha256 of the wheel that was tested."""
     evidence: ValidationEvidence | None = None
-    """The validation that it was published on."""
+    """The validation on which it was published."""
     published: Published | None = None
     verified: Verified | None = None
     evaluations: tuple[PushedEvaluation, ...] = ()
     page: str = ""
-    """On the Hub, once it is published."""
+    """Its page on the Hub, once it is published."""
     seconds: float = 0.0
 
     @property

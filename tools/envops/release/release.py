@@ -175,7 +175,7 @@ class Release:
         return Verifier(self.prime, self.access, self.workspace, self.stop, self.retry)
 
     def _loaded(self, known: LedgerEntry, fetched: Mapping[str, Fetched]) -> LedgerEntry:
-        """Install and load what was published."""
+        """Install and load the published version."""
         desired = known.step.desired
         if desired.name not in fetched:
             return known
@@ -215,7 +215,7 @@ class Release:
         return reading_of(answers["status"], address, self.identity), contents
 
     def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
-        """Push evaluations, also of an earlier release that was interrupted before it pushed them."""
+        """Push evaluations, including those of an earlier interrupted release."""
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known

@@ -39,7 +39,7 @@ class Verified:
     message: str
     sha256: str = ""
     installed: str = ""
-    """How it was installed: by version from the Hub's index, or from the downloaded wheel."""
+    """The source of its installation: the Hub's index by version, or the downloaded wheel."""
     seen: bool = True
     """Whether it could be checked at all."""
 
@@ -65,7 +65,7 @@ class Verifier:
     retry: RetryPolicy = HUB_PUSH
 
     def fetch(self, desired: Desired, proven: Wheel, folder: Path) -> Fetched | Verified:
-        """Fetch the published wheel and compare it with the tested one; the result where that fails.
+        """Fetch the published wheel and compare it with the tested one; the result if that fails.
 
         Raises `Interrupted` when `stop` is set.
         """

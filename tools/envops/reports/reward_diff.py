@@ -295,7 +295,7 @@ def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:
     for part in (part for one in result.environments for part in _markdown(one)):
         room -= len(part.encode())
         if room < 0:
-            parts.append("\n> This page was cut to fit GitHub's size limit; all of it is in `reward-diff.json`.\n")
+            parts.append("\n> This page was cut to fit GitHub's size limit; everything is in `reward-diff.json`.\n")
             break
         parts.append(part)
     return "".join(parts)

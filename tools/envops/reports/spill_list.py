@@ -33,10 +33,10 @@ class _Held(NamedTuple):
 
 
 class SpillList(Sequence[T], Generic[T]):
-    """Things in their order. Not for several threads at a time.
+    """A list of objects. Not for several threads at a time.
 
-    `folder` is where the file is made, without a name. Where that is not possible, or the disk is
-    full, things stay in memory: a full disk costs memory, never a result.
+    The file is made without a name in `folder`. If that is not possible, or the disk is full, objects stay in memory: a
+    full disk costs memory, never a result.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -48,12 +48,11 @@ def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: 
 def write_reports(
     result: ValidationResult, folder: Path, *, environments: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[Path, ...]:
-    """Write every report, an environment at a time; a reader sees a whole one or the one before.
+    """Write every report atomically, an environment at a time.
 
-    `environments` is their JSON entries where that is more than the result holds: in a merged report.
+    `environments` has their JSON entries in a merged report, which contain more than the result.
 
-    A report that cannot be written does not keep the others from being written; then an
-    `ExceptionGroup` of what went wrong is raised.
+    If a report cannot be written, the others are still written, and an `ExceptionGroup` with the errors is raised.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

@@ -180,7 +180,7 @@ class Finding:
     known: bool = False
     """Whether it is ignored as a known finding: it is still a cause of others."""
     bug: bool = False
-    """Whether the rule itself failed: a bug of envops that shows nothing about the environment."""
+    """Whether the rule itself failed: which is a bug of envops and proves nothing."""
     waiting: tuple[str, ...] = ()
     """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
 

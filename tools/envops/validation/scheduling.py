@@ -126,8 +126,8 @@ class Shard:
 def divided(loads: Sequence[Load], count: int) -> list[Shard]:
     """This many shards, with every environment exactly once; some are empty if there are too many.
 
-    The longest goes first: to a shard that has its lock already and stays within an equal part of
-    the work, or else to where the least is to do afterwards. The same loads give the same shards.
+    The longest goes first: to a shard that has its lock already and stays within an equal part of the work, or else to
+    the shard with the least work afterwards. The same loads give the same shards.
     """
     shards = [Shard() for _ in range(count)]
     equal_part = _seconds_of(loads) / max(1, count)

@@ -1,6 +1,6 @@
 """A chat harness for verifiers v1 that runs inside the worker.
 
-The library's own `null` harness installs its program with uv at every start and so needs a network. This one uses the
+The library's own `null` harness installs its program with uv at every start, which needs a network. This one uses the
 same interception endpoint and MCP servers, so its traces are ordinary ones. It is found by verifiers under the harness
 id `envops-chat`.
 """
@@ -120,7 +120,7 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
     retries: ClassVar[int] = 0
-    """Maximum retries of a request that the provider failed."""
+    """Maximum retries of a request after a failure of the provider."""
     asked_again: ClassVar[dict[str, int]] = {}
     """Id of a trace → the number of its retries."""
 

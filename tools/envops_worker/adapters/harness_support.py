@@ -24,7 +24,7 @@ from verifiers.v1.runtimes import make_runtime
 from envops_worker.failures import HarnessUnusable
 
 UV = """#!/bin/sh
-# Packages in the cache are enough: no index is queried for them again.
+# Packages in the cache suffice: no index is queried for them again.
 if [ "$1" = sync ] && UV_OFFLINE=1 {uv} "$@" 2>/dev/null; then exit 0; fi
 exec {uv} "$@"
 """
@@ -170,7 +170,7 @@ class RefusingProxy:
                 writer.write(_REFUSAL)
                 await writer.drain()
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
-            pass  # the request failed, whatever it was
+            pass  # every request fails
         finally:
             writer.close()
 

@@ -1,6 +1,6 @@
 """Environments of the first generation: `load_environment() -> vf.Environment`.
 
-Written for verifiers 0.1.8 to 0.3.1; what differs between them is in the last section.
+Written for verifiers 0.1.8 to 0.3.1; their differences are in the last section.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from envops_worker.waiting import Waits, at_once
 
 try:
     from verifiers.utils.message_utils import normalize_messages
-except ImportError:  # 0.1.8 and 0.1.9 speak plain dictionaries
+except ImportError:  # 0.1.8 and 0.1.9 use plain dictionaries
     normalize_messages = None
 
 WRAPPED = ("_call_individual_reward_func", "_is_group_func")
@@ -154,7 +154,7 @@ class AdapterV0:
         return table
 
     def _filed_apart(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """File an exception of a function with the conversation of the group that it was raised for."""
+        """Record an exception of a function with its conversation of the group."""
 
         async def apart(*args: Any, **kwargs: Any) -> Any:
             trap = self._trap.get()
@@ -199,7 +199,7 @@ class AdapterV0:
         return trapped if hasattr(function, "__name__") else functools.partial(trapped)
 
     def _filed(self, name: str, error: BaseException) -> BaseException:
-        """The error as an exception that verifiers can catch, filed before it does."""
+        """The error as an exception that verifiers can catch, recorded before."""
         said = said_as_exception(error)
         trap = self._trap.get()
         if trap is not None:
@@ -304,8 +304,8 @@ class AdapterV0:
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout whose number is in the id.
 
-        In it, an environment may have other conversations by the same client, such as those of a simulated user: their
-        system prompt is not the task's.
+        In a rollout, an environment may have other conversations by the same client, such as those of a simulated user:
+        their system prompt is not the task's.
         """
         task, _, number = conversation.partition("-")
         view = self._tasks.get(int(task)) if task.isdecimal() and number.isdecimal() else None
@@ -367,7 +367,7 @@ class AdapterV0:
 
     @contextlib.contextmanager
     def _filing_per_rollout(self, ledger: RolloutLedger, limit: float) -> Iterator[None]:
-        """File exceptions of reward functions with the rollout (or group) that they scored.
+        """Record exceptions of reward functions with their rollout or group.
 
         An exception of a rollout itself is the failure of that rollout and does not end the others.
         """
@@ -814,7 +814,7 @@ def heard_in(state: Mapping[str, Any]) -> tuple[list[Message], list[Message]]:
 
 
 def openai_form(message: Any) -> Message:
-    """A message of any v0 release as OpenAI writes it, empty fields left out."""
+    """A message of any v0 release in OpenAI's form, without empty fields."""
     raw = message.model_dump() if hasattr(message, "model_dump") else dict(message)
     known = {"role": raw.get("role"), "content": raw.get("content") or ""}
     calls = [_openai_call(call) for call in raw.get("tool_calls") or []]

@@ -47,7 +47,7 @@ from envops_worker.tool_servers import fork_servers
 from envops_worker.waiting import Waits, at_once
 
 MOST_KNOWN = 256
-"""Tasks that are kept with their functions: the sampled ones, not the whole taskset."""
+"""The most tasks that are kept with their functions: the sampled ones, not the whole taskset."""
 MARGIN_SECONDS = 5.0
 """Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 MOST_SIGNATURES = 256
@@ -57,10 +57,10 @@ _SCORING: Any = sys.modules[vf.Task.__module__]
 
 @dataclass(frozen=True)
 class _Known:
-    """The data that all scorings of a task share."""
+    """The common data of all scorings of a task."""
 
     native: Any
-    """The task itself, which keeps its identity while it is held."""
+    """The task itself: its identity is stable while it is referenced."""
     identity: Mapping[str, str]
     functions: Mapping[str, list[Callable[..., Any]]]
     """The task's functions with traps, by kind."""
@@ -279,7 +279,7 @@ class AdapterV1:
 
         sampling = vf.SamplingConfig(**options.sampling)
         chat_harness.ChatHarness.retries = options.retries
-        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and says more
+        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and reports more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
             self._playing.append(PlayedSlot(tasks[job.task], number, slot))
@@ -328,7 +328,7 @@ class AdapterV1:
             await asyncio.shield(up)
         except BaseException:
             if up.done():
-                self._environments.pop((options.harness, options.scripted), None)  # the next rollouts try anew
+                self._environments.pop((options.harness, options.scripted), None)  # the next rollouts try again
             raise
         return environment
 
@@ -339,7 +339,7 @@ class AdapterV1:
             environment = vf.load_environment(self._environment_config(seconds, options))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-            async def serve() -> None:  # entered and left by one task, as its cancel scopes want
+            async def serve() -> None:  # entered and left by one task, as its cancel scopes require
                 try:
                     async with environment.serving():
                         up.set_result(None)
@@ -365,7 +365,7 @@ class AdapterV1:
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
-        if options.scripted:  # policies play also an agent that is pinned to a model of its own
+        if options.scripted:  # policies also play an agent that is pinned to a model of its own
             slot |= {"model": None, "client": None}
         agents = {
             name: slot if limit is None else slot | {"max_turns": limit}
@@ -453,7 +453,7 @@ def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
     return RolloutTurn(played.task, played.rollout, agent, {**played.task.data, **(own or {})})
 
 
-# Scoring: a trace is scored in place by the task's own hooks, in a runtime if they ask for one.
+# Scoring: a trace is scored in place by the task's own hooks, in a runtime if they require one.
 
 
 def let_judges_know() -> None:

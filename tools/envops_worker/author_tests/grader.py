@@ -45,7 +45,7 @@ class Scored:
     completion: Sequence[Message]
     """The conversation that was scored, behind the prompt."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Function → why it gave no number; the empty name is the scoring as a whole."""
+    """Function → why it returned no number; the empty name stands for the scoring as a whole."""
 
     def __getitem__(self, function: str) -> float | None:
         return self.functions[function]
@@ -163,7 +163,7 @@ class Grader:
 
 
 def scored_of(row: Mapping[str, Any]) -> Scored:
-    """A worker's own score in the form for authors."""
+    """A worker's score in the form for authors."""
     problems = {one["function"]: _said(one["failure"]) for one in row.get("failures") or ()}
     if row.get("failure") is not None:
         problems[""] = _said(row["failure"])

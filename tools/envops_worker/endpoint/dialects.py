@@ -29,7 +29,7 @@ class InvalidRequest(ValueError):
 
 @dataclass(frozen=True)
 class ReplyChoice:
-    """One choice: the message as it goes out, and why it ends."""
+    """One choice: the sent message, and why it ends."""
 
     message: Message
     finish_reason: str
@@ -37,7 +37,7 @@ class ReplyChoice:
 
 
 def asked_choices(body: Mapping[str, Any]) -> int:
-    """The number of replies that a request wants. Raises `InvalidRequest`."""
+    """The requested number of replies. Raises `InvalidRequest`."""
     count = body.get("n") or 1
     if not isinstance(count, int) or not 1 <= count <= MOST_CHOICES:
         raise InvalidRequest(f"n must be a number from 1 to {MOST_CHOICES}")
@@ -98,7 +98,7 @@ def chat_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence
 
 
 def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
-    """A whole reply of one message, as the API gives it."""
+    """A whole reply of one message, in the API's form."""
     return chat_response(model, [spoken(message, None)], messages)
 
 
@@ -114,7 +114,7 @@ def text_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence
 def chat_events(
     model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
 ) -> Iterator[bytes]:
-    """The same answer as server-sent events, one piece of text each."""
+    """The answer to /v1/chat/completions as server-sent events, one piece of text each."""
     head = _head("chat.completion.chunk", model)
 
     def event(index: int, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
@@ -151,7 +151,7 @@ def _event(data: Mapping[str, Any]) -> bytes:
 
 
 def wants_usage(body: Mapping[str, Any]) -> bool:
-    """Whether a stream is to end with its usage."""
+    """Whether a stream must end with its usage."""
     return bool((body.get("stream_options") or {}).get("include_usage"))
 
 
@@ -260,7 +260,7 @@ def messages_events(
     *,
     with_usage: bool,  # noqa: ARG001
 ) -> Iterator[bytes]:
-    """The same as server-sent events; the usage always comes along."""
+    """The answer as server-sent events, always with the usage."""
     whole = messages_response(model, choices, messages)
     yield _named_event("message_start", message=whole | {"content": [], "stop_reason": None})
     for index, block in enumerate(whole["content"]):
@@ -330,7 +330,7 @@ def responses_events(
     *,
     with_usage: bool,  # noqa: ARG001
 ) -> Iterator[bytes]:
-    """The same as server-sent events; the usage always comes along."""
+    """The answer as server-sent events, always with the usage."""
     whole = responses_response(model, choices, messages)
     beginning = whole | {"status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     told: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": beginning})]

@@ -98,7 +98,7 @@ def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None
 
 
 def _executable(session: Session, seconds: float) -> Iterator[Unit]:
-    """Replies that are code: the reference reply with a name for its answer, and with that name on a further line."""
+    """Replies that are code: the reference reply with a name for its answer, and with that name on another line."""
     for task in list(session.kept.values())[:1]:
         perfect = session.asked_oracle(task, seconds)
         if perfect is not None and not perfect.get("tool_calls"):

@@ -169,7 +169,7 @@ class _Work:
             return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
 
     def _waited(self) -> None:
-        """The time of the first hanging replies is returned to the search; later ones get less time."""
+        """The search gets back the time of the first hanging replies; later ones get less time."""
         if self._seconds_per_reply > LEAST_SECONDS:
             self._grader.budget.extend(self._seconds_per_reply)
             self._seconds_per_reply = max(LEAST_SECONDS, self._seconds_per_reply / 4)

@@ -42,7 +42,7 @@ def explained(reply: str, known: ExplanationContext) -> tuple[str, str]:
     if len(reply) >= LONG:
         return "length", f"it has {len(reply)} characters and no answer"
     if stated:
-        return "any answer", "it is the right answer to one task and is paid on other tasks too"
+        return "any answer", "it is the right answer to one task and earns the reward on other tasks too"
     if marks:
         return "form", "it has the right form and no answer"
     return "task-blind", "it does not depend on the task"

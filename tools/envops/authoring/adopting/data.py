@@ -1,4 +1,4 @@
-"""The data that an adopted environment downloads: its declaration under `prepare:`, as far as loading revealed it."""
+"""The data that an adopted environment downloads: its declaration under `prepare:`, as far as loading shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DataProposal:
     """The declaration, or the question to the author."""
 
     rows: tuple[str, ...] = ()
-    """Lines of the entry in registry.yaml; none where something is unknown."""
+    """Lines of the entry in registry.yaml; none if a part is unknown."""
     question: str = ""
     can_be_prepared: bool = False
     """Whether `envops prepare` completes the declaration, with a network."""

@@ -13,7 +13,7 @@ from envops.reports.styles import VERDICT_STYLES
 from envops.rules.result import DECIDING, EnvironmentResult, finding_kind, weightiest_first
 
 MOST_DETAILED = 3
-"""Environments that are shown one by one; more of them get a table."""
+"""The most environments that are shown one by one; more get a table."""
 LONGEST_CAUSE = 120
 MOST_LISTED = 6
 WRITTEN_BESIDE = ("requirements.lock",)
@@ -36,7 +36,7 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
     if len(outcome.unchanged) > MOST_LISTED:
         page.line(f"{len(outcome.unchanged) - MOST_LISTED} more are adopted already.")
     if outcome.passed_over:
-        page.paragraph(f"no environments, passed over: {_listed(outcome.passed_over)}")
+        page.paragraph(f"no environments, skipped: {_listed(outcome.passed_over)}")
     if outcome.unchanged or outcome.passed_over:
         page.blank()
     if len(outcome.adopted) > MOST_DETAILED:

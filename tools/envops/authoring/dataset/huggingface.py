@@ -17,11 +17,11 @@ MOST_ROWS = 10_000
 SITE = "https://huggingface.co"
 WEB = f"{SITE}/datasets"
 SECONDS = 10.0
-"""How long the Hub may take to say whether a dataset exists."""
+"""Seconds for the Hub's answer whether a dataset exists."""
 
 
 def is_dataset(name: str) -> bool:
-    """Whether a public dataset of this name is on the Hub; false as well where the Hub cannot be reached."""
+    """Whether a public dataset of this name is on the Hub; also false if the Hub cannot be reached."""
     address = f"{os.environ.get('HF_ENDPOINT') or SITE}/api/datasets/{name}"
     try:
         with urllib.request.urlopen(address, timeout=SECONDS) as answer:
@@ -40,7 +40,7 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
         from huggingface_hub import HfApi
         from huggingface_hub.constants import is_offline_mode
     except ImportError:
-        remedy = "Use `nox -s inspect` or `nox -s new`, which install what is needed, or pip install datasets."
+        remedy = "Use `nox -s inspect` or `nox -s new`, which install it, or pip install datasets."
         raise SourceProblem(f"{name}: reading the Hub needs the package datasets", remedy) from None
     datasets.disable_progress_bars()
     with _explained(name, revision):
@@ -53,7 +53,7 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
             licence = getattr(info.card_data, "license", None) if info.card_data else None
             details = {"licence": str(licence)} if licence else {}
         config = config or _only_config(datasets, name, commit)
-        # Offline the cache must answer, and streaming does not look into it.
+        # Offline only the cache can answer, and streaming does not use it.
         found = datasets.load_dataset(name, config, revision=commit or None, streaming=not offline)
     if split and split not in found:
         raise SourceProblem(f"{name} has no split {split}", f"It has {', '.join(found)}.")

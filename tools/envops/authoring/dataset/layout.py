@@ -1,4 +1,4 @@
-"""Reading examples from the rows of a dataset: question, answer, and what belongs to them."""
+"""Reading examples from the rows of a dataset: question, answer, and their context."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class RowLayout:
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
     first_index: int | None = None
-    """The number of the first choice, where answers are positions."""
+    """The number of the first choice, if answers are positions."""
     separator: str = ""
     """The separator between several labels in one text; one label is a list of one."""
     unordered: bool = False
-    """Lists are several labels of one thing, in any order."""
+    """Whether lists are several labels of one thing, in any order."""
     unit: str = ""
     """The unit behind all numbers, which answers may omit."""
 
@@ -98,7 +98,7 @@ class Example:
     document: str = ""
     tests: tuple[CodeTest, ...] = ()
     solution: str = ""
-    """A worked solution around the answer, where the data has one."""
+    """A worked solution around the answer, if the data has one."""
 
 
 class UnreadableExample(ValueError):
@@ -186,7 +186,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def alone(value: Any) -> Any:
-    """The one element of a list of one; anything else as it is."""
+    """The element of a list of one; other values unchanged."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, int, float)):
         return value[0]
     return value

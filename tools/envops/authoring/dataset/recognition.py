@@ -137,7 +137,7 @@ def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "")
 
 
 def layout_as(rows: Sequence[NumberedRow], wanted: AnswerFormat, question: str = "", answer: str = "") -> Recognised:
-    """The same with a format of answers that the author named.
+    """Recognise the layout of rows with a format of answers that the author named.
 
     Raises `NothingToAnswer` as `recognise` does.
     """
@@ -180,7 +180,7 @@ def _shares(evidence: _Evidence) -> dict[str, float]:
 
 
 def _choice_share(evidence: _Evidence) -> float:
-    """Answers that name an offered choice; where nothing is offered, single letters."""
+    """Answers that name an offered choice; without offered choices, single letters."""
     offered = [pair for pair in zip(evidence.raw, evidence.choices, strict=False) if pair[1]]
     if len(offered) < ENOUGH * len(evidence.raw):
         return evidence.share(as_letter)
@@ -189,7 +189,7 @@ def _choice_share(evidence: _Evidence) -> float:
 
 
 def _first_index(evidence: _Evidence) -> int | None:
-    """The number of the first choice where answers are positions: 1 if no answer is 0 and one is the last, else 0."""
+    """The number of the first choice if answers are positions: 1 if no answer is 0 and one is the last, else 0."""
     numbers = [as_number(value) for value in evidence.raw]
     if any(number is None for number in numbers):
         return None
@@ -272,7 +272,7 @@ def _zero_or_one(evidence: _Evidence) -> bool:
 
 
 def _from_questions(evidence: _Evidence) -> bool:
-    """Whether most elements of lists occur in their questions, as where something is to be sorted or found."""
+    """Whether most elements of lists occur in their questions, as in tasks to sort or to find something."""
     found = [
         bool(re.search(rf"\b{re.escape(part)}\b", one.question, re.IGNORECASE))
         for one in evidence.said
@@ -282,7 +282,7 @@ def _from_questions(evidence: _Evidence) -> bool:
 
 
 def _asks(evidence: _Evidence) -> bool:
-    """Whether some texts are questions; a text beside 0 or 1 that is not has a property or lacks it."""
+    """Whether some texts are questions; other texts with 0 or 1 are statements about a property."""
     return any("?" in one.question for one in evidence.said)
 
 

@@ -29,7 +29,7 @@ LAST_WORD = {
     "question": ("question", "problem", "prompt", "query", "instruction", "text"),
     "answer": ("answer", "solution", "label", "output", "response", "result", "target"),
 }
-"""How names of several words end: `user_question`, `reference_solution`."""
+"""The endings of names of several words: `user_question`, `reference_solution`."""
 FIELD_ANSWER = ("ground_truth", *ANSWER)
 """In records, `answer` is often the whole solution and `ground_truth` the answer."""
 CONTEXT = (
@@ -54,7 +54,7 @@ NEVER_ANSWERS = re.compile(
 DESCRIBES = re.compile(
     r"(?:.*_)?(?:difficulty|level|type|title|subject|subfield|field|topic|domain|area|ability|style|tags|name|author|tema)"
 )
-"""Properties of a question; an answer only where a few values repeat and no other column is left."""
+"""Properties of a question; an answer only if a few values repeat and no other column is left."""
 ONE_OPTION = re.compile(
     r"(?:(?:option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate)[ _]?)?([a-j]|\d{1,2})",
     re.IGNORECASE,
@@ -64,7 +64,7 @@ PAIRED = re.compile(r"(.*\D)[12]")
 """One of a pair of texts: `sentence1`, `question_2`."""
 
 Columns = Mapping[str, Sequence[Any]]
-"""Name → its values, without those that are missing."""
+"""Name → its values, without missing ones."""
 
 
 def value_at(row: DatasetRow, column: str) -> Any:
@@ -77,7 +77,7 @@ def value_at(row: DatasetRow, column: str) -> Any:
 
 
 def columns_of(rows: Sequence[DatasetRow]) -> Columns:
-    """The columns of these rows that hold anything."""
+    """The columns of these rows that have values."""
     filled: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -115,7 +115,7 @@ def ending_with(columns: Columns, words: Iterable[str], fits: Any = lambda _: Tr
 
 
 def named(columns: Columns, names: Iterable[str], fits: Any = lambda _: True) -> str:
-    """The first of some plain names that is a column which fits; empty if there is none."""
+    """The first of some plain names that is a suitable column; empty if there is none."""
     by_name = {plain(name): name for name in reversed(list(columns))}
     return next((by_name[name] for name in names if name in by_name and fits(columns[by_name[name]])), "")
 
@@ -232,7 +232,7 @@ def _says_most(texts: Columns) -> str:
 def _what_is_left(free: Columns, question: str, *, repeated: bool) -> str:
     """The one column that could be an answer: not a key, not a row number, not constant, and short.
 
-    A property of the question counts only where no other column is left, and not in rows that have tests but no
+    A property of the question counts only if no other column is left, and not in rows that have tests but no
     program.
     """
     left = [name for name in free if name != question and not NEVER_ANSWERS.fullmatch(plain(name))]
@@ -252,7 +252,7 @@ def _pair(free: Columns, question: str) -> tuple[str, str]:
 
 
 def _numbered(values: Sequence[Any]) -> bool:
-    """Whether values only count the rows, as keys do."""
+    """Whether values only number the rows, as keys do."""
     whole = [int(value) for value in values if not isinstance(value, bool) and str(value).strip().isdigit()]
     return len(whole) == len(values) > 2 and all(b > a for a, b in pairwise(whole))
 

@@ -13,7 +13,7 @@ from envops.authoring.new.plan import EnvironmentPlan
 
 @dataclass(frozen=True)
 class AnswerStyle:
-    """One format, as its environment requests and reads it."""
+    """One format: its request in the prompt, and its parser."""
 
     noun: str
     plural: str
@@ -135,7 +135,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
 }
-"""The output that a program must print, where replies are programs and answers are not."""
+"""The output that a program must print, if replies are programs and answers are not."""
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
@@ -207,7 +207,7 @@ def lead_of(plan: EnvironmentPlan) -> str:
 
 
 def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str:
-    """The prompt of an example, as the environment will make it."""
+    """The prompt of an example, as in the environment."""
     parts = [plan.question(example), instruction_of(plan)]
     if plan.kind == "tool":
         parts = [lead_of(plan).format(number=number), *(parts[1:] if plan.hides_question else parts)]
@@ -215,7 +215,7 @@ def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str
 
 
 def prompt_expression(plan: EnvironmentPlan) -> str:
-    """The Python expression that makes it from a row."""
+    """The Python expression that makes the prompt from a row."""
     parts = ["{row['question']}", "{INSTRUCTION}"]
     if plan.kind == "tool":
         parts = ["{LEAD.format(number=number)}", *(parts[1:] if plan.hides_question else parts)]

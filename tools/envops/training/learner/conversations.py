@@ -12,7 +12,7 @@ from envops_worker.messages import Message, text_of
 
 @dataclass(frozen=True)
 class Turn:
-    """One reply as it was sampled."""
+    """One sampled reply."""
 
     heard: tuple[int, ...]
     """Tokens of the conversation before it."""
@@ -23,7 +23,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A rollout as a trainer takes it: tokens of the environment between the turns are masked out."""
+    """A rollout in a trainer's form: tokens of the environment between the turns are masked out."""
 
     prompt: tuple[int, ...]
     completion: tuple[int, ...]
@@ -32,7 +32,7 @@ class Trajectory:
 
 
 class LostTurn(LookupError):
-    """A rollout has a reply that the policy did not sample at that place."""
+    """A rollout has a reply that the policy did not sample at this place."""
 
 
 @dataclass
@@ -47,20 +47,20 @@ class _Said:
 
 @dataclass
 class SampledTurns:
-    """All turns since it was emptied."""
+    """All turns since the last clearing."""
 
     _said: dict[str, list[_Said]] = field(default_factory=dict)
-    """By the text and the calls of a conversation. Rollouts of one task repeat the same text."""
+    """Turns by the text and the calls of a conversation. Rollouts of one task repeat the same text."""
 
     def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
-        """File a turn."""
+        """Add a turn."""
         conversation = [*messages, reply]
         self._said.setdefault(_key(conversation), []).append(_Said(_exact(conversation), turn))
 
     def turn(self, messages: Sequence[Message]) -> Turn | None:
         """The turn that a conversation continues, `None` if its last message was not sampled here.
 
-        Where a reply occurs more than once, the first is used, because their tokens are equal.
+        If a reply occurs more than once, the first is used, because their tokens are equal.
         """
         return next((said.turn for said in self._alike(messages)), None)
 
@@ -70,7 +70,7 @@ class SampledTurns:
     def trajectory(self, prompt: Sequence[Message], completion: Sequence[Message]) -> Trajectory:
         """The tokens of a rollout. Each last turn is returned once, so call this once for each rollout.
 
-        Raises `LostTurn` if it holds a reply that was not sampled here, or was rewritten on the way.
+        Raises `LostTurn` if it contains a reply that was not sampled here, or that was rewritten.
         """
         messages = [*prompt, *completion]
         ends = [place + 1 for place in range(len(prompt), len(messages)) if messages[place]["role"] == "assistant"]
@@ -130,7 +130,7 @@ def joined(turns: Sequence[Turn]) -> Trajectory:
 
 
 def _key(messages: Sequence[Message]) -> str:
-    """Equal for messages with the same text and calls, however a client spells them."""
+    """The key of messages: equal for the same text and calls, however a client spells them."""
     return json.dumps([[one["role"], text_of(one).strip(), _calls(one)] for one in messages])
 
 

@@ -48,14 +48,14 @@ class RolloutLimits:
 
 @dataclass
 class TrainingEnvironment:
-    """An environment that is loaded and waits for a policy."""
+    """A loaded environment that waits for a policy."""
 
     worker: Job
     description: Description
     tasks: tuple[Task, ...]
     limits: RolloutLimits = RolloutLimits()
     scripted_judge: bool = False
-    """Whether a scripted judge replies where a reward calls one; otherwise such a call fails."""
+    """Whether a scripted judge replies to a reward's calls; otherwise such a call fails."""
 
     def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
         """A rollout of each requested task, in that order; rollouts of one task are made as one group."""
@@ -96,8 +96,8 @@ def opened_for_training(
 ) -> Iterator[TrainingEnvironment]:
     """Load an environment with these arguments on top of its registry entry's.
 
-    Its network is open where it declares secrets. A judge is scripted or refused: no key gets here. Raises what
-    `opened_environment` raises.
+    Its network is open if it declares secrets. A judge is scripted or refused, because no key is available here. Raises
+    the errors of `opened_environment`.
     """
     entry = replace(entry, args={**entry.args, **args})
     with opened_environment(entry, package, workspace, bool(entry.secrets), stop) as opened:
@@ -134,7 +134,7 @@ class RolloutFunction:
     """The reward of every rollout in place of the environment's."""
     latest: list[PlayedRollout] = field(default_factory=list)
     under_way: bool = False
-    """Whether rollouts are being made: the weights are those of the last finished step then."""
+    """Whether rollouts are in progress: the weights are then those of the last finished step."""
 
     def __call__(self, prompts: Sequence[str], _trainer: Any) -> dict[str, list[Any]]:
         self.under_way = True
@@ -170,9 +170,9 @@ class Tally:
     """The totals of one step's rollouts."""
 
     reward: float
-    """Mean over the rollouts that have one."""
+    """Mean reward over the rollouts that have one."""
     zero_variance: float
-    """Share of groups in which all rewards are equal: nothing to learn from."""
+    """Share of groups in which all rewards are equal, so that they teach nothing."""
     failed: int
     rollouts: int
     untrained: int

@@ -29,7 +29,7 @@ class LoadedModel:
 
 
 def loaded_model(settings: LearnerSettings, root: Path) -> LoadedModel:
-    """Load what the settings name: a folder below `root`, or a name on the Hugging Face Hub.
+    """Load the model of the settings: a folder below `root`, or a name on the Hugging Face Hub.
 
     All weights are trained in single precision, so that a small learning rate has an effect; below an adapter, on a
     GPU, they keep their saved precision. Raises `UnfitSettings` if it cannot be loaded.
@@ -79,7 +79,7 @@ class SamplingSettings:
     """Tokens that end a reply."""
     pad: int
     temperature: float = 1.0
-    """At 0 the likeliest token is taken."""
+    """At 0 the most likely token is taken."""
     at_once: int = 64
     """Conversations of one batch."""
 
@@ -93,7 +93,7 @@ class SampledReply:
 
 
 def sampled(model: Any, conversations: Sequence[Sequence[int]], settings: SamplingSettings) -> list[SampledReply]:
-    """A reply to each conversation, in the order given; the model is in evaluation mode meanwhile."""
+    """A reply to each conversation, in the same order; the model is in evaluation mode during this."""
     was_training = model.training
     model.eval()
     try:
@@ -139,7 +139,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
                     open_ones.discard(conversation)
         if not open_ones:
             break
-        if len(open_ones) <= len(speaking) // 2:  # finished ones take no more time
+        if len(open_ones) <= len(speaking) // 2:  # finished rows cost no further time
             kept = [row for row, conversation in enumerate(speaking) if conversation in open_ones]
             speaking = [speaking[row] for row in kept]
             rows_kept = torch.tensor(kept, device=device)

@@ -1,8 +1,8 @@
 """Conversion between messages and tokens: prompts to tokens, and sampled tokens to replies.
 
 A conversation of several turns stays one sequence of tokens: sampled tokens are kept, and only the messages after them
-are rendered. Rendering everything again would split the same text into other tokens, and templates that drop the
-thinking of earlier turns would change the reply that is attributed to the policy.
+are rendered. Rendering the whole conversation again would split the same text into other tokens, and templates that
+drop the thinking of earlier turns would change the reply that is attributed to the policy.
 
 Calls of tools are read in the form of the model's chat template, found by reading back the calls that the template
 writes. Unreadable calls are text, as inference servers treat them.
@@ -51,7 +51,7 @@ class Renderer(Protocol):
 class TemplateRenderer:
     """A tokenizer and its chat template.
 
-    `ends` are the tokens that end a reply. Raises `UnfitTemplate` if there is no template, or none of the ends
+    `ends` are the tokens that end a reply. Raises `UnfitTemplate` if there is no template, or if none of the ends
     closes a reply in it.
     """
 
@@ -249,6 +249,6 @@ def _named(value: Any, key: str = "arguments") -> tuple[str, Any] | None:
 
 
 def _value(text: str) -> Any:
-    """A parameter as Qwen Coder writes it: JSON where it is some, else text."""
+    """A parameter as Qwen Coder writes it: JSON if it is valid, else text."""
     value = parsed_json(text)
     return text if value is None and text.strip() != "null" else value

@@ -16,16 +16,16 @@ from envops.training.learner.settings import UnfitSettings
 STATE = "trainer_state.json"
 """Written last: a checkpoint without it is incomplete."""
 TRAINED = "trained.json"
-"""In a finished model: its step."""
+"""The file in a finished model with its step."""
 OF_THE_TRAINER = ("optimizer*", "scheduler*", "scaler*", "rng_state*", STATE, "training_args.bin")
 IDENTITY = "run.json"
 BEGUN_FROM = "begun_from"
-"""In that file, beside the identity: `rollouts.resume_from` as it was when the run began there."""
+"""The key in that file, beside the identity: `rollouts.resume_from` at the start of the run."""
 NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether it is complete."""
+    """Whether a checkpoint is complete."""
     return (checkpoint / STATE).is_file()
 
 
@@ -36,7 +36,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def step_of(checkpoint: Path | None) -> int:
-    """The step after which it was written; 0 for none."""
+    """The step after which a checkpoint was written; 0 for none."""
     if checkpoint is None:
         return 0
     return int(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["global_step"])
@@ -79,7 +79,7 @@ class Beginning:
     identity: Mapping[str, Any]
     """The settings that must be equal to resume a run from its checkpoint."""
     resume_from: str | None = None
-    """A checkpoint to begin from, below `root`."""
+    """A checkpoint to start from, below `root`."""
 
     def checkpoint(self, max_steps: int) -> Path | None:
         """The checkpoint to continue from; one of `max_steps` is the run's own. Raises `UnfitSettings`."""
@@ -127,7 +127,7 @@ class Beginning:
             )
 
     def _not_beyond(self, own: Path, filed: Mapping[str, Any]) -> None:
-        """Refuse a checkpoint other than the latest, unless the run began at it."""
+        """Refuse a checkpoint other than the latest, unless the run started from it."""
         if self.resume_from is None or self.resume_from == filed.get(BEGUN_FROM):
             return
         given = self.root / self.resume_from

@@ -1,4 +1,4 @@
-"""The policy behind an OpenAI-compatible endpoint on loopback: environments call it as they call any model.
+"""The policy behind an OpenAI-compatible endpoint on loopback: environments call it like any model.
 
 Requests that wait at the same time are sampled in one batch, as an inference server does.
 """
@@ -37,7 +37,7 @@ class _Waiting:
 class PolicyServer:
     """Serves from a thread of its own between `__enter__` and `__exit__`.
 
-    `longest` is the most tokens of a conversation with its reply; a longer one is refused as inference servers do.
+    `longest` is the most tokens of a conversation with its reply; a longer one is refused, as by inference servers.
     """
 
     def __init__(self, renderer: Renderer, sample: Sampler, longest: int | None = None) -> None:

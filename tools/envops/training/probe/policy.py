@@ -1,4 +1,4 @@
-"""A tiny causal language model with random weights, and how it is sampled."""
+"""A tiny causal language model with random weights, and its sampling."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from envops.training.probe.vocabulary import END, PAD, START, Vocabulary
 NEVER = -1e9
 """Added to the logit of tokens that must not be sampled."""
 EMBEDDING_DEVIATION = 0.2
-"""Ten times GPT-2's: positions count from the first step on."""
+"""Ten times GPT-2's, so that positions have an effect from the first step."""
 WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
 
 
 class _Backbone(GPT2Model):  # type: ignore[misc]
-    """Counts positions from where a prompt begins: prompts are padded on the left."""
+    """Position embeddings that count from the beginning of a prompt: prompts are padded on the left."""
 
     def forward(self, input_ids: Any, *arguments: Any, **named: Any) -> Any:
         mask = named.get("attention_mask")
@@ -83,7 +83,7 @@ def warm_up(
     """Teach the form of a reply, and nothing of the task: random letters, as many as a reference reply has, and an end.
 
     Without it, a random policy stops at random, and a reward that requires more than a guess is never earned. The
-    measurement before training is made after this step.
+    measurement before training follows this step.
     """
     draw = torch.Generator().manual_seed(WARM_UP_SEED)
     letters = torch.tensor([token for token in vocabulary.sayable if token != END])

@@ -1,8 +1,8 @@
 """The words of a probe's model: one token each for the text that all prompts or all reference replies share.
 
-A model with a few hundred thousand random weights cannot learn a language in three minutes, and need not. It learns the
-part that varies: characters between the constant pieces. The opening and the closing of reference replies are the
-model's chat template, as `<think>` is for models that begin every reply with it.
+A model with a few hundred thousand random weights cannot learn a language in three minutes. It learns only the part
+that varies: characters between the constant pieces. The opening and the closing of reference replies are the model's
+chat template, as `<think>` is for models that start every reply with it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Vocabulary:
         return (END, *(FIRST_PIECE + place for place, piece in enumerate(self.pieces) if piece in self.alphabet))
 
     def reply(self, said: Sequence[int]) -> dict[str, Any]:
-        """The message of sampled tokens; it is closed only where the model ended it itself."""
+        """The message of sampled tokens; it is closed only if the model ended it itself."""
         text = "".join(self.pieces[token - FIRST_PIECE] for token in said if token >= FIRST_PIECE)
         return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(said) else ''}"}
 
@@ -72,7 +72,7 @@ class Vocabulary:
         return END in said
 
     def heard(self, messages: Sequence[Mapping[str, Any]], _tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
-        """A conversation as tokens, and the mark after which the model speaks."""
+        """A conversation as tokens, and the mark before the model's turn."""
         return [START, *self._heard(messages)]
 
     def heard_after(
@@ -130,7 +130,7 @@ def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Se
 
 
 def shared(texts: Sequence[str]) -> tuple[str, str]:
-    """The longest opening and closing that all texts share without overlapping; nothing if all are equal."""
+    """The longest opening and closing that all texts share without overlapping; empty if all are equal."""
     different = list(dict.fromkeys(texts))
     if len(different) < 2:
         return "", ""

@@ -1,7 +1,7 @@
-"""A trainer's own configuration while it is made, and its text: TOML, a command line or a script.
+"""A trainer's own configuration, and its text: TOML, a command line or a script.
 
 Every value has its origin, and the text has it in a comment. The same values give the
-same bytes. The TOML is limited to what tomllib and the `toml` 0.10 of the prime CLI read alike: full section
+same bytes. The TOML is limited to forms that tomllib and the `toml` 0.10 of the prime CLI read alike: full section
 headers, dotted keys inside an entry of an array, no array of mixed kinds.
 """
 
@@ -189,7 +189,7 @@ def _array(values: Sequence[Any]) -> str:
 
 
 def _text(value: str) -> str:
-    # JSON's escapes are TOML's, but for those of surrogates, which ensure_ascii would make.
+    # JSON's escapes are TOML's, except those of surrogates, which ensure_ascii would write.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -204,7 +204,7 @@ def arguments_of(config: NativeConfig, value: Callable[[Any], str], new: Sequenc
 
 
 def hydra_value(value: Any) -> str:
-    """A value as Hydra's override grammar and OmegaConf's dot lists both read it."""
+    """A value in a form that Hydra's override grammar and OmegaConf's dot lists both read."""
     if value is None:
         return "null"
     if isinstance(value, bool | int | float):

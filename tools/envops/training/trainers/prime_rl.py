@@ -1,8 +1,8 @@
-"""prime-rl: its configuration, for machines of one's own (`uv run rl @ X.toml`) and for hosted training alike.
+"""prime-rl: its configuration, for self-managed machines (`uv run rl @ X.toml`) and for hosted training alike.
 
 Written from prime-rl at 559b447 (2026-08-21, v0.8.0), measured with its own schema package, and the later schema of
-autumn 2026, read from a public copy without a commit. They spell some settings differently. `portable` uses only
-what both take; what has no such spelling is left out, with a note.
+autumn 2026, read from a public copy without a commit. They spell some settings differently. `portable` uses only common
+spellings; settings without one are left out, with a note.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ VLLM_ARGUMENTS = [
     "max_seq_len_to_capture",
     "num_gpu_blocks_override",
 ]
-"""Arguments of vLLM's server: those that prime-rl types, and others of vLLM's documentation."""
+"""Arguments of vLLM's server: those that prime-rl declares, and others of vLLM's documentation."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -409,7 +409,7 @@ def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSetti
 
 
 def _sources(native: Mapping[str, Any], kind: str = "train") -> list[Mapping[str, Any]]:
-    """The tables of the environments that are trained on (`train`) or evaluated on (`eval`)."""
+    """The tables of the training environments (`train`) or the evaluation environments (`eval`)."""
     found = value_at(native, f"orchestrator.{kind}.source")
     return [source for source in found if isinstance(source, Mapping)] if isinstance(found, list) else []
 

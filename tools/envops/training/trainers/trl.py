@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer on this machine, with rollouts and rewards from the environment's own worker.
 
 The compiled file has exactly what `envops.training.learner` reads: the trainer's arguments (names of `trl.GRPOConfig`
-in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing is submitted
-anywhere: `nox -s train -- RUN` trains here.
+in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing is submitted: `nox
+-s train -- RUN` trains on this machine.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ METRICS = {
     "length": ("completions/mean_length",),
     "eval": ("eval_reward",),
 }
-"""Those that are not plain names: `reward` and `reward_std` are TRL's too."""
+"""The names that differ from this tool's; `reward` and `reward_std` are TRL's too."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -144,7 +144,7 @@ def _config(request: CompileRequest) -> NativeConfig:
 
 
 def _checkpoint(spec: RunSpec) -> str | None:
-    """The folder of the checkpoint to begin from."""
+    """The folder of the checkpoint to start from."""
     resume = spec.resume
     if resume is None or resume.step is None:
         return resume.folder if resume else None
@@ -160,13 +160,13 @@ def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
 
 
 def _left_out(spec: RunSpec, source: Source) -> list[str]:
-    """The declared keys without a place here."""
+    """The declared keys without a place in this configuration."""
     said = {
         "difficulty_filter": (
             spec.difficulty_filter,
             "GRPOTrainer has none; groups without variance give no gradient",
         ),
-        "environments[0].max_turns": (source.max_turns, "the environment's own limit of turns counts"),
+        "environments[0].max_turns": (source.max_turns, "the environment's own limit of turns applies"),
         "environments[0].harness": (source.harness, "rollouts are made by the harness that the gates use"),
         "environments[0].runtime": (source.runtime, "rollouts are made in this process's own worker"),
         "eval.environments": (

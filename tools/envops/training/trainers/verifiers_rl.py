@@ -50,7 +50,7 @@ PATHS = {
 
 
 def _compile(request: CompileRequest) -> Compiled:
-    """The TOML of vf-rl, and the script that makes its virtual environment."""
+    """The TOML of vf-rl, and the script that creates its virtual environment."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
     path, script = file_path(request, "toml"), file_path(request, "sh")

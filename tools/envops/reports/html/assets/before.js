@@ -46,7 +46,7 @@ function changesPicture(one) {
   if (!one.tasks.length) return null;
   const rows = one.tasks.map((task, place) => ({ place, task: task.index === null ? task.key : `task ${task.index}`, before: task.before, after: task.after, change: task.after - task.before, prompt: task.prompt }));
   return picture({
-    title: "Change of each task", says: `The tasks, the greatest loss first. A single task has a few rollouts and decides nothing.${one.tasks_count > rows.length ? ` ${rows.length} of ${one.tasks_count} are shown: those that lost and gained most.` : ""}`,
+    title: "Change of each task", says: `The greatest loss first. A single task has a few rollouts and decides nothing.${one.tasks_count > rows.length ? ` ${rows.length} of ${one.tasks_count} are shown: those that lost and gained most.` : ""}`,
     titles: ["task", "before", "after", "change", "prompt"],
     rows: () => rows.map((row) => [row.task, row.before, row.after, row.change, row.prompt]),
     draw: () => ({

@@ -14,7 +14,7 @@ from pathlib import Path
 from envops_worker.splits import Split
 
 from envops import __version__, exit_codes
-from envops.cli.selection import HarnessUnsupported, check_harness
+from envops.cli.selection import HarnessUnsupported, beside_key, check_harness, chosen_environments
 from envops.facts.observed import Facts
 from envops.facts.results import ResultsWriter
 from envops.facts.stages import StageName
@@ -73,7 +73,7 @@ def run_with_model(options: argparse.Namespace) -> int:
     started = time.monotonic()
     root = options.root.absolute()
     try:
-        repository, names = chosen(options)
+        repository, names = _chosen(root, options)
         check_harness(options.harness, repository, names)
         check_judges(repository, names, scripted=options.scripted_judge)
         with relay_to(root, options) as relay:
@@ -103,6 +103,16 @@ def run_with_model(options: argparse.Namespace) -> int:
         print_message(f"{said}")
         return said.code
     return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _chosen(root: Path, options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
+    """The environments that are named or changed."""
+    if options.changed is None:
+        repository, names = chosen(options)
+    else:
+        choice = chosen_environments(root, options)
+        repository, names = choice.repository, choice.names
+    return beside_key(repository, names), names
 
 
 def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:

@@ -21,6 +21,7 @@ from envops.facts.observed import Failure, adapter
 from envops.repository.registry import Gates
 from envops.repository.workspace import temporary_folder
 from envops.system.subprocesses import Interrupted
+from envops.text.scrubbing import holds_password
 from envops.validation.budget import current_deadline
 from envops.validation.memory import MemoryWatch
 from envops.validation.prepared_home import place_prepared
@@ -276,11 +277,13 @@ def worker_environment(
         "TOKENIZERS_PARALLELISM": "false",
         "NO_PROXY": "127.0.0.1,localhost",
         "ENVOPS_ENDPOINT_KEY": "scripted",
-        "PRIME_DISABLE_VERSION_CHECK": "1",
     }
     if confinement.allow_network:
-        passed = ("HF_HOME", "HF_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
-        environment |= {name: os.environ[name] for name in passed if name in os.environ}
+        passed = ("HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+        kept = {name: os.environ[name] for name in passed if name in os.environ}
+        environment |= {name: value for name, value in kept.items() if not holds_password(value)}
+        if cache := os.environ.get("HF_HOME"):  # what was downloaded, without the token that is beside it
+            environment |= {"HF_HUB_CACHE": f"{cache}/hub", "HF_DATASETS_CACHE": f"{cache}/datasets"}
     else:
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     return environment | dict(confinement.secrets)

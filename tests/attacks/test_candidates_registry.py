@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.cli.selection import beside_key
 from envops.repository import endpoints
 from envops.repository.problem import DeclarationError
+from envops.repository.repository import Repository
 from envops.system.retry_policy import MODEL_ENDPOINT
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
@@ -87,6 +89,21 @@ def test_evaluation_of_candidate_that_declares_the_models_key_is_refused(candida
     (problem,) = raised.value.problems
     assert (problem.file, problem.line, problem.found) == ("registry.yaml", 4, "MODEL_KEY")
     assert "remove MODEL_KEY" in problem.fix
+
+
+@pytest.mark.parametrize(("own", "dollars"), [("", 0.25), (", judge: {endpoint: fake, max_cost: 900}", 900)])
+def test_judge_of_a_candidate_costs_no_more_than_was_approved(
+    candidate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, dollars: float
+) -> None:
+    (tmp_path / "registry.yaml").write_text(f"{HEAD}  word-problems: {{owners: ['@a']{own}}}\n")
+    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", tmp_path)
+    (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{judge: {{endpoint: fake, max_cost: 900}}}}\n")
+
+    limited = beside_key(Repository.load(candidate), ["word-problems", "word-problems"], 0.50)
+
+    judge = limited.registry.environments["word-problems"].judge
+    assert judge is not None
+    assert judge.max_cost == dollars
 
 
 @pytest.mark.usefixtures("model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ def test_revision_is_read_without_touching_the_work_tree(root: Path, tmp_path: P
     assert package.folder.is_relative_to(tmp_path / "scratch")
     assert entry.args == {"seed": 1}
     assert git(root, "status", "--porcelain") == before
+
+
+def test_base_revision_gets_no_variable_that_the_entry_does_not_declare(root: Path, tmp_path: Path) -> None:
+    (root / "registry.yaml").write_text(REGISTRY.format(seed=1) + "    secrets: [SERPER_API_KEY, MODEL_KEY]\n")
+    git(root, "commit", "-q", "-am", "asks for keys")
+
+    entry, _ = find_base(root, "main").environment(replace(ENTRY, secrets=("SERPER_API_KEY",)), tmp_path / "scratch")
+
+    assert entry.secrets == ("SERPER_API_KEY",)
 
 
 def test_base_revision_keeps_modes_and_ignores_attributes(root: Path, tmp_path: Path) -> None:

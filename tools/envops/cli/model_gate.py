@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from envops.models.model_evaluation import (
     judge_name,
 )
 from envops.models.model_run import (
+    DEFAULT_CEILING,
     EvaluationProgress,
     approve,
     chosen,
@@ -112,7 +114,8 @@ def _chosen(root: Path, options: argparse.Namespace) -> tuple[Repository, tuple[
     else:
         choice = chosen_environments(root, options)
         repository, names = choice.repository, choice.names
-    return beside_key(repository, names), names
+    approved = DEFAULT_CEILING if options.max_cost is None else options.max_cost
+    return beside_key(repository, names, math.inf if approved == "none" else float(approved)), names
 
 
 def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -118,9 +119,13 @@ def print_grants(repository: Repository, names: Iterable[str]) -> None:
             print_message(said)
 
 
-def beside_key(repository: Repository, names: Iterable[str]) -> Repository:
-    """The repository for a command that holds a key, after printing what the code of these environments sees."""
-    limited = replace(repository, registry=registry_beside_key(repository.registry, repository.root))
+def beside_key(repository: Repository, names: Collection[str], dollars: float = math.inf) -> Repository:
+    """The repository for a command that holds a key, after printing what the code of these environments sees.
+
+    Judges that only a candidate declares may cost `dollars` together.
+    """
+    each = dollars / max(1, len(names))
+    limited = replace(repository, registry=registry_beside_key(repository.registry, repository.root, each))
     for name in names:
         allowed = limited.registry.environments[name].secrets
         if withheld := [each for each in repository.registry.environments[name].secrets if each not in allowed]:

@@ -6,6 +6,7 @@ where the registry is read, and is withheld where the variables of a worker are 
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -38,18 +39,23 @@ def described_grant(entry: EnvironmentEntry, root: Path) -> str:
     return f"{entry.name}: secrets in {REGISTRY_FILE}: {seen}{unset}" if entry.secrets else ""
 
 
-def registry_beside_key(registry: Registry, root: Path) -> Registry:
+def registry_beside_key(registry: Registry, root: Path, dollars: float = math.inf) -> Registry:
     """The registry for a process that holds a key.
 
     That of another checkout than the tool's own is the text of a candidate: an environment keeps only those `secrets`
-    that the tool's own checkout declares for it. Raises `DeclarationError` where that one is wrong.
+    that the tool's own checkout declares for it, and a judge that this does not declare may cost `dollars`. Raises
+    `DeclarationError` where the own registry is wrong.
     """
     own = endpoints.OWN_CHECKOUT
     if root.resolve() == own or not (own / REGISTRY_FILE).is_file():
         return registry
-    declared = {name: entry.secrets for name, entry in load_registry(own).environments.items()}
+    declared = load_registry(own).environments
 
     def limited(entry: EnvironmentEntry) -> EnvironmentEntry:
-        return replace(entry, secrets=tuple(each for each in entry.secrets if each in declared.get(entry.name, ())))
+        known = declared.get(entry.name, EnvironmentEntry(entry.name))
+        judge = entry.judge
+        if judge is not None and judge != known.judge:
+            judge = replace(judge, max_cost=min(judge.max_cost, dollars))
+        return replace(entry, secrets=tuple(each for each in entry.secrets if each in known.secrets), judge=judge)
 
     return replace(registry, environments={name: limited(each) for name, each in registry.environments.items()})

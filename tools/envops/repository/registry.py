@@ -206,7 +206,11 @@ class EnvironmentKeys:
     probe: Probe = Probe()
     prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[
-        Unique[Variable], Field(description="Names of the environment variables that its code may see.")
+        Unique[Variable],
+        Field(
+            description="Names of the environment variables that its code may see. Keys of models (key of "
+            "configs/endpoints.toml) and variables of the machine or of tools (PRIME_*, GITHUB_*, PATH …) are refused."
+        ),
     ] = ()
     publish_evals: Annotated[
         Flag, Field(description="Push the recorded baseline to the Hub's evaluations after a release.")

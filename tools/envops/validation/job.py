@@ -34,11 +34,6 @@ LINE_LIMIT = 64 * 2**20
 ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0
-MARK = "ENVOPS_WORKER"
-MOST_SCANS = 5
-"""The number of scans for stray processes: one that forks during a scan may be gone before it is reached, while its
-fork appears behind the scan."""
-
 
 Process = subprocess.Popen[bytes] | ForkedProcess
 
@@ -241,21 +236,6 @@ class Job:
         self._memory.remove(self.pid)
         self._selector.close()
         self._pipes.close()
-
-
-def end_marked(mark: str) -> None:
-    """End processes with a worker's mark that left its group and its family."""
-    import psutil
-
-    for _ in range(MOST_SCANS):
-        found = False
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                if process.environ().get(MARK) == mark:
-                    process.kill()
-                    found = True
-        if not found:
-            return
 
 
 def worker_environment(

@@ -101,7 +101,7 @@ class NetworkGuard:
 
 def _address_of_connect(arguments: tuple[Any, ...]) -> str | None:
     """The address as the C code reads it: a subclass of `socket`, `tuple` or `str` may return others here."""
-    family = _socket.socket.family.__get__(arguments[0])  # type: ignore[attr-defined]
+    family = _socket.socket.family.__get__(arguments[0])
     address = arguments[1]
     if family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
         return None

@@ -14,6 +14,7 @@ from envops_worker.splits import Split
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.distribution_results import known_environment
+from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
@@ -158,6 +159,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     try:
         sides = TwoSides(

@@ -9,6 +9,7 @@ from pathlib import Path
 from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.distribution_results import judge_results
+from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
 from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
@@ -26,7 +27,6 @@ from envops.models.hosted_evaluation import (
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, RunRefused, sampling_of
 from envops.models.model_run import approve_bound, ceiling_of, requested_of
 from envops.models.prime_inference import endpoint_named
-from envops.models.relay import hide_memory
 from envops.release.plan import Desired, desired_of
 from envops.reports.printing import print_message
 from envops.repository.endpoints import PRIME_KEY, Endpoint
@@ -67,7 +67,6 @@ def run(options: argparse.Namespace) -> int:
     """Start the evaluation, import and judge its results, and return the exit code."""
     root = options.root.absolute()
     stop = threading.Event()
-    hide_memory()  # it holds the key, and the environment is loaded beside it
     try:
         with terminated_like_interrupted():
             folder = _evaluated(root, options, stop)
@@ -91,6 +90,7 @@ def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -
     """The folder with the results of the platform's evaluation. Raises `RunRefused` and other errors."""
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     endpoint = endpoint_named(root, options.endpoint)
     if endpoint.key_variable != PRIME_KEY:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
-from envops.cli.selection import facts_of
+from envops.cli.selection import beside_key, facts_of
 from envops.facts.observed import Facts
 from envops.facts.stages import needed_by
 from envops.models.import_results import Expected, Imported, NoResults, import_results, print_problems
@@ -65,6 +65,7 @@ def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     repository = Repository.load(root, [name])
     (name,) = repository.select([name])
+    repository = beside_key(repository, [name])  # `distribution hosted` has judged with the platform's key
     entry, package = repository.registry.environments[name], repository.packages[name]
     known = known_environment(entry, package, Workspace(root), options)
     if known.description is None:

@@ -9,6 +9,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import print_grants
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    print_grants(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from envops import __version__, exit_codes
 from envops.cli.old_flags import rewritten
+from envops.system.hidden_memory import hide_memory
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The entry point of the `envops` script."""
+    hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envops.repository.problem import DeclarationError
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
+from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
@@ -107,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     if (entry.judge is not None or package.uses_judge) and not options.allow_network:
         print_message(f"{name} calls a judge, which a search cannot reach: only the model has a relay here")

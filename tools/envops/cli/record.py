@@ -13,6 +13,7 @@ from typing import Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import beside_key
 from envops.facts.recordings import RecordedScore
 from envops.models.judging import check_judges, judge_cut_short, judge_of
 from envops.models.model_evaluation import (
@@ -99,6 +100,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     try:
         repository, names = chosen(options)
+        repository = beside_key(repository, names)
         stop = threading.Event()
         if options.policy is not None:
             _record_all(RecordingRun(repository, Workspace(root), None, options, stop), names)

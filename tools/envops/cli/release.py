@@ -16,7 +16,6 @@ from envops import __version__, exit_codes
 from envops.cli import plan
 from envops.files.atomic_write import write_whole
 from envops.hub.access import HubUnavailable
-from envops.models.relay import hide_memory
 from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence
 from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown, render_release_text
 from envops.release.plan import Planned, PlannedRun, make_plan
@@ -24,6 +23,7 @@ from envops.release.plan_report import print_plan, render_plan_text, write_plan
 from envops.release.release import Release
 from envops.reports.printing import append_to_summary, print_text
 from envops.repository.git import git
+from envops.repository.granted_variables import granted_variables
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE, load_registry
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
@@ -64,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.root.absolute()
     reports: Path = options.reports or root / "reports"
     stop = threading.Event()
-    hide_memory()  # it holds the key, and the code validated and loaded beside it is other people's
     try:
         planned = make_plan(root, options.names, options.changed, stop)
         write_plan(planned.plan, reports, planned.access.scrubber)
@@ -120,7 +119,7 @@ def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> Non
     """
     kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
     wanted = {name for entry in _secrets(root) for name in entry}
-    kept |= {name: os.environ[name] for name in wanted if name in os.environ and name != "PRIME_API_KEY"}
+    kept |= granted_variables(wanted, root)
     kept.pop("GITHUB_STEP_SUMMARY", None)
     command = [sys.executable, "-m", "envops", "validate", *names, "--root", str(root), "--reports", str(folder)]
     folder.mkdir(parents=True, exist_ok=True)

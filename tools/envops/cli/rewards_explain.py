@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.selection import chosen_environments, facts_of
+from envops.cli.selection import chosen_environments, facts_of, print_grants
 from envops.facts.observed import Facts
 from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page
@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     choice = chosen_environments(root, options)
     repository = choice.repository
+    print_grants(repository, choice.names)
     workspace, stop = Workspace(root), threading.Event()
     request = ObservationRequest(
         allow_network=options.allow_network,

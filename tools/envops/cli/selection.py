@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops.facts.observed import Facts
 from envops.reports.open_progress import open_progress
+from envops.reports.printing import print_message
+from envops.repository.endpoints import OWN_CHECKOUT
+from envops.repository.granted_variables import described_grant, registry_beside_key
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
@@ -105,6 +109,32 @@ def runs_named(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
     if problems:
         raise DeclarationError(problems)
     return tuple(name for name in specs if name in wanted)
+
+
+def print_grants(repository: Repository, names: Iterable[str]) -> None:
+    """Print which of the user's variables the code of these environments sees, where they declare any."""
+    entries = repository.registry.environments
+    for name in names:
+        if said := described_grant(entries[name], repository.root) if name in entries else "":
+            print_message(said)
+
+
+def beside_key(repository: Repository, names: Collection[str], dollars: float = math.inf) -> Repository:
+    """The repository for a command that holds a key, after printing what the code of these environments sees.
+
+    Judges that only a candidate declares may cost `dollars` together.
+    """
+    each = dollars / max(1, len(names))
+    limited = replace(repository, registry=registry_beside_key(repository.registry, repository.root, each))
+    for name in names:
+        allowed = limited.registry.environments[name].secrets
+        if withheld := [each for each in repository.registry.environments[name].secrets if each not in allowed]:
+            print_message(
+                f"{name}: withheld: {', '.join(withheld)}. Beside a key, only secrets that "
+                f"{OWN_CHECKOUT / REGISTRY_FILE} declares for {name} reach its code"
+            )
+    print_grants(limited, names)
+    return limited
 
 
 def facts_of(

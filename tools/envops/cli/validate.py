@@ -16,7 +16,7 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.after_passing import after_passing
-from envops.cli.selection import Choice, HarnessUnsupported, check_harness, chosen_environments
+from envops.cli.selection import Choice, HarnessUnsupported, check_harness, chosen_environments, print_grants
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError
@@ -125,6 +125,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         print(f"{error}", file=sys.stderr)
         return exit_codes.USAGE
     request = ValidationRequest(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation)
+    print_grants(choice.repository, names)
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
             progress.note(choice.note)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,8 +15,9 @@ from envops.models.relay import Relay
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.validation.job import Confinement, worker_environment
-from envops.validation.prepared_home import prepared_home
+from envops.validation.job import worker_environment
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
@@ -55,9 +55,7 @@ def confined_command(
     """
     venv = environment_venv(package, workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-    prepared = prepared_home(entry, package)
-    confinement = Confinement(secrets, allow_network, home=prepared.home if prepared else None)
+    confinement = requests_for(entry, ObservationRequest(allow_network=allow_network), package).confinement
     with workspace.scratch() as scratch:
         variables = worker_environment(venv, overlay, scratch, confinement)
         modules = scratch / "modules"

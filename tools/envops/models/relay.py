@@ -8,8 +8,6 @@ that other programs on the machine cannot use the key.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import json
 import secrets
 from collections.abc import AsyncIterator, Coroutine
@@ -47,7 +45,6 @@ class Relay:
         self._provider: Provider | None = None
 
     def __enter__(self) -> Self:
-        hide_memory()
         server = served("envops-relay", self._opened, handler_cancellation=True, shutdown_timeout=1.0)
         self._served = self._serving.enter_context(server)
         return self
@@ -133,16 +130,6 @@ class Relay:
         if body.get("stream") and answer.status == 200:
             return await _streamed(request, answer)
         return _response(answer)
-
-
-def hide_memory() -> None:
-    """Prevent other processes of the same user from reading this one's memory and initial variables.
-
-    `prctl(PR_SET_DUMPABLE, 0)`, Linux: without it the worker could find the key in
-    `/proc/PID/environ`. Root still can.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(4, 0, 0, 0, 0)
 
 
 def _response(answer: ProviderAnswer) -> web.Response:

@@ -59,12 +59,13 @@ class Base:
         return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
 
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
-        """The entry of the base's own registry, or else the current one."""
+        """The entry of the base's own registry, or else the current one; it gets no variable that this one does not."""
         try:
             registry = load_registry(self.root) if self.commit is None else _registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
             return replace(otherwise, name=name)
-        return registry.environments.get(name, replace(otherwise, name=name))
+        found = registry.environments.get(name, replace(otherwise, name=name))
+        return replace(found, secrets=tuple(each for each in found.secrets if each in otherwise.secrets))
 
 
 def find_base(root: Path, given: str) -> Base:

@@ -10,6 +10,7 @@ import math
 import re
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -18,9 +19,10 @@ from envops.repository.problem import DeclarationError, Problem, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 ENDPOINTS_FILE = "configs/endpoints.toml"
+OWN_CHECKOUT = Path(__file__).resolve().parents[3]
+"""The checkout that this tool is part of."""
 MAX_BYTES = 1_000_000
 Style = Literal["instruct", "reasoning"]
 STYLES: tuple[Style, ...] = ("instruct", "reasoning")
@@ -111,9 +113,44 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
     Of several entries under one name, which verifiers treats as interchangeable, the first counts. Raises
     `DeclarationError` with every problem.
     """
+    read = _read_entries(root)
+    if read is None:
+        return {}
+    text, file, entries = read
+    lines = _Lines(text)
+    problems = [problem for index, entry in enumerate(entries) for problem in _problems(entry, file, lines, index)]
+    if problems:
+        raise DeclarationError(problems)
+    endpoints: dict[str, Endpoint] = {}
+    for index, entry in enumerate(entries):
+        made = _endpoint(entry, lines.of(index))
+        endpoints.setdefault(made.name, made)
+    return endpoints
+
+
+def key_variables(root: Path | None) -> dict[str, str]:
+    """Every variable that an endpoint names for a key, with its place.
+
+    The endpoints are those of `root` and of the checkout that the tool is part of, because `root` may be the text of a
+    candidate. Mistakes in other keys are allowed. Raises `DeclarationError` where a file is not TOML.
+    """
+    found: dict[str, str] = {}
+    for checkout in {OWN_CHECKOUT, root or OWN_CHECKOUT}:
+        if (read := _read_entries(checkout)) is not None:
+            text, file, entries = read
+            lines = _Lines(text)
+            for index, entry in enumerate(entries):
+                for key in ("key", "api_key_var"):
+                    if isinstance(entry.get(key), str):
+                        found[entry[key].strip()] = f"{file}:{lines.of(index, key)}"
+    return found
+
+
+def _read_entries(root: Path) -> tuple[str, str, list[dict[str, Any]]] | None:
+    """The text of the file, its name, and its entries; `None` where there is no file. Raises `DeclarationError`."""
     path = root / ENDPOINTS_FILE
     if not path.exists():
-        return {}
+        return None
     text, file = read_text(path, root, MAX_BYTES), relative(path, root)
     try:
         data = tomllib.loads(text)
@@ -126,15 +163,7 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
         raise DeclarationError(
             [Problem(file, None, "its key endpoint is not a list of tables", fix="write [[endpoint]]")]
         )
-    lines = _Lines(text)
-    problems = [problem for index, entry in enumerate(entries) for problem in _problems(entry, file, lines, index)]
-    if problems:
-        raise DeclarationError(problems)
-    endpoints: dict[str, Endpoint] = {}
-    for index, entry in enumerate(entries):
-        made = _endpoint(entry, lines.of(index))
-        endpoints.setdefault(made.name, made)
-    return endpoints
+    return text, file, entries
 
 
 def _endpoint(entry: Mapping[str, Any], line: int | None) -> Endpoint:

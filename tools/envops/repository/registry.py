@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
+from envops.repository.endpoints import key_variables
 from envops.repository.environment_names import with_canonical_names
 from envops.repository.package import Generation, Package, folder_of
 from envops.repository.preparation import Preparation
@@ -204,7 +206,11 @@ class EnvironmentKeys:
     probe: Probe = Probe()
     prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[
-        Unique[Variable], Field(description="Names of the environment variables that its code may read.")
+        Unique[Variable],
+        Field(
+            description="Names of the environment variables that its code may read. Keys of models (key of "
+            "configs/endpoints.toml) and variables of the machine or of tools (PRIME_*, GITHUB_*, PATH …) are refused."
+        ),
     ] = ()
     publish_evals: Annotated[
         Flag, Field(description="Push the recorded baseline to the Hub's evaluations after a release.")
@@ -322,11 +328,15 @@ def load_registry(root: Path) -> Registry:
 
     Raises `DeclarationError` with every problem of the file.
     """
-    return registry_of(load_document(root / REGISTRY_FILE, root))
+    document = load_document(root / REGISTRY_FILE, root)
+    declared = document.data.get("environments") if isinstance(document.data, dict) else None
+    entries = declared.values() if isinstance(declared, dict) else ()
+    asks = any(isinstance(entry, dict) and "secrets" in entry for entry in entries)
+    return registry_of(document, key_variables(root) if asks else {})
 
 
-def registry_of(document: Document) -> Registry:
-    """The registry that a document declares.
+def registry_of(document: Document, model_keys: Mapping[str, str] = MappingProxyType({})) -> Registry:
+    """The registry that a document declares; `model_keys` are the variables with keys, and where each is named.
 
     Raises `DeclarationError` with every problem of the document.
     """
@@ -340,7 +350,7 @@ def registry_of(document: Document) -> Registry:
     keys, problems = checked(RegistryKeys, document)
     problems += [
         *document.problems,
-        *reference_problems(document, (DistributionGate.min_mean, DistributionGate.max_mean)),
+        *reference_problems(document, (DistributionGate.min_mean, DistributionGate.max_mean), model_keys),
     ]
     if keys is None or problems:
         raise DeclarationError(problems)

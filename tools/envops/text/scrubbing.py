@@ -19,6 +19,7 @@ SHORTEST_SECRET = 6
 """Shorter values are placeholders such as EMPTY, which occur in ordinary text."""
 SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
 """Names of variables with secret values."""
+_PASSWORD = re.compile(r"(?:^|[/=\s])[^/\s@]+@")
 _SHAPES = (
     (re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}"), r"\1" + HIDDEN),
     (
@@ -31,6 +32,11 @@ _SHAPES = (
     (re.compile(r"\b(?:pit_|hf_|sk-|gh[pousr]_|github_pat_|wandb_v1_)[A-Za-z0-9_-]{16,}"), HIDDEN),
     (re.compile(r"\b[a-z]{2,6}_[a-f0-9]{40,}\b"), HIDDEN),
 )
+
+
+def holds_password(setting: str) -> bool:
+    """Whether an address has `user:password@host` or `token@host`: with or without a scheme, alone or after `name=`."""
+    return not setting.startswith("/") and _PASSWORD.search(setting) is not None
 
 
 class Scrubber:

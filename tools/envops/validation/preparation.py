@@ -30,7 +30,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, made_once
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.plain_data import size_text
-from envops.text.scrubbing import Scrubber
+from envops.text.scrubbing import Scrubber, holds_password
 from envops.validation.prepared_home import (
     HOME,
     PreparedHome,
@@ -146,7 +146,7 @@ def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -
     """The variables of a download: a home of its own, the proxies, and no secret."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {
-        **{name: value for name, value in passed.items() if not _has_password(value)},
+        **{name: value for name, value in passed.items() if not holds_password(value)},
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home.resolve()),
         "TMPDIR": str(temporary.absolute()),  # a link may be shorter, and sockets need short paths
@@ -157,11 +157,6 @@ def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     }
-
-
-def _has_password(value: str) -> bool:
-    """Whether an address names a user; proxies may be written without a scheme, which `urlsplit` would misread."""
-    return "@" in value and not value.startswith("/")
 
 
 class DownloadWatch:

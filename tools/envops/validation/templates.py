@@ -31,8 +31,8 @@ from envops.facts.observed import Failure, JobOrigin, StartMode
 from envops.facts.stages import StageName
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace
-from envops.system.subprocesses import Interrupted
-from envops.validation.job import MARK, Confinement, Job, Process, WorkerLost, end_marked, worker_environment
+from envops.system.subprocesses import MARK, Interrupted, end_marked
+from envops.validation.job import Confinement, Job, Process, WorkerLost, worker_environment
 from envops.validation.memory import MemoryWatch
 from envops.validation.starting import new_process
 from envops.validation.venv import VirtualEnvironment, mark_imported

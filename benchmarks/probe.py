@@ -67,15 +67,15 @@ def _measured(name: str, seed: int) -> dict[str, Any] | None:
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
         try:
-            said = running.communicate()[0]
+            output = running.communicate()[0]
         except KeyboardInterrupt:
             running.wait()  # it heard the same and keeps its last finished step
             return None
     if running.returncode == 130:
         return None
-    if not said.strip():
-        raise SystemExit(f"seed {seed}: the probe ended with {running.returncode} and said nothing")
-    found: dict[str, Any] = json.loads(said)
+    if not output.strip():
+        raise SystemExit(f"seed {seed}: the probe ended with {running.returncode} without output")
+    found: dict[str, Any] = json.loads(output)
     return {
         "seed": seed,
         "outcome": found["outcome"],

@@ -221,13 +221,13 @@ def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "expected"),
     [
         ("x = 1\n", "no modules define load_environment"),
         ("import verifiers as vf\ndef load_environment():\n    return vf.EnvGroup([])\n", "makes 0 environments"),
         ("def load_environment(:\n", "is not valid Python"),
     ],
 )
-def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, said: str):
-    with pytest.raises(NotMovable, match=said):
+def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, expected: str):
+    with pytest.raises(NotMovable, match=expected):
         moved(tmp_path, source)

@@ -38,10 +38,10 @@ SMALL = ("--max-calls", "8", "--train-tasks", "2", "--validation-tasks", "2")
 
 def copies_or_solves(messages: list[dict[str, Any]]) -> str:
     """Right on reverse-text, under a prompt that it proposes itself when GEPA asks for one."""
-    said = messages[-1]["content"]
-    if "```" in said:
+    content = messages[-1]["content"]
+    if "```" in content:
         return "```\nReverse it.\n```"
-    return f"<reversed_text>{said.partition('<text>')[2].partition('</text>')[0][::-1]}</reversed_text>"
+    return f"<reversed_text>{content.partition('<text>')[2].partition('</text>')[0][::-1]}</reversed_text>"
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ def sources(tmp_path: Path) -> Sources:
 
 
 def frames(*files: object) -> str:
-    said = "".join(f'  File "{file}", line {number}, in f{number}\n    g()\n' for number, file in enumerate(files, 1))
-    return f"Traceback (most recent call last):\n{said}ValueError: no\n"
+    lines = "".join(f'  File "{file}", line {number}, in f{number}\n    g()\n' for number, file in enumerate(files, 1))
+    return f"Traceback (most recent call last):\n{lines}ValueError: no\n"
 
 
 def test_traceback_begins_in_the_authors_code(sources: Sources, tmp_path: Path) -> None:

@@ -72,10 +72,10 @@ def test_oracle_cannot_change_task(file: Path):
     assert (task, len(messages)) == ({"answer": "4"}, 1)
 
 
-@pytest.mark.parametrize("said", ["42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
-def test_oracle_other_return_value_raises(file: Path, said: str):
+@pytest.mark.parametrize("expected", ["42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
+def test_oracle_other_return_value_raises(file: Path, expected: str):
     with pytest.raises(OracleError, match="not a string or an assistant message"):
-        asked(file, f"def reply(task, messages): return {said}")
+        asked(file, f"def reply(task, messages): return {expected}")
 
 
 def test_oracle_that_returns_none_has_no_reply(file: Path):
@@ -137,8 +137,8 @@ LOOK_UP, ADD = tool("look_up", name=TEXT), tool("add", first=INTEGER, second=INT
 
 def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, dict[str, Any]]]:
     """The calls of the derived oracle; none if it replies without one."""
-    said = DerivedOracle().reply(task, [{"role": "user", "content": prompt}], AskingAgent(tools=tools))
-    functions = [call["function"] for call in said.get("tool_calls") or ()]
+    answer = DerivedOracle().reply(task, [{"role": "user", "content": prompt}], AskingAgent(tools=tools))
+    functions = [call["function"] for call in answer.get("tool_calls") or ()]
     return [(one["name"], json.loads(one["arguments"])) for one in functions]
 
 

@@ -67,12 +67,12 @@ def proven(merged: Origin, runner: Runner) -> list[Job]:
 def test_merge_publishes_validated_content_once(
     merged: Origin, runner: Runner, proven: list[Job], hub: EmulatedHub
 ) -> None:
-    assert all(job.passed for job in proven), "\n".join(job.said for job in proven)
+    assert all(job.passed for job in proven), "\n".join(job.output for job in proven)
     commit = merged.git("rev-parse", "main")
 
     first = runner.run("release.yml", "publish", commit, SAYS)
 
-    assert first.passed, first.said
+    assert first.passed, first.output
     (environment,), (version,) = hub.state()["environment"], hub.state()["version"]
     package = Repository.load(merged.work, [NAME]).packages[NAME]
     assert (environment["owner"], environment["name"], environment["visibility"]) == ("acme", NAME, "PUBLIC")
@@ -86,16 +86,16 @@ def test_merge_publishes_validated_content_once(
     written = len(hub.writes())
     again = runner.run("release.yml", "publish", commit, {**SAYS, WHEELS: "false"})
 
-    assert again.passed, again.said
+    assert again.passed, again.output
     assert len(hub.writes()) == written, "a second release writes nothing"
 
 
 def test_release_writes_the_key_nowhere(runner: Runner, proven: list[Job], hub: EmulatedHub) -> None:
     done = runner.run("release.yml", "publish", proven and _head(runner), {**SAYS, WHEELS: "false"})
-    told = done.said + done.summary
+    printed = done.output + done.summary
     files = [path for path in runner.folder.rglob("*") if path.is_file() and not path.is_symlink()]
 
-    assert KEY not in told
+    assert KEY not in printed
     assert hub.journal("GET", "/user/whoami"), "the key was used"
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 

@@ -49,13 +49,13 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     head, says = origin.git("rev-parse", "HEAD"), _of_pull_request(origin)
 
     plan = runner.run("validate.yml", "plan", head, says)
-    assert plan.passed, plan.said
+    assert plan.passed, plan.output
     matrix = json.loads(plan.outputs["matrix"])
     assert [entry["names"] for entry in matrix["include"]] == ["word-problems"]
     assert "acme/word-problems" in plan.summary
 
     shard = runner.run("validate.yml", "shard", head, says)
-    assert shard.passed, shard.said
+    assert shard.passed, shard.output
     assert shard.sessions == [
         "prepare --declared word-problems",
         "validate word-problems",
@@ -73,7 +73,7 @@ def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin,
 
     shard = runner.run("validate.yml", "shard", head, {**_of_pull_request(origin), **due})
 
-    assert shard.sessions == ["validate --runs first"], shard.said
+    assert shard.sessions == ["validate --runs first"], shard.output
 
 
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:
@@ -83,9 +83,9 @@ def test_pull_request_without_environments_passes_the_gate(origin: Origin, runne
     plan = runner.run("validate.yml", "plan", head, says)
     gate = runner.run("validate.yml", "gate", head, says)
 
-    assert plan.passed, plan.said
+    assert plan.passed, plan.output
     assert json.loads(plan.outputs["matrix"]) == {"include": []}
-    assert gate.passed, gate.said
+    assert gate.passed, gate.output
 
 
 def test_gate_fails_after_a_failed_job(origin: Origin, runner: Runner) -> None:
@@ -114,8 +114,8 @@ def test_publish_and_train_jobs_receive_the_evidence(origin: Origin, runner: Run
     publish = runner.run("release.yml", "publish", head, says)
     train = runner.run("release.yml", "train", head, says)
 
-    assert publish.sessions == ["prepare", "release --evidence evidence/validate.json"], publish.said
-    assert train.sessions == ["train"], train.said
+    assert publish.sessions == ["prepare", "release --evidence evidence/validate.json"], publish.output
+    assert train.sessions == ["train"], train.output
 
 
 def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin, runner: Runner) -> None:
@@ -142,7 +142,7 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
         ],
         [f"claim --close {head} success"],
     ]
-    assert all(job.passed for job in done), "\n".join(job.said for job in done)
+    assert all(job.passed for job in done), "\n".join(job.output for job in done)
 
 
 def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner) -> None:
@@ -151,7 +151,7 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner)
     sessions: list[str] = []
     for job in ("drift", "dependencies", "together", "models", "learner", "made"):
         done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": "lowest-direct"})
-        assert done.passed, done.said
+        assert done.passed, done.output
         sessions += done.sessions
 
     assert sessions == [

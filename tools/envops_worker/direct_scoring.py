@@ -81,8 +81,8 @@ def _failed(row: dict[str, Any]) -> bool:
 def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two scores are equal, apart from their duration and tracebacks."""
 
-    def said(row: dict[str, Any]) -> Any:
+    def comparable(row: dict[str, Any]) -> Any:
         raised = [(each["function"], each["failure"]["type"], each["failure"]["message"]) for each in row["failures"]]
         return row["reward"], row["functions"], raised, row["failure"]
 
-    return repr(said(first)) == repr(said(second))
+    return repr(comparable(first)) == repr(comparable(second))

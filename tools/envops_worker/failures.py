@@ -165,10 +165,10 @@ def said_as_exception(error: BaseException) -> BaseException:
     if isinstance(error, (Exception, OutOfTime)):
         return error
     if isinstance(error, SystemExit):
-        said = RuntimeError(f"the environment called exit({error.code!r})")
+        raised = RuntimeError(f"the environment called exit({error.code!r})")
     else:
-        said = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
-    return said.with_traceback(error.__traceback__)
+        raised = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
+    return raised.with_traceback(error.__traceback__)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

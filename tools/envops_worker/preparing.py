@@ -69,9 +69,9 @@ def _let_branch_be(dataset: Mapping[str, Any]) -> None:
 
 def _outcome_of(error: BaseException) -> str:
     chain = list(_causes(error))
-    said = "\n".join(f"{type(one).__name__}: {one}" for one in chain)
+    message = "\n".join(f"{type(one).__name__}: {one}" for one in chain)
     for outcome, signs in _OUTCOMES.items():
-        if any(sign in said for sign in signs):
+        if any(sign in message for sign in signs):
             return outcome
     is_out_of_reach = any(part in type(one).__name__ for one in chain for part in _UNREACHABLE)
     return "unreachable" if is_out_of_reach or any(isinstance(one, ConnectionError) for one in chain) else "raised"

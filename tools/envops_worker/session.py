@@ -204,13 +204,13 @@ class Session:
         """A reply's score by verifiers' own scoring, and that of a second scoring if `twice`."""
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
-        said = [*map(dict, completion)]  # functions may change their arguments
+        conversation = [*map(dict, completion)]  # functions may change their arguments
         try:
             first = self.scored_once(task, completion, seconds)
             again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
         except OutOfTime as error:
             self.hung[policy] += 1
-            self.hanging[_asked(task, said)] = str(error)
+            self.hanging[_asked(task, conversation)] = str(error)
             return self.unscored(task, policy, completion, error)
         return {
             "task": task.index,

@@ -72,6 +72,6 @@ def _show(kept: list[CacheEntry], form: str) -> None:
     if form == "json":
         print(json.dumps({"parts": sums}))
         return
-    for kind, said in sums.items():
-        size, own = size_text(said["bytes"]), size_text(said["own_bytes"])
-        print(f"{kind:9} {said['count']:6}  {size:>9}  unshared {own}")
+    for kind, total in sums.items():
+        size, own = size_text(total["bytes"]), size_text(total["own_bytes"])
+        print(f"{kind:9} {total['count']:6}  {size:>9}  unshared {own}")

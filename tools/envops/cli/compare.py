@@ -229,8 +229,8 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
     known = known_environment(entry, package, Workspace(comparison.root), comparison.options)
     if known.description is None:
         failure = next(iter(known.failures.values()), None)
-        said = f"{failure.type}: {failure.message}" if failure else "it does not load"
-        raise RunRefused(f"{entry.name}: {said}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
+        message = f"{failure.type}: {failure.message}" if failure else "it does not load"
+        raise RunRefused(f"{entry.name}: {message}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
     return known, {side.side: rollouts_on_file(side, entry, package, known) for side in files}
 
 
@@ -257,10 +257,10 @@ def _held_out_tasks(comparison: Comparison) -> tuple[Task, ...]:
 
 def _tasks_note(comparison: Comparison) -> str:
     """The tasks that both sides are compared on, and how to have others."""
-    said = TASKS_PLAYED[comparison.split]
+    played = TASKS_PLAYED[comparison.split]
     if comparison.split == "eval":
-        return f"{said} (--split train: those to train on)"
-    return f"{said} " + (
+        return f"{played} (--split train: those to train on)"
+    return f"{played} " + (
         "(--split eval: those held out)" if comparison.has_evaluation_split else "(no others declared)"
     )
 
@@ -369,9 +369,9 @@ def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: Evaluation
     ]
     total = sum(bound.cost or 0.0 for bound, _ in bounds)
     if ceiling is not None and len(bounds) > 1 and total > ceiling:
-        said = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
+        message = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
         raise RunRefused(
-            f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{said}\n"
+            f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{message}\n"
             "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
         )
 
@@ -464,8 +464,8 @@ def _functions(found: BeforeAfter) -> tuple[FunctionReport, ...]:
 
 
 def _task(task: Task | None, key: str, before: float, after: float, rollouts: tuple[int, int]) -> TaskReport:
-    said = task.prompt[-1].get("content") if task is not None and task.prompt else ""
-    prompt = said if isinstance(said, str) else str(said)
+    content = task.prompt[-1].get("content") if task is not None and task.prompt else ""
+    prompt = content if isinstance(content, str) else str(content)
     return TaskReport(task.index if task else None, key, prompt[:300], before, after, rollouts)
 
 

@@ -158,8 +158,8 @@ def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
     if word is None and {"-h", "--help"} & {*rest}:
         asked.print_help()
         sys.exit(exit_codes.PASS)
-    said = "a command is missing" if word is None else f"there is no command {word!r}"
-    asked.error(f"{said}; use one of: {', '.join(f'envops {name}' for name in known)}")
+    message = "a command is missing" if word is None else f"there is no command {word!r}"
+    asked.error(f"{message}; use one of: {', '.join(f'envops {name}' for name in known)}")
 
 
 def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:

@@ -101,9 +101,9 @@ def run_with_model(options: argparse.Namespace) -> int:
     )
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
-        said = refused_by(refusal)
-        print_message(f"{said}")
-        return said.code
+        refusal_note = refused_by(refusal)
+        print_message(f"{refusal_note}")
+        return refusal_note.code
     return exit_codes.OF_VERDICT[result.verdict]
 
 

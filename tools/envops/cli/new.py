@@ -211,6 +211,6 @@ def _prompt(options: argparse.Namespace) -> None:
 def _answer(question: str, allowed: tuple[str, ...] = ()) -> str:
     while True:
         print(f"{question}: ", end="", file=sys.stderr, flush=True)
-        said = sys.stdin.readline().strip()
-        if not said or not allowed or said in allowed:
-            return said
+        typed = sys.stdin.readline().strip()
+        if not typed or not allowed or typed in allowed:
+            return typed

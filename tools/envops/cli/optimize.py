@@ -140,7 +140,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
     source = price_source(relay.endpoint)
     cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
-    said = (
+    message = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
         f"{budget.reflections} reflections by {relay.endpoint.model} at {relay.endpoint.name}: "
@@ -148,10 +148,10 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     )
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
         raise RunRefused(
-            f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
+            f"refused: {message}; --max-cost is ${relay.ceiling:g}.\n"
             "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
-    print_message(said)
+    print_message(message)
     return budget, bound
 
 
@@ -291,9 +291,9 @@ def _written(
 
 def _show(report: OptimizationReport, search: PromptSearch) -> None:
     options = search.options
-    told, prompt = files(search.reports, report.environment)
+    report_file, prompt = files(search.reports, report.environment)
     written = {"json": render_json(report), "markdown": render_markdown(report)}
-    write_report(told, written["json"])
+    write_report(report_file, written["json"])
     write_report(prompt, report.after)
     print_report(
         options.format,

@@ -200,8 +200,8 @@ def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluat
     share = coverage(scored, sum(evaluated.facts.rollouts_asked.values()))
     if share < MIN_COVERAGE:
         errors = sorted({f"{row.error.type}: {row.error.message}"[:200] for row in evaluated.rows if row.error})
-        said = f"\n  {errors[0]}" if errors else ""
-        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing was recorded{said}"
+        text = f"\n  {errors[0]}" if errors else ""
+        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing was recorded{text}"
         raise RunRefused(message, exit_codes.INCONCLUSIVE)
 
 
@@ -230,7 +230,7 @@ def _baseline(
             row.task,
             row.task_key,
             row.reward if row.scored else None,
-            {name: said.score for name, said in row.functions.items()},
+            {name: score.score for name, score in row.functions.items()},
         )
         for number, row in enumerate(rows.rows, start=1)
     ]

@@ -73,10 +73,10 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
     if not (root / REGISTRY_FILE).is_file():
         print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return
-    told = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
-    if not told:
+    environments = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
+    if not environments:
         return
-    packages = Repository.load(root, [one["name"] for _, one in told]).packages
+    packages = Repository.load(root, [one["name"] for _, one in environments]).packages
     problems = [
         Problem(
             file,
@@ -86,7 +86,7 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
             allowed=packages[one["name"]].digest[:19],
             fix="merge it where its commit is checked out, or validate this commit",
         )
-        for file, one in told
+        for file, one in environments
         if packages[one["name"]].digest != one["digest"]
     ]
     if problems:

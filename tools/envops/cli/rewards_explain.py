@@ -96,8 +96,8 @@ def _page(rule: Rule, found: list[RuleFindings], width: int, colour: bool) -> st
     page = Page(width=width, colour=colour)
     for one in found:
         if not one.findings:
-            said = f"{rule.id} finds nothing" if not one.unseen else f"{rule.id} was not decided: {one.unseen}"
-            page.line((one.name, "bold"), f"  {said}")
+            message = f"{rule.id} finds nothing" if not one.unseen else f"{rule.id} was not decided: {one.unseen}"
+            page.line((one.name, "bold"), f"  {message}")
         for finding in one.findings:
             _finding(page, one, finding)
     return page.text()

@@ -88,9 +88,9 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
             if each.decision.action == "submit":
                 if not options.quiet:
                     print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
-                said = carry_out(situation, each)
-                outcomes[each.run.spec.name] = said.outcome
-                states[each.run.spec.name] = str(said)
+                outcome = carry_out(situation, each)
+                outcomes[each.run.spec.name] = outcome.outcome
+                states[each.run.spec.name] = str(outcome)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
     return _exit_code(decided, outcomes)

@@ -126,16 +126,16 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.PASS
         notes = Workspace(options.root.absolute()).base
         target = Platform(platform.prime, platform.access, notes, platform.stop)
-        said = submit(hub_run.run, hub_run.identity, target)
+        outcome = submit(hub_run.run, hub_run.identity, target)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at a question
         return exit_codes.INTERRUPTED
-    print(platform.access.scrubber.text(str(said)))
-    if said.outcome in ("submitted", "already-submitted"):
+    print(platform.access.scrubber.text(str(outcome)))
+    if outcome.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS
-    return exit_codes.FAIL if said.outcome == "failed" else exit_codes.ERROR
+    return exit_codes.FAIL if outcome.outcome == "failed" else exit_codes.ERROR
 
 
 def _check(options: argparse.Namespace) -> None:

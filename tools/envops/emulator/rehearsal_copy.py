@@ -23,8 +23,8 @@ def rehearsal_copy(root: Path, folder: Path) -> bool:
         raise DeclarationError([Problem(str(root), None, "is not a git repository with a commit", fix=fix)])
     cloned = git(root, "clone", "--quiet", "--no-hardlinks", ".", str(folder))
     if cloned.returncode:
-        said = cloned.stderr.decode(errors="replace").strip()
-        raise DeclarationError([Problem(str(root), None, f"cannot be cloned: {said}")])
+        message = cloned.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(str(root), None, f"cannot be cloned: {message}")])
     (root / CACHE).mkdir(exist_ok=True)
     (folder / CACHE).symlink_to((root / CACHE).resolve())
     for name in _names(folder, "--cached"):

@@ -190,9 +190,9 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         raw["error"] = error and RowError(error["class"], str(error["type"]), str(error["message"]))
         if error and error["class"] not in ERROR_CLASSES:
             raise MalformedRow(f"error class is {error['class']!r}, none of {', '.join(ERROR_CLASSES)}")
-        raw["functions"] = {name: FunctionScore(**said) for name, said in (raw.get("functions") or {}).items()}
-        said = raw.get("tokens")
-        raw["tokens"] = said and Tokens(prompt=said["prompt"], completion=said["completion"])
+        raw["functions"] = {name: FunctionScore(**score) for name, score in (raw.get("functions") or {}).items()}
+        tokens = raw.get("tokens")
+        raw["tokens"] = tokens and Tokens(prompt=tokens["prompt"], completion=tokens["completion"])
         raw["completion"] = None if raw.get("completion") is None else tuple(raw["completion"])
         raw.setdefault("digest", None)
         row = EvaluationRow(**raw)
@@ -200,7 +200,7 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         raise
     except (AttributeError, KeyError, TypeError) as problem:
         raise MalformedRow(f"is not a row: {type(problem).__name__}: {problem}") from None
-    bad = next((name for name, said in row.functions.items() if not _is_finite_or_none(said.score)), None)
+    bad = next((name for name, score in row.functions.items() if not _is_finite_or_none(score.score)), None)
     if bad is not None:
         raise MalformedRow(f"score of {bad} is {row.functions[bad].score!r}, neither a finite number nor null")
     return row if row.group else replace(row, group=row.task_key)
@@ -214,9 +214,9 @@ def _is_finite_or_none(value: Any) -> bool:
 
 def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
     """Fingerprint of a task: its prompt and answer, without the additions of a release of verifiers."""
-    said = [[message.get("role"), message.get("content")] for message in prompt]
+    turns = [[message.get("role"), message.get("content")] for message in prompt]
     answer = data.get("answer")
-    text = json.dumps([said, answer], sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps([turns, answer], sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -247,8 +247,8 @@ def rows_of_rollouts(
 
 
 def _tokens_of(rollout: Rollout) -> Tokens | None:
-    said = getattr(rollout, "tokens", None)
-    return None if said is None else Tokens(int(said[0]), int(said[1]))
+    counts = getattr(rollout, "tokens", None)
+    return None if counts is None else Tokens(int(counts[0]), int(counts[1]))
 
 
 CLASS_OF_KIND: dict[str, ErrorClass] = {

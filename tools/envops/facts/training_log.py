@@ -97,8 +97,8 @@ def joined(parts: Iterable[Rows], sources: Iterable[str], log: str = "") -> RunM
     steps: dict[int, dict[str, float]] = {}
     broken: dict[str, set[int]] = {}
     notes: list[str] = []
-    for rows, said in parts:
-        notes += said
+    for rows, notes_of_part in parts:
+        notes += notes_of_part
         for number, row in enumerate(rows):
             flat = dict(_flat(row))
             step = _step(flat, number)

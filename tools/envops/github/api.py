@@ -83,9 +83,9 @@ class GitHub:
             with urllib.request.urlopen(request, timeout=SECONDS) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
-            said = error.read(500).decode("utf-8", "replace")
-            limited = _limited_seconds(error.code, error.headers, said)
-            raise GitHubError(f"{method} {path}: HTTP {error.code}: {said}", error.code, limited) from None
+            message = error.read(500).decode("utf-8", "replace")
+            limited = _limited_seconds(error.code, error.headers, message)
+            raise GitHubError(f"{method} {path}: HTTP {error.code}: {message}", error.code, limited) from None
         except (OSError, HTTPException, ValueError) as error:
             raise GitHubError(f"{method} {path}: {error}") from None
 
@@ -99,7 +99,7 @@ def wait_after(error: GitHubError, attempt: int) -> None:
     time.sleep(GITHUB.pause(attempt, limited))
 
 
-def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
+def _limited_seconds(status: int, headers: Message, body: str) -> float | None:
     """Seconds until a rate limit ends; `None` if the status is not one of a rate limit.
 
     Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
@@ -112,4 +112,4 @@ def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
     reset = headers.get("X-RateLimit-Reset", "")
     if headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
         return max(0.0, int(reset) - time.time())
-    return SECONDARY_LIMIT_SECONDS if "rate limit" in said.lower() else None
+    return SECONDARY_LIMIT_SECONDS if "rate limit" in body.lower() else None

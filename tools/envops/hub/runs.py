@@ -58,9 +58,9 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
         if access.team:
             params["team_id"] = access.team
         answer = call_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
-        rows, said = _page(answer)
+        rows, problem = _page(answer)
         if rows is None:
-            return (), said
+            return (), problem
         found |= {run.id: run for run in rows}
         if total is not None and reported_total(answer) != total:
             return (), f"their number changed from {total} to {reported_total(answer)} while it was read"

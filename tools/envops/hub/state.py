@@ -111,17 +111,17 @@ def _path_of_version(address: str) -> str:
 
 
 def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
-    said = answers["whoami"]
-    if access.team and said.status in (403, 404):
-        message = f"the Hub does not let this key act for the team {access.team} (HTTP {said.status})"
+    answer = answers["whoami"]
+    if access.team and answer.status in (403, 404):
+        message = f"the Hub does not let this key act for the team {access.team} (HTTP {answer.status})"
         raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
-    if said.outcome == "refused":
-        message = f"the Hub refuses the key from {access.source} (HTTP {said.status})"
+    if answer.outcome == "refused":
+        message = f"the Hub refuses the key from {access.source} (HTTP {answer.status})"
         raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
-    if said.outcome != "ok":
-        message = f"the Hub at {access.url} does not answer: {said.message}"
+    if answer.outcome != "ok":
+        message = f"the Hub at {access.url} does not answer: {answer.message}"
         raise HubUnavailable(message, "try again; if it persists, check PRIME_API_BASE_URL and the Hub's status")
-    data = said.data.get("data") if isinstance(said.data, dict) else None
+    data = answer.data.get("data") if isinstance(answer.data, dict) else None
     if not isinstance(data, dict):
         message = f"{access.url} is not the Hub: whoami returned no user"
         raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({INSTALL})")

@@ -144,8 +144,8 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
         if row.policy or row.model:  # an unreadable line has neither
             first.setdefault(row.speaker, number)
     if len(first) > 1:
-        said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise RunRefused(f"{side.name}: one side must have one model or policy, this one has {said}")
+        named = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
+        raise RunRefused(f"{side.name}: one side must have one model or policy, this one has {named}")
     return SideRollouts(side, rows, date)
 
 
@@ -169,13 +169,13 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
     for problem in recording.problems[:1]:
         line = f":{problem.line}" if problem.line else ""
         raise RunRefused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
-    said = recording.baseline
-    if said.get("environment") != entry.name:
-        raise RunRefused(f"{place}: belongs to environment {said.get('environment')!r}, not {entry.name!r}")
+    baseline = recording.baseline
+    if baseline.get("environment") != entry.name:
+        raise RunRefused(f"{place}: belongs to environment {baseline.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
-    if said.get("reward_digest") != now:
-        renewal = f"nox -s record -- {entry.name} --endpoint {said.get('endpoint') or 'ENDPOINT'}"
-        digest = said.get("reward_digest")
+    if baseline.get("reward_digest") != now:
+        renewal = f"nox -s record -- {entry.name} --endpoint {baseline.get('endpoint') or 'ENDPOINT'}"
+        digest = baseline.get("reward_digest")
         raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)
 
@@ -204,8 +204,8 @@ def common_split(splits: Sequence[tuple[str, Split | None]], asked: Split | None
     """
     known = [(name, split) for name, split in splits if split is not None]
     if len({split for _, split in known}) > 1:
-        said = " and ".join(f"{name} is of the split {split}" for name, split in known)
-        raise RunRefused(f"{said}: results of different splits are not compared. Evaluate both on the same one.")
+        message = " and ".join(f"{name} is of the split {split}" for name, split in known)
+        raise RunRefused(f"{message}: results of different splits are not compared. Evaluate both on the same one.")
     for name, split in known:
         if asked not in (None, split):
             raise RunRefused(
@@ -236,8 +236,8 @@ def _limit(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> int |
 
 def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> Mapping[str, Any]:
     """The sampling parameters of a side, without its seed."""
-    said = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
-    return {key: value for key, value in said.items() if key != "seed" and value is not None}
+    sampling = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
+    return {key: value for key, value in sampling.items() if key != "seed" and value is not None}
 
 
 def sampling_difference(sampling: TwoSides[Mapping[str, Any]]) -> str:

@@ -169,12 +169,12 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
     with TemporaryDirectory(prefix="envops-hosted-") as home:
         environment = side.access.environment(Path(home))
         try:
-            said = run_program(
+            output = run_program(
                 command, environment=environment, folder=Path(home), seconds=SUBMIT_SECONDS, stop=side.stop
             )
         except ProgramFailed as error:
-            said = error.failure.message
-    return decisive_line(side.access.scrubber.text(said))
+            output = error.failure.message
+    return decisive_line(side.access.scrubber.text(output))
 
 
 def followed(

@@ -94,10 +94,10 @@ def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
     try:
         request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
         with _OPENER.open(request, timeout=SECONDS) as answer:
-            said = json.loads(answer.read(LONGEST_LIST))
+            listed = json.loads(answer.read(LONGEST_LIST))
     except (OSError, HTTPException, ValueError):
         return
-    rows = said.get("data") if isinstance(said, dict) else None
+    rows = listed.get("data") if isinstance(listed, dict) else None
     for each in rows if isinstance(rows, list) else []:
         if isinstance(each, dict) and isinstance(each.get("pricing") or {}, dict):
             yield each

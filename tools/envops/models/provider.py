@@ -125,7 +125,7 @@ class Provider:
         self._limit.count(calls=1)
         body = sent_body(self._endpoint, asked) | self._seeded(asked)
         bound = bound_of_call(self._endpoint, body)
-        said = ""
+        problem = ""
         for attempt in range(MODEL_ENDPOINT.attempts):
             if self.refusal is not None:
                 self._limit.count(refused=1)
@@ -137,14 +137,14 @@ class Provider:
                 return error_answer(402, "cost_ceiling_reached", message)
             if attempt:
                 self._limit.count(retries=1)
-            answer, wait, said = await self._attempt(path, body, bound)
+            answer, wait, problem = await self._attempt(path, body, bound)
             if answer is not None:
                 return self._final(answer)
             if attempt + 1 < MODEL_ENDPOINT.attempts:
                 await asyncio.sleep(MODEL_ENDPOINT.pause(attempt, wait))
         self._limit.count(failed=1)
         return error_answer(
-            502, "endpoint_unavailable", f"{self.name}: {said}, after {MODEL_ENDPOINT.attempts} attempts"
+            502, "endpoint_unavailable", f"{self.name}: {problem}, after {MODEL_ENDPOINT.attempts} attempts"
         )
 
     def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
@@ -155,8 +155,8 @@ class Provider:
         """
         if self._seed is None:
             return {}
-        said = json.dumps([self._seed, asked.get("messages") or asked.get("prompt")], sort_keys=True, default=str)
-        conversation = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
+        text = json.dumps([self._seed, asked.get("messages") or asked.get("prompt")], sort_keys=True, default=str)
+        conversation = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         self._asked[conversation] += 1
         digest = hashlib.sha256(f"{conversation} {self.earlier_rollouts} {self._asked[conversation]}".encode()).digest()
         return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers accept
@@ -269,8 +269,8 @@ class Provider:
         finally:
             self._limit.settle(bound, used)
         if status >= 400 and not MODEL_ENDPOINT.allows(status) and not (answer and "max_tokens" in answer.message):
-            said = answer.message if answer else "an unreadable body"
-            raise EndpointRefuses("refused", f"{self.name} answered {status}: {said}")
+            message = answer.message if answer else "an unreadable body"
+            raise EndpointRefuses("refused", f"{self.name} answered {status}: {message}")
 
     async def _checked(
         self, method: str, path: str, body: Mapping[str, Any] | None
@@ -291,8 +291,8 @@ class Provider:
             )
         kind = refusal_in(answer or ProviderAnswer(status, {})) if method == "POST" or status in PERMANENT else None
         if kind:
-            said = answer.message if answer else self._shown(raw)
-            raise EndpointRefuses(kind, f"{self.name} answered {status}: {said}")
+            text = answer.message if answer else self._shown(raw)
+            raise EndpointRefuses(kind, f"{self.name} answered {status}: {text}")
         return status, answer
 
 

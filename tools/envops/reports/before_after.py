@@ -173,10 +173,10 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
     from envops.reports.page import Page, TableColumn  # imports rich, which only terminals need
 
     page = Page(width=width, colour=colour)
-    said = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
+    headline = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
     if report.answer == "undecided":
-        said = f"{report.environment}: undecided whether {report.after.name} is better than {report.before.name}"
-    page.line((said, _STYLES[report.answer]))
+        headline = f"{report.environment}: undecided whether {report.after.name} is better than {report.before.name}"
+    page.line((headline, _STYLES[report.answer]))
     page.field("difference", difference_text(report), indent=2)
     page.field("why", report.reason, indent=2)
     for note in report.notes:
@@ -198,8 +198,8 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
     for title, tasks in (("worse", report.losses()), ("better", report.gains())):
         for task in tasks:
             where = f"task {task.index}" if task.index is not None else task.key
-            said = f"{where}: {task.before:.3f} to {task.after:.3f}"
-            page.line((title, "bold"), f"  {said}  {shortened(' '.join(task.prompt.split()), 80)}", indent=2)
+            headline = f"{where}: {task.before:.3f} to {task.after:.3f}"
+            page.line((title, "bold"), f"  {headline}  {shortened(' '.join(task.prompt.split()), 80)}", indent=2)
     return page.text()
 
 

@@ -138,8 +138,8 @@ def _own_line(traceback: str, place: Place | None) -> str:
 
 def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
     """Failures outside the environment."""
-    said = f"{failure.type}: {failure.message}" if failure.type else failure.message
-    message = _fitted(said, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
+    text = f"{failure.type}: {failure.message}" if failure.type else failure.message
+    message = _fitted(text, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
     page.paragraph((f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)
     if place := where(environment, failure.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)

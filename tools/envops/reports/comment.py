@@ -87,8 +87,8 @@ def _plan_of_runs(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {table_cell(_text(run, 'action'))} | {table_cell(_text(run, 'name'))} | {why} |\n"
     for run in removed[:MOST_STEPS]:
         names = ", ".join(f"{_text(each, 'name')} ({_text(each, 'id')})" for each in _rows_of(run, "submitted"))
-        said = f"its submitted runs continue: {names}" if names else "no submitted run is known"
-        yield f"| removed | {table_cell(_text(run, 'name'))} | {prose_cell(said)} |\n"
+        message = f"its submitted runs continue: {names}" if names else "no submitted run is known"
+        yield f"| removed | {table_cell(_text(run, 'name'))} | {prose_cell(message)} |\n"
     yield from _left_out(runs, "runs")
     yield from _left_out(removed, "removed runs")
     lines = [*_findings_of(runs[:MOST_STEPS]), *_played_of(runs[:MOST_STEPS])]

@@ -172,8 +172,8 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
 def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
     findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
-    told = not environment.brief and (environment.distributions or environment.mutation or environment.search)
-    if not findings and not environment.failures and not unreached and not told:
+    has_details = not environment.brief and (environment.distributions or environment.mutation or environment.search)
+    if not findings and not environment.failures and not unreached and not has_details:
         return []
     digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
     pieces = [_Piece("heading", f"\n### {code_span(environment.name)}{digest}\n\n", ((_CUT_HEADING, ""),))]

@@ -111,14 +111,14 @@ def render_markdown(report: OptimizationReport) -> str:
 
 def _labelled_lines(report: OptimizationReport) -> Sequence[tuple[str, str]]:
     before, after = report.scores
-    told = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
+    lines = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
     if report.difference is not None:
         flattering = "optimistic: the best of several, chosen on the same tasks"
-        told.append(("paired", f"{report.difference.text(signed=True)}; {flattering}"))
+        lines.append(("paired", f"{report.difference.text(signed=True)}; {flattering}"))
     each = ", ".join(f"{candidate.score:.3f}" for candidate in report.candidates)
-    told.append(("candidates", f"{len(report.candidates)} scored: {each}"))
+    lines.append(("candidates", f"{len(report.candidates)} scored: {each}"))
     cost = f", ${report.cost:.4f}" if report.cost is not None else ""
-    told.append(("spent", f"{report.rollouts if report.rollouts is not None else 'unknown'} rollouts{cost}"))
+    lines.append(("spent", f"{report.rollouts if report.rollouts is not None else 'unknown'} rollouts{cost}"))
     words = {"written": "written to", "placeable": "belongs to", "not-placeable": "not placed", "unchanged": "place"}
-    told += [(words[report.placed], report.place)] if report.place else []
-    return told + [("note", note) for note in report.notes]
+    lines += [(words[report.placed], report.place)] if report.place else []
+    return lines + [("note", note) for note in report.notes]

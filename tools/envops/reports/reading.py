@@ -64,8 +64,8 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
 
 def share_of(data: dict[str, Any]) -> ShardOfRun | None:
     """The part of a divided run that a report covers."""
-    said = data.get("shard")
-    return said and ShardOfRun(said["index"], said["of"], tuple(said["environments"]))
+    shard = data.get("shard")
+    return shard and ShardOfRun(shard["index"], shard["of"], tuple(shard["environments"]))
 
 
 def _environment(data: dict[str, Any]) -> EnvironmentResult:

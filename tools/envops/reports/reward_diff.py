@@ -284,8 +284,8 @@ def _prompt_diff(change: PromptDifference) -> str:
     if change.prompts.before.split() != change.prompts.after.split():
         return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=1))
     pairs = [(one, other) for one, other in zip_longest(before, after, fillvalue="") if one != other]
-    said = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
-    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only white space differs", *said])
+    lines = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
+    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only white space differs", *lines])
 
 
 def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:

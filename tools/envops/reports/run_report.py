@@ -178,8 +178,8 @@ def render_run_markdown(run: RunReport) -> str:
             lines.append(f"| {table_cell(curve.metric)} | {first.value:.3g} | {last.value:.3g} | {len(known)} |")
     for finding in run.findings:
         lines += ["", f"**{finding.rule}** {finding.severity}: {prose(finding.message)}", ""]
-        told = [(key, finding.evidence.get(key)) for key in ADVICE]
-        lines += [f"- {key}: {prose(str(value))}" for key, value in told if value]
+        advice = [(key, finding.evidence.get(key)) for key in ADVICE]
+        lines += [f"- {key}: {prose(str(value))}" for key, value in advice if value]
         lines += ["", fenced(finding.patch)] if finding.patch else []
     return "\n".join(lines) + "\n"
 
@@ -219,8 +219,8 @@ def _rewards(run: RunReport) -> str:
 
 def _finding(finding: RunFinding) -> list[str]:
     lines = ["", f"{finding.rule} {finding.severity}: {on_one_line(finding.message)}"]
-    told = [(key, finding.evidence.get(key)) for key in ADVICE]
-    lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in told if value]
+    advice = [(key, finding.evidence.get(key)) for key in ADVICE]
+    lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in advice if value]
     lines.append(f"    {'fix':<8} {on_one_line(finding.fix)}")
     if finding.patch:
         lines += [f"    {row}".rstrip() for row in finding.patch.splitlines()]
@@ -231,5 +231,5 @@ def _finding(finding: RunFinding) -> list[str]:
 
 def _sample(sample: Mapping[str, Any]) -> str:
     reward = sample.get("reward")
-    said = sample.get("completion") or sample.get("messages") or sample.get("text") or ""
-    return f"reward {reward}: {said}"
+    conversation = sample.get("completion") or sample.get("messages") or sample.get("text") or ""
+    return f"reward {reward}: {conversation}"

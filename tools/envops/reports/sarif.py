@@ -134,14 +134,14 @@ def _notifications(result: ValidationResult) -> dict[str, Any]:
     bugs: list[dict[str, Any]] = []
     for one in result.environments:
         broken += [_notification(one, stage, failure) for stage, failure in one.failures.items()]
-        said = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
-        bugs += [{"level": "error", "message": _text(text)} for text in said]
+        messages = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
+        bugs += [{"level": "error", "message": _text(text)} for text in messages]
     return {"toolExecutionNotifications": [*broken, *bugs]} if broken or bugs else {}
 
 
 def _notification(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
-    said = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {failure.message}"
-    return {"level": "error", "message": _text(said)}
+    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {failure.message}"
+    return {"level": "error", "message": _text(message)}
 
 
 def _text(text: str) -> dict[str, str]:

@@ -166,21 +166,21 @@ def _findings(page: Page, environment: EnvironmentResult) -> None:
 def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     """Mutants and search: a sentence for each environment, or a table if there are many."""
     telling = (environment for environment in environments if environment.mutation or environment.search)
-    told = list(islice(telling, MOST_SENTENCES + 1))
-    if len(told) > MOST_SENTENCES:
+    sentences = list(islice(telling, MOST_SENTENCES + 1))
+    if len(sentences) > MOST_SENTENCES:
         columns = [
             TableColumn("", shrinking=True),
             *(TableColumn(title, right=True) for title in ("mutants", "detected", "survived")),
             TableColumn("search"),
         ]
-        page.table(columns, map(_mutation_row, chain(told, telling)))
+        page.table(columns, map(_mutation_row, chain(sentences, telling)))
     else:
-        for environment in told:
+        for environment in sentences:
             if environment.mutation:
                 page.paragraph((environment.name, "bold"), (mutation_sentence(environment.mutation), "dim"), hanging=2)
             if environment.search:
                 page.paragraph((environment.name, "bold"), (search_sentence(environment.search), "dim"), hanging=2)
-    if told:
+    if sentences:
         page.blank()
 
 
@@ -228,13 +228,13 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
 
 
 def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
-    said = False
+    has_title = False
     for environment in environments:
         for stage, failure in environment.failures.items():
-            if not said:
+            if not has_title:
                 page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
                 page.blank()
-                said = True
+                has_title = True
             _failure(page, environment, stage, failure)
 
 

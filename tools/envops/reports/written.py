@@ -57,11 +57,11 @@ def write_reports(
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    told = _environment_entries(result, folder) if environments is None else environments
+    entries = _environment_entries(result, folder) if environments is None else environments
     renderings: dict[str, Callable[[], Iterable[str]]] = {
-        "validate.json": partial(plain_json_parts, head_data(result), told),
+        "validate.json": partial(plain_json_parts, head_data(result), entries),
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
-        PAGE: partial(page_parts_of, result, told, folder),
+        PAGE: partial(page_parts_of, result, entries, folder),
     }
     for name, render in renderings.items():
         try:
@@ -77,10 +77,10 @@ def write_reports(
 
 def _environment_entries(result: ValidationResult, folder: Path) -> SpillList[dict[str, Any]]:
     """The JSON entry of each environment: two reports are made from it, one of them in several attempts."""
-    told: SpillList[dict[str, Any]] = SpillList(folder)
+    entries: SpillList[dict[str, Any]] = SpillList(folder)
     for environment in result.environments:
-        told.append(environment_data(environment))
-    return told
+        entries.append(environment_data(environment))
+    return entries
 
 
 def print_result(

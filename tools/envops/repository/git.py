@@ -56,8 +56,8 @@ def files_at(root: Path, commit: str, folder: str) -> list[TreeFile]:
     """
     listed = git(root, "ls-tree", "-r", "-z", commit, "--", f"{folder}/")
     if listed.returncode != 0:
-        said = listed.stderr.decode(errors="replace").strip()
-        raise ContentMissing(f"git cannot list {folder} at {commit[:12]}: {said}")
+        message = listed.stderr.decode(errors="replace").strip()
+        raise ContentMissing(f"git cannot list {folder} at {commit[:12]}: {message}")
     files = []
     for entry in filter(None, listed.stdout.split(b"\0")):
         about, _, path = entry.partition(b"\t")

@@ -247,8 +247,8 @@ def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingP
             if SECRETS.search(line.decode("utf-8", "replace")):
                 problems.append(RecordingProblem(file, number, "contains what looks like an API key; revoke it"))
         except (ValueError, RecursionError) as error:
-            said = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
-            problems.append(RecordingProblem(file, number, said[:300]))
+            message = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
+            problems.append(RecordingProblem(file, number, message[:300]))
     if not rows and not problems:
         problems.append(RecordingProblem(file, None, "contains no rollout"))
     return tuple(rows), digest_of_lines(lines), problems

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from envops.rules.engine import Finding
 
 MANY = 0.1
-"""From this share of broken rollouts on, nothing can be said about the distribution of rewards."""
+"""The share of broken rollouts from which the distribution of rewards is unknown."""
 
 COMPARISONS_WITH_GOLD = (
     *("RWD005", "RWD007", "RWD008", "RWD009", "RWD060", "RWD062", "RWD063", "RWD064", "RWD065", "RWD066"),

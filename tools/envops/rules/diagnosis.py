@@ -90,12 +90,18 @@ class RunLog:
 
         `steps` are those at which it shows, first and last; all of the series by default.
         """
-        told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop, "source": source}
+        advice: dict[str, Any] = {
+            **evidence,
+            "change": dict(change or {}),
+            "next": then,
+            "stop": stop,
+            "source": source,
+        }
         if series is not None:
-            told |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
+            advice |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
         if steps is not None:
-            told["steps"] = list(steps)
-        return Found(message, Evidence(details=told))
+            advice["steps"] = list(steps)
+        return Found(message, Evidence(details=advice))
 
     def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
         """A change of one number of the declaration by a factor, within bounds; empty if it is at the bound."""
@@ -283,11 +289,11 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
     Why: The run ends there, or continues without the killed process.
     Fix: Fewer rollouts, then shorter sequences; then an adapter instead of full fine-tuning.
     """
-    said = OUT_OF_MEMORY.search(run.log)
-    if said is None:
+    match = OUT_OF_MEMORY.search(run.log)
+    if match is None:
         return
-    start = run.log.rfind("\n", 0, said.start()) + 1
-    line = run.log[start : run.log.find("\n", said.end()) if "\n" in run.log[said.end() :] else None]
+    start = run.log.rfind("\n", 0, match.start()) + 1
+    line = run.log[start : run.log.find("\n", match.end()) if "\n" in run.log[match.end() :] else None]
     then = "if it still does not fit, lower the limit of replies (sampling.max_tokens)"
     if run.spec is not None and run.spec.lora is None:
         then += ", then train an adapter (lora: {rank: 16})"
@@ -372,9 +378,9 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
     """
     status = run.status.upper()
     if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
-        said = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
+        message = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
         yield run.found(
-            f"the run {said}",
+            f"the run {message}",
             then="prime train logs ID shows why; prime train restart ID resumes from the last checkpoint"
             if status != "MISSING"
             else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",

@@ -217,7 +217,7 @@ def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidenc
 
 def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[str, Any]:
     """Scores as plain data."""
-    return {name: dict(vars(said)) if isinstance(said, FunctionScore) else said for name, said in functions.items()}
+    return {name: dict(vars(score)) if isinstance(score, FunctionScore) else score for name, score in functions.items()}
 
 
 def of_failure(failure: Failure, **details: Any) -> Evidence:

@@ -52,15 +52,19 @@ def place_of(subject: Subject, function: str) -> Place | None:
 
 def best_paid(subject: Subject, score: Score) -> Place | None:
     """The place of the function that contributed most to a reward."""
-    paid = {name: (said.score or 0.0) * said.weight for name, said in score.functions.items() if said.kind == "reward"}
+    paid = {
+        name: (scored.score or 0.0) * scored.weight
+        for name, scored in score.functions.items()
+        if scored.kind == "reward"
+    }
     return place_of(subject, max(paid, key=paid.__getitem__)) if paid else None
 
 
 def worst_paid(subject: Subject, score: Score) -> Place | None:
     """The place of the function that fell furthest short of its weight."""
     missed = {
-        name: said.weight - (said.score or 0.0) * said.weight
-        for name, said in score.functions.items()
-        if said.kind == "reward" and said.weight > 0
+        name: scored.weight - (scored.score or 0.0) * scored.weight
+        for name, scored in score.functions.items()
+        if scored.kind == "reward" and scored.weight > 0
     }
     return place_of(subject, max(missed, key=missed.__getitem__)) if missed else None

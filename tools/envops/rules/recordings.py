@@ -20,12 +20,18 @@ if TYPE_CHECKING:
 
 def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     """The command that renews the recording."""
-    said = recording.baseline
-    how = f"--policy {said['policy']}" if said.get("policy") else f"--endpoint {said.get('endpoint') or 'ENDPOINT'}"
-    size = "".join(
-        f" {flag} {said[key]}" for flag, key in (("-n", "asked_tasks"), ("-r", "asked_rollouts")) if said.get(key)
+    baseline = recording.baseline
+    how = (
+        f"--policy {baseline['policy']}"
+        if baseline.get("policy")
+        else f"--endpoint {baseline.get('endpoint') or 'ENDPOINT'}"
     )
-    if split_of(said) == "eval":
+    size = "".join(
+        f" {flag} {baseline[key]}"
+        for flag, key in (("-n", "asked_tasks"), ("-r", "asked_rollouts"))
+        if baseline.get(key)
+    )
+    if split_of(baseline) == "eval":
         size += " --split eval"
     return f"nox -s record -- {subject.entry.name} {how}{size}"
 

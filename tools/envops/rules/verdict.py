@@ -76,9 +76,9 @@ def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
     """Apply the rules of the chosen gates and draw the verdict; `brief` leaves out profiles of passing environments."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    told = explained(with_known(findings(subject, chosen), subject.entry.known))
-    found = told.findings
-    verdicts = {gate: gate_verdict(gate, found, subject.facts, told.waiting) for gate in chosen}
+    explained_findings = explained(with_known(findings(subject, chosen), subject.entry.known))
+    found = explained_findings.findings
+    verdicts = {gate: gate_verdict(gate, found, subject.facts, explained_findings.waiting) for gate in chosen}
     measured = subject.distributions if "distribution" in chosen else ()
     verdict = worst(each.verdict for each in verdicts.values())
     pictured = () if brief and verdict == "pass" else profiles(subject)

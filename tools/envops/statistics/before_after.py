@@ -134,8 +134,8 @@ def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> s
     more = max(1, math.ceil(tasks * (fold - 1)))
     each = [math.ceil(more * side.per_task) for side in samples]
     rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
-    said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
-    return f"the interval includes 0 over {tasks} tasks; {said}"
+    message = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
+    return f"the interval includes 0 over {tasks} tasks; {message}"
 
 
 def _mean(sample: RolloutSample) -> Estimate | None:
@@ -145,7 +145,7 @@ def _mean(sample: RolloutSample) -> Estimate | None:
 def _functions(before: RolloutSample, after: RolloutSample) -> tuple[FunctionChange, ...]:
     """Every function with scores on both sides, weighted ones first."""
     then, now = _scores(before), _scores(after)
-    spoken = {name: said for each in after.scored for name, said in each.functions.items()}
+    spoken = {name: score for each in after.scored for name, score in each.functions.items()}
     changes = [
         FunctionChange(
             name=name,
@@ -165,7 +165,7 @@ def _scores(sample: RolloutSample) -> Mapping[str, Mapping[str, float]]:
     """Function → task → its mean score."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for each in sample.scored:
-        for name, said in each.functions.items():
-            if said.score is not None and is_reward_number(said.score):
-                found[name][str(each.task)].append(said.score)
+        for name, score in each.functions.items():
+            if score.score is not None and is_reward_number(score.score):
+                found[name][str(each.task)].append(score.score)
     return {name: {task: mean(scores) for task, scores in tasks.items()} for name, tasks in found.items()}

@@ -115,11 +115,11 @@ def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[Measure
     """One check for each function that judges form and has scores, those of weight 0 too."""
     found = []
     for function in sample.range.form_judges:
-        said = [
+        scored = [
             [each.functions[function].score for each in outcomes if function in each.functions]
             for outcomes in sample.by_task.values()
         ]
-        scores = [[score for score in task if is_reward_number(score)] for task in said]
+        scores = [[score for score in task if is_reward_number(score)] for task in scored]
         clusters = [task for task in scores if task]
         if clusters:
             estimate = clustered_mean(clusters, sample.confidence)

@@ -138,7 +138,7 @@ def with_undeclared_form(
     share = most / declared.maximum
     if not 0 < share <= UNDECLARED_FORM + 1e-9:
         return declared
-    paying = (name for score in paid for name, said in score.functions.items() if is_reward(said) and said.score)
+    paying = (name for score in paid for name, scored in score.functions.items() if is_reward(scored) and scored.score)
     functions = tuple(dict.fromkeys((*declared.format_functions, *paying)))
     return replace(declared, format_functions=functions, format_share=max(share, declared.format_share))
 
@@ -169,7 +169,7 @@ def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
 
 def speakers(functions: Mapping[str, FunctionScore]) -> set[str]:
     """The functions of a conversation that returned a number."""
-    return {name for name, said in functions.items() if said.score is not None}
+    return {name for name, score in functions.items() if score.score is not None}
 
 
 def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> bool:
@@ -189,12 +189,12 @@ def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
 def _heaviest(conversations: Iterable[Score | Rollout]) -> dict[str, RewardFunction]:
     seen: dict[str, RewardFunction] = {}
     for each in conversations:
-        for name, said in each.functions.items():
-            if said.score is None:
+        for name, score in each.functions.items():
+            if score.score is None:
                 continue
             known = seen.get(name)
             if known is None:
-                seen[name] = RewardFunction(name, said.weight, said.kind)
-            elif abs(said.weight) > abs(known.weight):
-                seen[name] = replace(known, weight=said.weight, kind=said.kind)
+                seen[name] = RewardFunction(name, score.weight, score.kind)
+            elif abs(score.weight) > abs(known.weight):
+                seen[name] = replace(known, weight=score.weight, kind=score.kind)
     return seen

@@ -161,9 +161,11 @@ class RewardComparison:
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
         """By policy: the number of replies, how many changed, and the mean reward before and after."""
         for speaker in dict.fromkeys(one.said_by for one in self.replies):
-            said = [one for one in self.replies if one.said_by == speaker]
-            before, after = (_mean([getattr(one.scores, side).reward for one in said]) for side in ("before", "after"))
-            yield speaker, len(said), sum(one.changed for one in said), before, after
+            replies = [one for one in self.replies if one.said_by == speaker]
+            before, after = (
+                _mean([getattr(one.scores, side).reward for one in replies]) for side in ("before", "after")
+            )
+            yield speaker, len(replies), sum(one.changed for one in replies), before, after
 
 
 def compare(

@@ -55,15 +55,15 @@ def is_shaped(sample: RolloutSample, name: str) -> bool:
 
 def _weighted(sample: RolloutSample) -> dict[str, float]:
     first = sample.scored[0].functions if sample.scored else {}
-    return {name: said.weight for name, said in first.items() if said.kind == "reward" and said.weight}
+    return {name: score.weight for name, score in first.items() if score.kind == "reward" and score.weight}
 
 
 def _part(each: RolloutOutcome, sample: RolloutSample, *, shaped: bool) -> float:
     weighted = [
-        said.weight * said.score
-        for name, said in each.functions.items()
-        if said.kind == "reward"
-        and is_reward_number(said.score)
-        and (name in sample.range.format_functions or said.weight < 0) is shaped
+        score.weight * score.score
+        for name, score in each.functions.items()
+        if score.kind == "reward"
+        and is_reward_number(score.score)
+        and (name in sample.range.format_functions or score.weight < 0) is shaped
     ]
     return math.fsum(weighted) / sample.range.span

@@ -154,8 +154,8 @@ def _curves(run: Followed, series: Mapping[str, Series]) -> Iterator[Curve]:
         spread = _half_widths(run, series) if ours == "reward" else {}
         steps = sorted({*known, *_gaps(run.metrics, series[ours])})
         points = tuple(_point(step, known.get(step), spread.get(step)) for step in steps)
-        said = about or f"{series[ours].metric}, as the trainer logs it"
-        yield Curve(shown, points, about=f"{said}; {INTERVAL}" if spread else said)
+        about_metric = about or f"{series[ours].metric}, as the trainer logs it"
+        yield Curve(shown, points, about=f"{about_metric}; {INTERVAL}" if spread else about_metric)
 
 
 def _point(step: int, value: float | None, half: float | None) -> CurvePoint:
@@ -197,12 +197,12 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")
-    told = f"next: {evidence.get('next', '')}; stop: {evidence.get('stop', '')}"
+    advice = f"next: {evidence.get('next', '')}; stop: {evidence.get('stop', '')}"
     return RunFinding(
         rule=finding.rule,
         severity=finding.severity,
         message=finding.message,
-        because=told,
+        because=advice,
         evidence=evidence | ({"change": change} if change else {}),
         fix=finding.fix,
         patch=patch,

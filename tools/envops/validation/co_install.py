@@ -37,5 +37,5 @@ def import_together(packages: Sequence[Package], workspace: Workspace, stop: thr
         variables = {"PATH": os.defpath, "HOME": str(scratch), "HF_HUB_OFFLINE": "1"}
         variables |= {"PYTHONPATH": os.pathsep.join(overlays), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [str(venv.python), "-c", _IMPORTS, *(package.module for package in packages)]
-        said = run_program(command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop)
-    return tuple(said.splitlines())
+        output = run_program(command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop)
+    return tuple(output.splitlines())

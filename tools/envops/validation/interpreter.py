@@ -106,8 +106,8 @@ def _found(requires_python: str) -> Interpreter | Failure:
 
 
 def _described(path: Path) -> Interpreter:
-    said = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
-    version, build, prefix = json.loads(said.strip().splitlines()[-1])
+    output = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
+    version, build, prefix = json.loads(output.strip().splitlines()[-1])
     return Interpreter(path, _dotted(version), build, prefix)
 
 
@@ -125,9 +125,9 @@ def _beside_own(requires_python: str) -> Interpreter | None:
 
 
 def _find(requires_python: str) -> Path:
-    said = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
+    output = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
     # warnings about other Pythons are printed too
-    return next(path for path in map(Path, said.splitlines()) if path.is_absolute() and path.is_file())
+    return next(path for path in map(Path, output.splitlines()) if path.is_absolute() and path.is_file())
 
 
 def _uv(*arguments: str, seconds: float, downloads: bool = False) -> str:

@@ -117,10 +117,10 @@ def _uv() -> list[str]:
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
     """The version that a program prints, without its name; `None` if it does not run."""
     try:
-        said = _output_of([*program(), "--version"], variables)
+        output = _output_of([*program(), "--version"], variables)
     except (ImportError, OSError):
         return None
-    found = re.search(r"\d+(?:\.\d+)+\S*", said or "")
+    found = re.search(r"\d+(?:\.\d+)+\S*", output or "")
     return found[0] if found else None
 
 

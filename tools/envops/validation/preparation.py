@@ -203,22 +203,22 @@ def _download(
     try:
         run_program(command, environment=variables, folder=temporary, seconds=SECONDS, stop=stop, look=watch.look)
     except ProgramFailed as error:
-        said: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
+        failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
         with suppress(OSError, ValueError):
-            said |= json.loads(outcome.read_text())
+            failed |= json.loads(outcome.read_text())
         if error.failure.kind == "timeout":
-            said["outcome"] = "timeout"
-        dataset = next((one for one in datasets if one.name == said["name"]), datasets[0])
-        raise PreparationFailed(_refusal(dataset, said["outcome"], said["message"], name)) from None
+            failed["outcome"] = "timeout"
+        dataset = next((one for one in datasets if one.name == failed["name"]), datasets[0])
+        raise PreparationFailed(_refusal(dataset, failed["outcome"], failed["message"], name)) from None
 
 
 def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: str) -> PreparationProblem:
     """Why a dataset could not be downloaded."""
-    said, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
+    text, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
     page, again = f"{HUB}/datasets/{dataset.name}", f"nox -s prepare -- {environment}"
     if outcome in ("unreachable", "timeout"):
         fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then run `{again}` once more."
-        problem = f"{urlsplit(endpoint).netloc} could not be reached for {dataset.name}: {said}"
+        problem = f"{urlsplit(endpoint).netloc} could not be reached for {dataset.name}: {text}"
         return PreparationProblem("inconclusive", problem, fix)
     reasons = {
         "gated": (
@@ -233,9 +233,9 @@ def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: 
             f"{dataset.name} has no commit {dataset.revision}",
             f"Take a commit from {page}/commits.",
         ),
-        "no-config": (f"{dataset.name}: {said}", "Declare `config` in registry.yaml, as `load_dataset` names it."),
+        "no-config": (f"{dataset.name}: {text}", "Declare `config` in registry.yaml, as `load_dataset` names it."),
     }
-    problem, fix = reasons.get(outcome, (f"{dataset.name} could not be loaded: {said}", f"Look at {page}."))
+    problem, fix = reasons.get(outcome, (f"{dataset.name} could not be loaded: {text}", f"Look at {page}."))
     return PreparationProblem("fail", problem, fix)
 
 

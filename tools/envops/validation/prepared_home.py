@@ -74,8 +74,8 @@ def folder_of(preparation: Preparation, package: Package) -> Path:
 def read_prepared(folder: Path) -> PreparedHome | None:
     """The preparation in a folder; `None` if it is missing or damaged."""
     try:
-        said = json.loads((folder / COMPLETE).read_bytes())
-        found = PreparedHome(folder / HOME, str(said["content"]), int(said["bytes"]))
+        data = json.loads((folder / COMPLETE).read_bytes())
+        found = PreparedHome(folder / HOME, str(data["content"]), int(data["bytes"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
     mark_used(folder)

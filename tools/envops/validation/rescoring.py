@@ -40,8 +40,8 @@ class Rescored:
         failure = first.failure if first else self.failure
         if failure is None:
             return "no reward"
-        said = (failure.message.strip().splitlines() or [""])[0][:200]
-        return f"{f'{first.function}: ' if first else ''}{failure.type}: {said}"
+        message = (failure.message.strip().splitlines() or [""])[0][:200]
+        return f"{f'{first.function}: ' if first else ''}{failure.type}: {message}"
 
 
 def rescored(

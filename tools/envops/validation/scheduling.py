@@ -62,8 +62,8 @@ def _typical(known: Mapping[str, Timing]) -> Timing:
 
 def _read(name: str, workspace: Workspace) -> Timing | None:
     try:
-        said = json.loads((workspace.timings / f"{name}.json").read_bytes())
-        seconds, memory = float(said["seconds"]), int(said["memory"])
+        data = json.loads((workspace.timings / f"{name}.json").read_bytes())
+        seconds, memory = float(data["seconds"]), int(data["memory"])
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None
     return Timing(seconds, memory) if isfinite(seconds) and seconds >= 0 and memory >= 0 else None

@@ -99,9 +99,9 @@ def _make(
         wheel = _built(source, unfinished, tools, stop, isolated=not _brought_along(package))
         _unpack(wheel, unfinished / "site", interpreter, stop)
     except ProgramFailed as error:
-        said = error.failure
-        message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
-        raise ProgramFailed(replace(said, message=message.replace(f"{unfinished}/", ""))) from None
+        failure = error.failure
+        message = failure.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
+        raise ProgramFailed(replace(failure, message=message.replace(f"{unfinished}/", ""))) from None
     shutil.rmtree(source)
 
 

@@ -38,7 +38,7 @@ class HttpAnswer:
     def json(self) -> Any:
         return json.loads(self.body)
 
-    def said(self, most: int = 500) -> str:
+    def error_text(self, most: int = 500) -> str:
         return self.body[:most].decode("utf-8", "replace")
 
 
@@ -101,7 +101,7 @@ class HarnessTools:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         heard = await SharedClient.post(url, message, MCP_HEADERS)
         if heard.status >= 400:
-            raise RuntimeError(f"{method}: HTTP {heard.status}: {heard.said()}")
+            raise RuntimeError(f"{method}: HTTP {heard.status}: {heard.error_text()}")
         answer: dict[str, Any] = heard.json()
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']}")
@@ -142,7 +142,7 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
             body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
             heard = await self._asked(trace, f"{endpoint.rstrip('/')}/chat/completions", body, secret)
             if heard.status >= 400:
-                return vf.ProgramResult(exit_code=1, stdout="", stderr=f"HTTP {heard.status}: {heard.said()}")
+                return vf.ProgramResult(exit_code=1, stdout="", stderr=f"HTTP {heard.status}: {heard.error_text()}")
             message = heard.json()["choices"][0]["message"]
             messages.append({key: value for key, value in message.items() if value is not None})
             calls = message.get("tool_calls") or []

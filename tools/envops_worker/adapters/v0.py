@@ -200,11 +200,11 @@ class AdapterV0:
 
     def _filed(self, name: str, error: BaseException) -> BaseException:
         """The error as an exception that verifiers can catch, recorded before."""
-        said = said_as_exception(error)
+        raised = said_as_exception(error)
         trap = self._trap.get()
         if trap is not None:
-            trap.filed(name, said)
-        return said
+            trap.filed(name, raised)
+        return raised
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         if not self._has_group_functions:
@@ -402,10 +402,10 @@ class AdapterV0:
         metrics = output.get("metrics") or {name: output[name] for name in self._table if name in output}
         if failure is not None:
             metrics = {}  # 0.1.9 scores an empty conversation
-        said = failure is None
+        succeeded = failure is None
         if failure is None and filed:
             failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
-        rewards = self._rewards_of(output.get("reward") if said else None, metrics, filed)
+        rewards = self._rewards_of(output.get("reward") if succeeded else None, metrics, filed)
         return {
             "task": index,
             "policy": policy,
@@ -573,11 +573,11 @@ def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:
     reward, metrics = 0.0, dict[str, float]()
     for one in leaf_rubrics(rubric):
         offered = one.score_objects(state)
-        said: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for function, weight in zip(one.funcs, one.weights, strict=True):
-            score = said[function.__name__] = _score_of(function, offered)
+            score = scores[function.__name__] = _score_of(function, offered)
             reward += score * weight
-        for name, score in said.items():
+        for name, score in scores.items():
             metrics[name] = metrics.get(name, 0.0) + score
     return reward, metrics
 
@@ -683,7 +683,7 @@ class RolloutLedger:
 
 def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
     """A result in the shape that `generate` aggregates. Only verifiers reads its zero."""
-    said = failure["message"]
+    message = failure["message"]
     return {
         "example_id": row["example_id"],
         "task": row.get("task", ""),
@@ -693,7 +693,12 @@ def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
         "info": row.get("info", {}),
         "reward": 0.0,
         "metrics": {},
-        "error": {"error": failure["type"], "message": said, "error_chain_repr": said, "error_chain_str": said},
+        "error": {
+            "error": failure["type"],
+            "message": message,
+            "error_chain_repr": message,
+            "error_chain_str": message,
+        },
         "timing": {},
         "is_completed": True,
         "is_truncated": False,

@@ -242,9 +242,9 @@ class AdapterV1:
             try:
                 value = await function(*args, **kwargs)  # as the library does: a plain function is an error
             except (Exception, SystemExit) as error:
-                said = said_as_exception(error)
-                self._trap.filed(function.__name__, said)
-                raise said from said.__cause__
+                raised = said_as_exception(error)
+                self._trap.filed(function.__name__, raised)
+                raise raised from raised.__cause__
             return self._trap.checked(function.__name__, value)
 
         trapped.__signature__ = self._signature(function)  # type: ignore[attr-defined]
@@ -390,9 +390,9 @@ class AdapterV1:
         failure = None
         if errors or not episode.ok:
             error = errors[0] if errors else None
-            said = error.message if error else "the episode is not ok and gives no reason"
+            message = error.message if error else "the episode is not ok and gives no reason"
             failure = failure_said(
-                error.type if error else "NotOk", said, self._sources, (error.traceback or "") if error else ""
+                error.type if error else "NotOk", message, self._sources, (error.traceback or "") if error else ""
             )
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
@@ -523,12 +523,12 @@ def _asked_in_turn(
     functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
 ) -> list[Any]:
     """The values of all functions. As with tasks, all are called before the first error is raised."""
-    said, errors = [], list[Exception]()
+    values, errors = [], list[Exception]()
     for function in functions:
         wanted = _Inspected.signature(function).parameters
         given = {name: available[name] for name in wanted if name in available}
         try:
-            said.append(copy_context().run(at_once, function(**given)))
+            values.append(copy_context().run(at_once, function(**given)))
         except Waits:
             waited.append(function)
             raise
@@ -536,7 +536,7 @@ def _asked_in_turn(
             errors.append(error)
     if errors:
         raise errors[0]
-    return said
+    return values
 
 
 async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
@@ -622,9 +622,9 @@ def completion_of(trace: Any) -> list[Message]:
 
 def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
     """Tokens of prompts and replies, as the provider counted them."""
-    said = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
-    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in said)
-    return (fed, sum(usage.completion_tokens for usage in said)) if said else None
+    usages = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
+    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in usages)
+    return (fed, sum(usage.completion_tokens for usage in usages)) if usages else None
 
 
 def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:
@@ -641,21 +641,21 @@ def rewards_of(
     """
     everyone = episode or traces
     having = Counter(name for trace in everyone for name in trace.rewards)
-    said: dict[str, list[dict[str, Any]]] = {}
+    scores: dict[str, list[dict[str, Any]]] = {}
     missing = not traces
     for trace in traces:
         for name, reward in trace.rewards.items():
             weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
             score = None if reward is None else finite_or_none(reward.score)
             share = having[name] / len(everyone)
-            said.setdefault(name, []).append({"score": score, "weight": weight * share, "kind": "reward"})
+            scores.setdefault(name, []).append({"score": score, "weight": weight * share, "kind": "reward"})
             missing |= reward is None
         for name, value in trace.metrics.items():
             if name not in trace.rewards:
                 metric = {"score": finite_or_none(value), "weight": 0.0, "kind": "metric"}
-                said.setdefault(name, []).append(metric)
+                scores.setdefault(name, []).append(metric)
         missing |= not trace.rewards
-    functions = {name: parts[0] | {"score": _mean([part["score"] for part in parts])} for name, parts in said.items()}
+    functions = {name: parts[0] | {"score": _mean([part["score"] for part in parts])} for name, parts in scores.items()}
     return {
         "reward": None if missing else _mean([finite_or_none(trace.reward) for trace in traces]),
         "functions": functions,

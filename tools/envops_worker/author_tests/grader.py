@@ -156,10 +156,10 @@ class Grader:
         """
         found = self.tasks.meant(task)
         try:
-            said = self.session.policies.oracle.reply(found, found.prompt if messages is None else messages)
+            answer = self.session.policies.oracle.reply(found, found.prompt if messages is None else messages)
         except NoOracle as error:
             raise LookupError(f"there is no oracle for task {found.index}: {error}") from None
-        return said if said.get("tool_calls") else text_of(said)
+        return answer if answer.get("tool_calls") else text_of(answer)
 
 
 def scored_of(row: Mapping[str, Any]) -> Scored:
@@ -169,8 +169,8 @@ def scored_of(row: Mapping[str, Any]) -> Scored:
         problems[""] = _said(row["failure"])
     return Scored(
         row["reward"],
-        {name: said["score"] for name, said in row["functions"].items()},
-        {name: said["weight"] for name, said in row["functions"].items()},
+        {name: score["score"] for name, score in row["functions"].items()},
+        {name: score["weight"] for name, score in row["functions"].items()},
         row["completion"],
         problems,
     )

@@ -242,8 +242,8 @@ def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
     gold_spoken = gold.rpartition("</think>")[2]
     if " ".join(spoken.split()) == " ".join(gold_spoken.split()):
         return True
-    said, wanted = find_payload(spoken), find_payload(gold_spoken, answer)
-    return frame_of(said) is not None and bool(said.answer) and said.answer == wanted.answer
+    given, wanted = find_payload(spoken), find_payload(gold_spoken, answer)
+    return frame_of(given) is not None and bool(given.answer) and given.answer == wanted.answer
 
 
 def worded(prompt: str, right: bool) -> str:

@@ -112,8 +112,8 @@ class TaskIndex:
         candidates = self._by_opening.get(_first_from_user(messages), [])
         if len(candidates) == 1:
             return candidates[0]
-        said = [text_of(message) for message in messages]
-        fitting = [task for task in candidates if all(text_of(message) in said for message in task.prompt)]
+        texts = [text_of(message) for message in messages]
+        fitting = [task for task in candidates if all(text_of(message) in texts for message in task.prompt)]
         if not fitting:
             opening = _first_from_user(messages)[:120]
             raise UnknownPrompt(f"no task begins with {opening!r}")
@@ -302,8 +302,8 @@ class ScriptedEndpoint:
         except NoOracle as error:
             raise RequestRefused(404, "no_reference_reply", str(error)) from error
         except Exception as error:
-            said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
-            raise RequestRefused(500, "oracle_raised", said) from error
+            message = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
+            raise RequestRefused(500, "oracle_raised", message) from error
 
     def _check_turns(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> None:
         """Count a request, and refuse it if the conversation has too many. Raises `RequestRefused`."""

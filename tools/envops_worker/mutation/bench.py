@@ -156,7 +156,7 @@ class Bench:
         with processor_limit(processor):
             ask = self._scoring.scored if way == "code" else self._scoring.scored_by_any
             score = ask(task, completion, wall)
-        values: Values = {name: said["score"] for name, said in score["functions"].items()}
+        values: Values = {name: scored["score"] for name, scored in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
     def attempted(
@@ -224,9 +224,9 @@ class Bench:
         if self._variations is None:
             self._variations = self._varied(fragments)
         for start in range(0, len(self._variations), VARIATIONS_AT_ONCE):
-            said = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
+            originals = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
             with mutator.applied(trial.mutant):
-                for probe, known in said:
+                for probe, known in originals:
                     budget.check()
                     values = self.attempted(probe, way="mutant")
                     if values is not None and differences(known.values, values):
@@ -241,7 +241,7 @@ class Bench:
             budget.check()
             if number not in self._said:
                 self._said[number] = self._listened(variations[number])
-        return [(variations[number], said) for number in numbers if (said := self._said.get(number)) is not None]
+        return [(variations[number], known) for number in numbers if (known := self._said.get(number)) is not None]
 
     def _listened(self, probe: MutationProbe) -> OriginalScore | None:
         """The original code's score of a variation; `None` if it fails."""
@@ -331,8 +331,8 @@ def _apart(probe: MutationProbe, known: Values, values: Values) -> dict[str, Any
 
 
 def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    said = [message for message in completion if message["role"] == "assistant"]
-    return said[-1] if said else {"role": "assistant", "content": ""}
+    replies = [message for message in completion if message["role"] == "assistant"]
+    return replies[-1] if replies else {"role": "assistant", "content": ""}
 
 
 def _saying(probe: MutationProbe, text: str) -> MutationProbe:

@@ -18,12 +18,12 @@ SEARCHED_FOR_CASES = 5_000
 
 def answer(session: Session, request: JobRequest) -> None:
     found = [_with_task(session, case) for case in request["cases"]]
-    results, told = _played if session.adapter.conversational else _scored, 0
+    results, sent = _played if session.adapter.conversational else _scored, 0
     for facts in results(session, request, found):
         session.channel.item("case", facts)
-        told += 1
-    if told < len(found):
-        session.cut("rewards", "cases", told, len(found))
+        sent += 1
+    if sent < len(found):
+        session.cut("rewards", "cases", sent, len(found))
 
 
 def _with_task(session: Session, case: Mapping[str, Any]) -> dict[str, Any]:

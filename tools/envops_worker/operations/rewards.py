@@ -73,8 +73,8 @@ def _rounds(
             if position < sampled.get(policy, position + 1) or (policy == nop.name and gold_is_silent)
         ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
-        said = ((policy, list(completions_of(session, policy, task, seconds))) for policy in chosen)
-        rounds = [[(policy, each) for each in completions] for policy, completions in said]
+        replied = ((policy, list(completions_of(session, policy, task, seconds))) for policy in chosen)
+        rounds = [[(policy, each) for each in completions] for policy, completions in replied]
         if session.adapter.grouped:
             yield task, seconds, [reply for replies in rounds for reply in replies]
         else:

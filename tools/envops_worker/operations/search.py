@@ -60,8 +60,8 @@ def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
 def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
     gold = text_of(conversation[-1])
     known = answer_of(task.data)
-    said = find_payload(gold, known).answer
-    return ProbeTask(task, known if known is not None else said, gold, tuple(conversation))
+    right = find_payload(gold, known).answer
+    return ProbeTask(task, known if known is not None else right, gold, tuple(conversation))
 
 
 def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[ProbeTask]:
@@ -71,7 +71,7 @@ def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) ->
         if row["failure"] is None:
             session.golden[row["task"]] = row["completion"]
     known = [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
-    return [_probe_task(task, said) for task, said in known if _ends_with_text(said)]
+    return [_probe_task(task, conversation) for task, conversation in known if _ends_with_text(conversation)]
 
 
 def _ends_with_text(conversation: Sequence[Message]) -> bool:

@@ -64,16 +64,16 @@ class AuthorsOracle:
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         function = self._function(agent)
-        said = function(dict(task), [dict(message) for message in messages])
-        if said is None:
+        returned = function(dict(task), [dict(message) for message in messages])
+        if returned is None:
             raise NoOracle("the oracle returns None")
-        if isinstance(said, str):
-            return says(said)
-        if isinstance(said, Mapping) and ("content" in said or "tool_calls" in said):
-            return {"role": "assistant", "content": said.get("content") or "", **said}
+        if isinstance(returned, str):
+            return says(returned)
+        if isinstance(returned, Mapping) and ("content" in returned or "tool_calls" in returned):
+            return {"role": "assistant", "content": returned.get("content") or "", **returned}
         code = getattr(inspect.unwrap(function), "__code__", None)
         name = getattr(function, "__name__", "reply")
-        raise OracleError(f"{name}() returned {type(said).__name__}, not a string or an assistant message", code)
+        raise OracleError(f"{name}() returned {type(returned).__name__}, not a string or an assistant message", code)
 
     def _function(self, agent: AskingAgent) -> Callable[..., Any]:
         """The function that replies for an agent. Raises `NoOracle`."""

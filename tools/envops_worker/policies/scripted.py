@@ -157,6 +157,6 @@ def needs_reference(name: str) -> bool:
 
 def _way(messages: Sequence[Message]) -> str:
     """A digest of the conversation so far; empty at its beginning."""
-    said = [text_of(message) for message in messages]
+    texts = [text_of(message) for message in messages]
     spoken = any(message["role"] == "assistant" for message in messages)
-    return hashlib.sha256(repr(said).encode()).hexdigest() if spoken else ""
+    return hashlib.sha256(repr(texts).encode()).hexdigest() if spoken else ""

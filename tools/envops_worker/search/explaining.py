@@ -37,8 +37,8 @@ def explained(reply: str, known: ExplanationContext) -> tuple[str, str]:
     if not re.search(r"\w", inner):
         return _of_nothing(inner.strip(), marks)
     for find in (_from_source, _piece, _from_prompt):
-        if said := find(inner.strip(), known):
-            return said
+        if stated_place := find(inner.strip(), known):
+            return stated_place
     if len(reply) >= LONG:
         return "length", f"it has {len(reply)} characters and no answer"
     if stated:

@@ -109,23 +109,23 @@ class CandidateGrader:
         graded = self._seen[key] = self.graded(self._score(place, reply, blind), place, reply)
         return graded
 
-    def graded(self, said: Mapping[str, Any], place: int, reply: str) -> Graded:
-        self._file(said, place, reply)
-        functions = said["functions"]
+    def graded(self, text: Mapping[str, Any], place: int, reply: str) -> Graded:
+        self._file(text, place, reply)
+        functions = text["functions"]
         content = {
             name: (each["score"] or 0.0) * each["weight"]
             for name, each in functions.items()
             if each["kind"] == "reward" and each["weight"] > 0 and not self._is_format(name)
         }
-        return Graded(said["reward"], content, {name: each["score"] for name, each in functions.items()})
+        return Graded(text["reward"], content, {name: each["score"] for name, each in functions.items()})
 
     def _is_format(self, name: str) -> bool:
         return "format" in name.lower() if self._formats is None else name in self._formats
 
-    def _file(self, said: Mapping[str, Any], place: int, reply: str) -> None:
-        failures = [(each["function"], each["failure"]) for each in said.get("failures") or ()]
-        if said.get("failure"):
-            failures.append(("scoring", said["failure"]))
+    def _file(self, text: Mapping[str, Any], place: int, reply: str) -> None:
+        failures = [(each["function"], each["failure"]) for each in text.get("failures") or ()]
+        if text.get("failure"):
+            failures.append(("scoring", text["failure"]))
         if not failures:
             return
         known = {(each["function"], each["type"]) for each in self.broken}
@@ -189,8 +189,8 @@ class CandidateGrader:
         return paid
 
     def _full_share(self, name: str, place: int, graded: Graded) -> float:
-        said = graded.content.get(name, 0.0)
-        if graded.reward is None or said < self.golds[place].content.get(name, 0.0) - TOLERANCE:
+        score = graded.content.get(name, 0.0)
+        if graded.reward is None or score < self.golds[place].content.get(name, 0.0) - TOLERANCE:
             return 0.0
         base, gain = self._gain(place)
-        return min(said - self.nothings[place].content.get(name, 0.0), graded.reward - base) / gain
+        return min(score - self.nothings[place].content.get(name, 0.0), graded.reward - base) / gain

@@ -173,13 +173,13 @@ def _several_marks(gold: str, answer: str | None, slot: _Slot) -> Iterator[Wrong
 
 def _other_key(gold: str, slot: _Slot) -> Iterator[Wrong]:
     """In a JSON object, the right answer under an unknown key."""
-    said = slot.payload.saying(slot.misses[0])
-    if gold.strip()[:1] != "{" or not _is_json(said) or not isinstance(json.loads(said), dict):
+    wrong = slot.payload.saying(slot.misses[0])
+    if gold.strip()[:1] != "{" or not _is_json(wrong) or not isinstance(json.loads(wrong), dict):
         return
     right = json.loads(gold)
-    key = next((name for name, value in json.loads(said).items() if right.get(name) != value), None)
+    key = next((name for name, value in json.loads(wrong).items() if right.get(name) != value), None)
     if key is not None:
-        many = {**json.loads(said), "other": right[key], "another": slot.misses[-1]}
+        many = {**json.loads(wrong), "other": right[key], "another": slot.misses[-1]}
         reply = json.dumps(many, ensure_ascii=False)
         yield Wrong("many keys", "the right answer is under another key of the object", (reply,))
         listed = json.dumps({**right, key: [right[key], *slot.misses[:2]]}, ensure_ascii=False)

@@ -111,9 +111,9 @@ def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> FetchedSo
         )
     folder, home = room / source.name.replace("-", "_"), room / "home"
     home.mkdir()
-    said = _pull(prime, source, folder, access.environment(home), stop)
+    output = _pull(prime, source, folder, access.environment(home), stop)
     if not (folder / "pyproject.toml").is_file():
-        raise SourceUnreadable(_unpulled(source, access.scrubber.text(said), signed_in=bool(access.key)))
+        raise SourceUnreadable(_unpulled(source, access.scrubber.text(output), signed_in=bool(access.key)))
     found = f"the Hub, {source}"
     return FetchedSource((Candidate(folder, found, found),), is_collection=False)
 
@@ -151,8 +151,8 @@ def _joined(address: str, place: str) -> str:
 def _fetched_commit(source: GitSource, repository: Path, stop: threading.Event) -> str:
     """The commit that the source names, with its files, in a new bare repository."""
     git(repository.parent, "init", "--quiet", "--bare", str(repository))
-    said = _git_fetch(repository, source.repository, ["--depth=1"], source.ref or "HEAD", stop)
-    if said is None:
+    message = _git_fetch(repository, source.repository, ["--depth=1"], source.ref or "HEAD", stop)
+    if message is None:
         return git(repository, "rev-parse", "FETCH_HEAD^{commit}").stdout.decode().strip()
     # A server need not return a commit by its id, and a short id has to be looked up in the history.
     if source.ref and re.fullmatch(r"[0-9a-f]{7,40}", source.ref):
@@ -160,8 +160,8 @@ def _fetched_commit(source: GitSource, repository: Path, stop: threading.Event) 
         found = git(repository, "rev-parse", "--verify", "--quiet", f"{source.ref}^{{commit}}")
         if found.returncode == 0:
             return found.stdout.decode().strip()
-        said = everything or f"it has no commit {source.ref}"
-    raise SourceUnreadable(_unreached(source, said))
+        message = everything or f"it has no commit {source.ref}"
+    raise SourceUnreadable(_unreached(source, message))
 
 
 def _git_fetch(repository: Path, address: str, options: list[str], ref: str, stop: threading.Event) -> str | None:
@@ -181,9 +181,9 @@ def _git_fetch(repository: Path, address: str, options: list[str], ref: str, sto
     return None
 
 
-def _unreached(source: GitSource, said: str) -> str:
+def _unreached(source: GitSource, output: str) -> str:
     address = _shown(source.repository)
-    reason = next((line for line in said.splitlines() if line.startswith("fatal:")), said).removeprefix("fatal: ")
+    reason = next((line for line in output.splitlines() if line.startswith("fatal:")), output).removeprefix("fatal: ")
     reason = reason.replace(source.repository, address)
     if "couldn't find remote ref" in reason or "no commit" in reason:
         return f"{address} has no branch, tag or commit {source.ref or 'HEAD'}. `git ls-remote {address}` lists them."
@@ -217,17 +217,17 @@ def _pull(prime: Prime, source: HubSource, folder: Path, environment: dict[str, 
         return error.failure.message
 
 
-def _unpulled(source: HubSource, said: str, *, signed_in: bool) -> str:
+def _unpulled(source: HubSource, output: str, *, signed_in: bool) -> str:
     """Why the Hub returned nothing. A mistyped path looks like an address of the Hub, so both are named."""
     address = f"{source.owner}/{source.name}"
     start = f"{source}: there is no such folder, and"
-    if "404" in said or "not found" in said.lower():
+    if "404" in output or "not found" in output.lower():
         what = f"version {source.version} of {address}" if source.version else address
         private = "" if signed_in else " A private environment needs a key: prime login, or PRIME_API_KEY."
         return f"{start} {what} was not found on the Hub. `prime env status {address}` shows the versions.{private}"
-    if re.search(r"\b(401|403)\b|nauthorized", said):
+    if re.search(r"\b(401|403)\b|nauthorized", output):
         return f"{start} the Hub refuses to show it. Sign in with prime login, or set PRIME_API_KEY."
-    return f"{start} the Hub could not be read: {decisive_line(said)}"
+    return f"{start} the Hub could not be read: {decisive_line(output)}"
 
 
 def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
     if left := outcome.refused[MOST_LISTED:]:
         page.paragraph(f"also not adopted: {', '.join(refusal.what for refusal in left)}; adopt one to see why")
         page.blank()
-    for said in outcome.unchanged[:MOST_LISTED]:
-        page.paragraph(said)
+    for note in outcome.unchanged[:MOST_LISTED]:
+        page.paragraph(note)
     if len(outcome.unchanged) > MOST_LISTED:
         page.line(f"{len(outcome.unchanged) - MOST_LISTED} more are adopted already.")
     if outcome.passed_over:

@@ -348,14 +348,14 @@ def _equal(one: Path, other: Path) -> bool:
 
 def _unlocked(error: ProgramFailed) -> NotAdopted:
     """Why there is no lock: an index that cannot be reached, or a requirement that cannot be satisfied."""
-    said = error.failure.message
-    if _UNREACHABLE.search(said):
-        address = re.search(r"https?://[^\s'\"`]+", said)
+    message = error.failure.message
+    if _UNREACHABLE.search(message):
+        address = re.search(r"https?://[^\s'\"`]+", message)
         where = address[0] if address else "an address"
         what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
     else:
         what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
-    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(said) is not None)
+    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(message) is not None)
 
 
 def _unbuilt(error: ProgramFailed) -> NotAdopted:

@@ -101,11 +101,11 @@ def _explained(name: str, revision: str) -> Iterator[None]:
         def among(*kinds: type[BaseException]) -> bool:
             return any(isinstance(one, kinds) for one in causes)
 
-        said = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+        message = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         token = "is set" if os.environ.get("HF_TOKEN") else "is not set"
         if among(errors.GatedRepoError):
             remedy = f"Accept its terms at {page}, then set HF_TOKEN to a token of that account (HF_TOKEN {token})."
-            raise SourceProblem(f"{name} is gated: {said}", remedy) from None
+            raise SourceProblem(f"{name} is gated: {message}", remedy) from None
         if among(errors.RevisionNotFoundError):
             raise SourceProblem(
                 f"{name} has no revision {revision}", f"Name a commit, tag or branch; {page}/commits shows them."
@@ -113,19 +113,19 @@ def _explained(name: str, revision: str) -> Iterator[None]:
         if among(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
             remedy = f"Check the spelling at {page}. A private one needs HF_TOKEN, which {token}."
             raise SourceProblem(f"{name} does not exist on the Hub, or is private", remedy) from None
-        if among(errors.OfflineModeIsEnabled) or "offline" in said.lower() or among(FileNotFoundError):
+        if among(errors.OfflineModeIsEnabled) or "offline" in message.lower() or among(FileNotFoundError):
             remedy = (
                 "Unset HF_HUB_OFFLINE, or read it once online so that it is cached (HF_HOME), or name a local file."
             )
             raise SourceProblem(f"{name} is not in the cache, and HF_HUB_OFFLINE is set", remedy) from None
         if among(ConnectionError, TimeoutError) or any("Connect" in type(one).__name__ for one in causes):
             remedy = "Check the network and HF_ENDPOINT, or name a local file that you downloaded."
-            raise SourceProblem(f"{name}: the Hub cannot be reached: {said}", remedy) from None
-        if "script" in said.lower():
+            raise SourceProblem(f"{name}: the Hub cannot be reached: {message}", remedy) from None
+        if "script" in message.lower():
             remedy = "Use the converted files: --revision refs/convert/parquet."
             raise SourceProblem(f"{name} requires a loading script, which is not executed", remedy) from None
         raise SourceProblem(
-            f"{name} cannot be read: {type(error).__name__}: {said}", f"Check {page}, or name a local file."
+            f"{name} cannot be read: {type(error).__name__}: {message}", f"Check {page}, or name a local file."
         ) from None
 
 

@@ -198,27 +198,27 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     Raises `UnreadableExample` with the reason.
     """
     roles = layout.roles
-    said = raw_example(row, roles)
-    if not said.question:
+    example = raw_example(row, roles)
+    if not example.question:
         raise UnreadableExample("has no question")
-    if is_missing(said.answer) and not roles.wrong_choices:
+    if is_missing(example.answer) and not roles.wrong_choices:
         raise UnreadableExample("has no answer")
-    raw = behind(layout.mark, said.answer)
+    raw = behind(layout.mark, example.answer)
     if is_missing(raw):
         raise UnreadableExample(f"has nothing behind {layout.mark}")
-    solution = said.answer.strip() if layout.mark and isinstance(said.answer, str) else ""
+    solution = example.answer.strip() if layout.mark and isinstance(example.answer, str) else ""
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
-    answer = read_answer(raw, layout, choices or tuple(options_in_text(said.question)))
+    answer = read_answer(raw, layout, choices or tuple(options_in_text(example.question)))
     if answer is None:
         raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")
     tests: tuple[CodeTest, ...] = ()
     if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
-        answer = f"{said.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
+        answer = f"{example.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
         tests = read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""))
         if not tests:
             raise UnreadableExample("has no test that compares a call, or an input, with a value")
-    return Example(said.question, answer, choices, said.document, tests, solution)
+    return Example(example.question, answer, choices, example.document, tests, solution)
 
 
 def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:

@@ -246,8 +246,8 @@ def behind_words(text: str) -> str | None:
 
 def behind_thinking(text: str) -> str | None:
     """The text after the last `</think>`."""
-    thought, tag, said = text.rpartition("</think>")
-    return said.strip() or None if tag and thought else None
+    thought, tag, answer = text.rpartition("</think>")
+    return answer.strip() or None if tag and thought else None
 
 
 MARKS: Mapping[str, Callable[[str], str | None]] = {

@@ -261,7 +261,7 @@ class _Keep(cst.CSTTransformer):
         given = dict(self.original.keywords)
         given.pop("rubric", None)
         given.pop(PARSER, None)
-        said = [
+        arguments = [
             f"{name}={code_of(given.pop(name))}"
             for name in ("dataset", "eval_dataset", "system_prompt", "few_shot")
             if name in given
@@ -269,8 +269,8 @@ class _Keep(cst.CSTTransformer):
         given.pop("tools", None)
         if self.original.kind == "MultiTurnEnv":
             name = self.original.turns or "Turns"
-            said.append(f"turns={name}({', '.join(f'{key}={code_of(value)}' for key, value in given.items())})")
-        return "Parts(\n" + "".join(f"    {one},\n" for one in said) + ")"
+            arguments.append(f"turns={name}({', '.join(f'{key}={code_of(value)}' for key, value in given.items())})")
+        return "Parts(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
 
 
 def unmoved_places(original: Original) -> Iterator[str]:

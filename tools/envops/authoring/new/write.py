@@ -67,9 +67,9 @@ def with_entry(
         ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
     )
     rows += further
-    said = "".join(f"{blank * 2}{row}\n" for row in rows)
+    entry_lines = "".join(f"{blank * 2}{row}\n" for row in rows)
     comment = f"  # {remark}" if remark else ""
-    entry = f"{blank}{name}:{comment}\n{said}" if rows else f"{blank}{name}: {{}}{comment}\n"
+    entry = f"{blank}{name}:{comment}\n{entry_lines}" if rows else f"{blank}{name}: {{}}{comment}\n"
     return "".join([*lines[:place], entry, *lines[place:]])
 
 

@@ -54,7 +54,9 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "cached": environment["cached"],
         "seconds": environment["seconds"],
         "stages": environment["stage_seconds"],
-        "gates": [[gate, said, environment["reasons"].get(gate, "")] for gate, said in environment["gates"].items()],
+        "gates": [
+            [gate, verdict, environment["reasons"].get(gate, "")] for gate, verdict in environment["gates"].items()
+        ],
         "counts": [environment["tasks_count"], environment["scores_count"], environment["rollouts_count"]],
         "findings": [_finding(environment["folder"], one) for one in findings[:MOST_FINDINGS]],
         "findings_count": len(findings),

@@ -25,7 +25,7 @@ def _values(case: Case) -> dict[str, float | None]:
     """The values that a case can expect: the reward, and every function by name."""
     if case.score is None:
         return {}
-    return {name: said.score for name, said in case.score.functions.items()} | {"reward": case.score.reward}
+    return {name: score.score for name, score in case.score.functions.items()} | {"reward": case.score.reward}
 
 
 @rule("RWD040", gate="rewards")

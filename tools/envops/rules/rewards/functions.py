@@ -106,7 +106,7 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
 
 
 def _not_finite(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
-    given = ((name, said.score) for name, said in functions.items())
+    given = ((name, scored.score) for name, scored in functions.items())
     return {name: score for name, score in given if score is not None and not math.isfinite(score)}
 
 
@@ -158,10 +158,10 @@ def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[R
     """Declared functions that neither scored nor failed in any conversation."""
     if all(score.reward is None for score in subject.facts.scores):
         return []
-    said = {failed.function for score in subject.failing for failed in score.failures}
-    said.update(*(speakers(score.functions) for score in subject.conversations))
+    failed_functions = {failed.function for score in subject.failing for failed in score.failures}
+    failed_functions.update(*(speakers(score.functions) for score in subject.conversations))
     wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
-    return [function for function in wanted if function.name not in said]
+    return [function for function in wanted if function.name not in failed_functions]
 
 
 @rule("RWD024", gate="rewards")

@@ -60,10 +60,10 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
         yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping))
 
 
-def _tool_called(said: Mapping[str, Any]) -> str | None:
+def _tool_called(value: Mapping[str, Any]) -> str | None:
     """The tool that an object calls, in the usual form of calls in text."""
-    nested = said.get("function")
-    inner = nested if isinstance(nested, Mapping) else said
+    nested = value.get("function")
+    inner = nested if isinstance(nested, Mapping) else value
     if not any(str(inner.get(field)).startswith("{") for field in _ARGUMENT_FIELDS):
         return None
     return next((str(inner[field]) for field in _TOOL_FIELDS if isinstance(inner.get(field), str)), None)
@@ -78,9 +78,9 @@ def _json_replies(subject: Subject, gold: Mapping[int, Score]) -> list[_JsonRepl
     found: list[_JsonReply] = []
     for number, score in gold.items():
         objects = list(_objects(_last_reply(score)))
-        keys = frozenset(key for said in objects for key in said)
+        keys = frozenset(key for value in objects for key in value)
         if number in tasks and keys:
-            tools = frozenset(tool for said in objects if (tool := _tool_called(said)))
+            tools = frozenset(tool for value in objects if (tool := _tool_called(value)))
             found.append(_JsonReply(tasks[number], score, keys, tools))
     return found
 
@@ -102,8 +102,8 @@ def _shown_to_all(subject: Subject) -> list[str]:
 
 def _shown_text(reply: _JsonReply, to_all: Iterable[str]) -> str:
     """All that the model can read before it replies; earlier replies of the oracle are not part of it."""
-    said = [message for message in reply.score.completion if message["role"] != "assistant"]
-    return "\n".join([*to_all, *(text_of(message) for message in (*reply.task.prompt, *said))])
+    shown = [message for message in reply.score.completion if message["role"] != "assistant"]
+    return "\n".join([*to_all, *(text_of(message) for message in (*reply.task.prompt, *shown))])
 
 
 def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> list[_Unnamed]:

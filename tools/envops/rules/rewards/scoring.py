@@ -110,7 +110,7 @@ def _lacks_reward(subject: Subject, score: Score) -> bool:
 
 
 def _silent(score: Score) -> str:
-    unsaid = [name for name, said in score.functions.items() if said.score is None]
+    unsaid = [name for name, scored in score.functions.items() if scored.score is None]
     return f"{', '.join(unsaid)} returned no number" if unsaid else "no function returned a reason"
 
 

@@ -220,8 +220,8 @@ def override_is_of_another_kind(run: RunSubject) -> Iterator[Found]:
     Why: The trainer rejects or misreads it; the hosted service reports it only on the cluster.
     Fix: Write the value as the compiled file in configs/rl has it; a single key of a table is overridden by its path.
     """
-    for path, said in run.misfits.items():
-        yield run.found(f"overrides.{path}", f"override of {path}: {said}", path=path)
+    for path, kinds in run.misfits.items():
+        yield run.found(f"overrides.{path}", f"override of {path}: {kinds}", path=path)
 
 
 @rule("RUN014", gate="run")

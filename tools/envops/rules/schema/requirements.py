@@ -283,14 +283,14 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     if subject.facts.description is not None:
         return  # it was loaded, so the source text does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
-    said = {
+    messages = {
         "v0": None if loader else "there is no load_environment, which a v0 environment needs",
         "v1": None if _exports_taskset(package) else "its __all__ exports no Taskset, which a v1 environment needs",
         None: "there is neither load_environment nor an exported Taskset",
     }[package.generation]
-    if said is None:
+    if messages is None:
         return
     yield Found(
-        f"module {package.module}: {said}",
+        f"module {package.module}: {messages}",
         Evidence(details={"exports": list(package.exports), "generation": package.generation}),
     )

@@ -16,9 +16,9 @@ class Turn:
 
     heard: tuple[int, ...]
     """Tokens of the conversation before it."""
-    said: tuple[int, ...]
+    reply: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Natural logarithm of the probability of each token of `said`."""
+    """Natural logarithm of the probability of each token of `reply`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class SampledTurns:
 
         If a reply occurs more than once, the first is used, because their tokens are equal.
         """
-        return next((said.turn for said in self._alike(messages)), None)
+        return next((entry.turn for entry in self._alike(messages)), None)
 
     def clear(self) -> None:
         self._said.clear()
@@ -84,7 +84,7 @@ class SampledTurns:
     def _last(self, messages: Sequence[Message]) -> Turn:
         """The last turn of a rollout, which is not returned for another one. Raises `LostTurn`."""
         alike = self._alike(messages)
-        free = next((said for said in alike if not said.taken), None)
+        free = next((entry for entry in alike if not entry.taken), None)
         if free is None:
             often = f" more than {len(alike)} times" if alike else ""
             raise LostTurn(f"{_quoted(messages)} was not sampled there{often}")
@@ -93,17 +93,17 @@ class SampledTurns:
 
     def _before(self, messages: Sequence[Message], later: Turn) -> Turn:
         """The turn whose tokens a later one continues. Raises `LostTurn`."""
-        alike = [said.turn for said in self._alike(messages)]
+        alike = [entry.turn for entry in self._alike(messages)]
         if not alike:
             raise LostTurn(f"{_quoted(messages)} was not sampled there")
-        return next((turn for turn in alike if continues(later, (*turn.heard, *turn.said))), alike[0])
+        return next((turn for turn in alike if continues(later, (*turn.heard, *turn.reply))), alike[0])
 
     def _alike(self, messages: Sequence[Message]) -> list[_Said]:
         """All turns that a conversation may end with, exact matches first."""
         if not messages or messages[-1]["role"] != "assistant":
             return []
         exact = _exact(messages)
-        return sorted(self._said.get(_key(messages), ()), key=lambda said: said.exact != exact)
+        return sorted(self._said.get(_key(messages), ()), key=lambda entry: entry.exact != exact)
 
 
 def continues(turn: Turn, so_far: tuple[int, ...]) -> bool:
@@ -117,15 +117,15 @@ def joined(turns: Sequence[Turn]) -> Trajectory:
     Raises `LostTurn` if a later turn's prompt differs from the earlier turns.
     """
     prompt = turns[0].heard
-    completion, logprobs, mask = list(turns[0].said), list(turns[0].logprobs), [1] * len(turns[0].said)
+    completion, logprobs, mask = list(turns[0].reply), list(turns[0].logprobs), [1] * len(turns[0].reply)
     for turn in turns[1:]:
         so_far = (*prompt, *completion)
         if not continues(turn, so_far):
             raise LostTurn("the conversation was rewritten between two turns: its tokens are not one sequence")
         between = turn.heard[len(so_far) :]
-        completion += [*between, *turn.said]
+        completion += [*between, *turn.reply]
         logprobs += [0.0] * len(between) + list(turn.logprobs)
-        mask += [0] * len(between) + [1] * len(turn.said)
+        mask += [0] * len(between) + [1] * len(turn.reply)
     return Trajectory(prompt, tuple(completion), tuple(logprobs), tuple(mask))
 
 

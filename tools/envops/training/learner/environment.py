@@ -109,8 +109,8 @@ def opened_for_training(
 def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> PlayedRollout:
     functions = {name: each.score for name, each in rollout.functions.items() if each.score is not None}
     if rollout.failure is not None or rollout.reward is None:
-        said = rollout.failure.message if rollout.failure else "no reward"
-        return PlayedRollout(rollout.task, None, None, said, functions)
+        message = rollout.failure.message if rollout.failure else "no reward"
+        return PlayedRollout(rollout.task, None, None, message, functions)
     try:
         trajectory = spoken.trajectory(prompt, rollout.completion)
     except LostTurn as error:

@@ -115,7 +115,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
     rows = [[settings.pad] * (longest - len(each)) + list(each) for each in conversations]
     masks = [[0] * (longest - len(each)) + [1] * len(each) for each in conversations]
     heard, mask = torch.tensor(rows, device=device), torch.tensor(masks, device=device)
-    said: list[list[int]] = [[] for _ in conversations]
+    replies: list[list[int]] = [[] for _ in conversations]
     logprobs: list[list[float]] = [[] for _ in conversations]
     speaking, cache = list(range(len(conversations))), None  # the conversation of each row of the batch
     open_ones = set(speaking)
@@ -133,7 +133,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
         chosen, values = _chosen(out.logits[:, -1].float(), settings.temperature)
         for conversation, token, value in zip(speaking, chosen.tolist(), values.tolist(), strict=True):
             if conversation in open_ones:
-                said[conversation].append(token)
+                replies[conversation].append(token)
                 logprobs[conversation].append(value)
                 if token in settings.ends:
                     open_ones.discard(conversation)
@@ -146,7 +146,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
             cache.batch_select_indices(rows_kept)
             chosen, mask = chosen[rows_kept], mask[rows_kept]
         heard, mask = chosen[:, None], torch.cat([mask, mask.new_ones(len(speaking), 1)], dim=1)
-    return [SampledReply(tuple(tokens), tuple(values)) for tokens, values in zip(said, logprobs, strict=True)]
+    return [SampledReply(tuple(tokens), tuple(values)) for tokens, values in zip(replies, logprobs, strict=True)]
 
 
 def _chosen(logits: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:

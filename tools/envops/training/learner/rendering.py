@@ -37,14 +37,14 @@ class Renderer(Protocol):
         """The tokens of a conversation without sampled replies, up to the policy's turn."""
 
     def heard_after(
-        self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
+        self, messages: Sequence[Message], place: int, tools: ToolSchemas, sampled: Sequence[int]
     ) -> list[int]:
-        """The tokens after the reply at `place`, sampled as `said`, up to the policy's next turn."""
+        """The tokens after the reply at `place`, whose tokens are `sampled`, up to the policy's next turn."""
 
-    def reply(self, said: Sequence[int]) -> dict[str, Any]:
+    def reply(self, sampled: Sequence[int]) -> dict[str, Any]:
         """The message of sampled tokens."""
 
-    def ended(self, said: Sequence[int]) -> bool:
+    def ended(self, sampled: Sequence[int]) -> bool:
         """Whether the policy ended the reply itself."""
 
 
@@ -84,13 +84,13 @@ class TemplateRenderer:
         return self._tokens(self._text(_for_template(messages), tools))
 
     def heard_after(
-        self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
+        self, messages: Sequence[Message], place: int, tools: ToolSchemas, sampled: Sequence[int]
     ) -> list[int]:
         closing, rest = self._behind(messages, place, tools)
-        return self._tokens(rest if self.ended(said) else closing + rest)
+        return self._tokens(rest if self.ended(sampled) else closing + rest)
 
-    def reply(self, said: Sequence[int]) -> dict[str, Any]:
-        kept = [token for token in said if token not in self._ends]
+    def reply(self, sampled: Sequence[int]) -> dict[str, Any]:
+        kept = [token for token in sampled if token not in self._ends]
         if self._format is not None:
             # With special tokens: `[TOOL_CALLS]` is one, and `<tool_call>` for some.
             content, calls = self._format.read(self._tokenizer.decode(kept, skip_special_tokens=False))
@@ -98,8 +98,8 @@ class TemplateRenderer:
                 return {"role": "assistant", "content": content, "tool_calls": [self._call(*call) for call in calls]}
         return {"role": "assistant", "content": self._tokenizer.decode(kept, skip_special_tokens=True) or SILENCE}
 
-    def ended(self, said: Sequence[int]) -> bool:
-        return bool(said) and said[-1] in self._ends
+    def ended(self, sampled: Sequence[int]) -> bool:
+        return bool(sampled) and sampled[-1] in self._ends
 
     def _call(self, name: str, arguments: Any) -> dict[str, Any]:
         self._calls += 1  # nine letters and digits, as Mistral's template requires

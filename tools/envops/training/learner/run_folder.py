@@ -95,8 +95,8 @@ class Beginning:
         if not is_whole(given):
             raise UnfitSettings(f"rollouts.resume_from: {given} is not a checkpoint of TRL's")
         if step_of(given) >= max_steps:
-            told = f"is of step {step_of(given)}, and the run ends after step {max_steps}: raise max_steps"
-            raise UnfitSettings(f"rollouts.resume_from: {given} {told}")
+            message = f"is of step {step_of(given)}, and the run ends after step {max_steps}: raise max_steps"
+            raise UnfitSettings(f"rollouts.resume_from: {given} {message}")
         return given
 
     def file(self) -> None:

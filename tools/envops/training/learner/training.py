@@ -177,8 +177,8 @@ class Learner:
             if trainer.use_vllm:
                 engine, ids = trainer.vllm_generation, [list(each) for each in conversations]
                 engine.temperature = chosen
-                _, said, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
-                return [(tokens, [value[0] for value in each]) for tokens, each in zip(said, values, strict=True)]
+                _, result, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
+                return [(tokens, [value[0] for value in each]) for tokens, each in zip(result, values, strict=True)]
             with trainer.accelerator.autocast():
                 replies = sampled(
                     trainer.model, conversations, SamplingSettings(most, loaded.ends, pad, chosen, at_once)
@@ -222,8 +222,8 @@ class Learner:
         share = 1 / max(1, of_step.rollouts)
         self.say(f"step {step:5d}  reward {of_step.reward:7.3f}  failed {of_step.failed}/{of_step.rollouts}")
         functions = {f"functions/{name}": value for name, value in of_step.functions.items()}
-        told = {"errors": of_step.failed * share, "untrained": of_step.untrained * share}
-        return {**logs, **told, **functions}
+        counts = {"errors": of_step.failed * share, "untrained": of_step.untrained * share}
+        return {**logs, **counts, **functions}
 
 
 class _StepCallback(TrainerCallback):  # type: ignore[misc]

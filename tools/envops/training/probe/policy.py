@@ -93,8 +93,8 @@ def warm_up(
         rows = []
         for choice in torch.randint(len(prompts), (WARM_UP_BATCH,), generator=draw).tolist():
             length = lengths[int(torch.randint(len(lengths), (1,), generator=draw))]
-            said = letters[torch.randint(len(letters), (length,), generator=draw)].tolist()
-            rows.append((list(prompts[choice]), [*said, END]))
+            reply = letters[torch.randint(len(letters), (length,), generator=draw)].tolist()
+            rows.append((list(prompts[choice]), [*reply, END]))
         loss = _cross_entropy(policy, rows)
         optimizer.zero_grad()
         loss.backward()
@@ -103,12 +103,12 @@ def warm_up(
 
 def _cross_entropy(policy: TinyPolicy, rows: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
     """The loss of the replies only; prompts are masked."""
-    longest = max(len(prompt) + len(said) for prompt, said in rows)
+    longest = max(len(prompt) + len(reply) for prompt, reply in rows)
     tokens = torch.full((len(rows), longest), PAD)
     wanted = torch.full((len(rows), longest), -100)
-    for number, (prompt, said) in enumerate(rows):
-        tokens[number, : len(prompt) + len(said)] = torch.tensor(prompt + said)
-        wanted[number, len(prompt) : len(prompt) + len(said)] = torch.tensor(said)
+    for number, (prompt, reply) in enumerate(rows):
+        tokens[number, : len(prompt) + len(reply)] = torch.tensor(prompt + reply)
+        wanted[number, len(prompt) : len(prompt) + len(reply)] = torch.tensor(reply)
     logits = policy(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
     loss: torch.Tensor = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), wanted[:, 1:].flatten())
     return loss

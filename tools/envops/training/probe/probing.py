@@ -115,8 +115,8 @@ def reference_replies(environment: TrainingEnvironment) -> tuple[str, ...]:
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": AT_ONCE}
     parts = environment.worker.request("rewards", STAGE_SECONDS, **asked, **limits)
     scores = [checked(Score, value) for kind, value in parts if kind == "score"]
-    said = [message for score in scores for message in score.completion if message["role"] == "assistant"]
-    return tuple(text for message in said if (text := text_of(message)))
+    replies = [message for score in scores for message in score.completion if message["role"] == "assistant"]
+    return tuple(text for message in replies if (text := text_of(message)))
 
 
 def _vocabulary(environment: TrainingEnvironment, references: Sequence[str]) -> tuple[Vocabulary, int]:

@@ -62,14 +62,14 @@ class Vocabulary:
         """The tokens that the model may sample."""
         return (END, *(FIRST_PIECE + place for place, piece in enumerate(self.pieces) if piece in self.alphabet))
 
-    def reply(self, said: Sequence[int]) -> dict[str, Any]:
+    def reply(self, sampled: Sequence[int]) -> dict[str, Any]:
         """The message of sampled tokens; it is closed only if the model ended it itself."""
-        text = "".join(self.pieces[token - FIRST_PIECE] for token in said if token >= FIRST_PIECE)
-        return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(said) else ''}"}
+        text = "".join(self.pieces[token - FIRST_PIECE] for token in sampled if token >= FIRST_PIECE)
+        return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(sampled) else ''}"}
 
-    def ended(self, said: Sequence[int]) -> bool:
+    def ended(self, sampled: Sequence[int]) -> bool:
         """Whether the model ended the reply itself."""
-        return END in said
+        return END in sampled
 
     def heard(self, messages: Sequence[Mapping[str, Any]], _tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """A conversation as tokens, and the mark before the model's turn."""
@@ -80,10 +80,10 @@ class Vocabulary:
         messages: Sequence[Mapping[str, Any]],
         place: int,
         _tools: Sequence[Mapping[str, Any]],
-        said: Sequence[int],
+        sampled: Sequence[int],
     ) -> list[int]:
         """The tokens after a sampled reply, with the mark before the model's next turn."""
-        return [*([] if self.ended(said) else [END]), *self._heard(messages[place + 1 :])]
+        return [*([] if self.ended(sampled) else [END]), *self._heard(messages[place + 1 :])]
 
     def _heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         tokens: list[int] = []

@@ -74,8 +74,8 @@ class NativeConfig:
             holder[steps[-1]] = copy.deepcopy(value)
             for known in [known for known in self.origins if known[: len(steps)] == steps]:
                 del self.origins[known]
-            told = f"; replaces {replaced}" if replaced is not None and not isinstance(replaced, dict | list) else ""
-            self.origins[tuple(steps)] = origin + told
+            note = f"; replaces {replaced}" if replaced is not None and not isinstance(replaced, dict | list) else ""
+            self.origins[tuple(steps)] = origin + note
 
     def _compare(self, steps: tuple[str, ...], replaced: Any, value: Any) -> None:
         if replaced is not None and _kind(replaced) != _kind(value):
@@ -112,8 +112,8 @@ def leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[
 
 def origin(spec: RunSpec, key: str, note: str = "") -> str:
     """The origin of a declared value for a comment: its place in the registry, or a default."""
-    said = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
-    return f"{said}; {note}" if note else said
+    place = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
+    return f"{place}; {note}" if note else place
 
 
 def toml_text(config: NativeConfig, heading: Sequence[str] = ()) -> str:

@@ -95,8 +95,10 @@ def _config(request: CompileRequest) -> NativeConfig:
     tasks = request.tasks_per_step(source)
     config.put("model_name", spec.model, origin(spec, "model"))
     renderer = spec.renderer or TINKER_RENDERERS.get(spec.model)
-    said = origin(spec, "renderer") if spec.renderer else "recommended by model_info; the recipe's default is Qwen3.5's"
-    config.put("renderer_name", renderer, said)
+    comment = (
+        origin(spec, "renderer") if spec.renderer else "recommended by model_info; the recipe's default is Qwen3.5's"
+    )
+    config.put("renderer_name", renderer, comment)
     config.put("lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
     config.put("vf_env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     if source.settings:

@@ -121,8 +121,8 @@ def _config(request: CompileRequest) -> NativeConfig:
         "logging_steps": (1, "every step is followed"),
         "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
     }
-    for name, (value, said) in settings.items():
-        config.put(f"grpo.{name}", value, said)
+    for name, (value, comment) in settings.items():
+        config.put(f"grpo.{name}", value, comment)
     if spec.sampling.enable_thinking is not None:
         path = "grpo.chat_template_kwargs.enable_thinking"
         config.put(path, spec.sampling.enable_thinking, origin(spec, "sampling.enable_thinking"))
@@ -134,8 +134,8 @@ def _config(request: CompileRequest) -> NativeConfig:
         config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
         config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
     if spec.budget.max_gpu_hours is not None:
-        said = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
-        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, said)
+        comment = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
+        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, comment)
     if spec.resume is not None:
         config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))
     _put_wandb(config, spec)
@@ -161,7 +161,7 @@ def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
 
 def _left_out(spec: RunSpec, source: Source) -> list[str]:
     """The declared keys without a place in this configuration."""
-    said = {
+    reasons = {
         "difficulty_filter": (
             spec.difficulty_filter,
             "GRPOTrainer has none; groups without variance give no gradient",
@@ -176,7 +176,7 @@ def _left_out(spec: RunSpec, source: Source) -> list[str]:
         "resume.run": (spec.resume is not None and spec.resume.run, "a hosted run's checkpoint is not on this machine"),
         "gpus": (spec.gpus.train > 1 or spec.gpus.multi_node, "one process trains, on one GPU"),
     }
-    return [f"{key}: {reason}" for key, (declared, reason) in said.items() if declared]
+    return [f"{key}: {reason}" for key, (declared, reason) in reasons.items() if declared]
 
 
 def _eval_batch(spec: RunSpec) -> int | None:

@@ -116,10 +116,12 @@ def _repeated(
 
 def _rescored(job: Job, sample: _Sample) -> dict[int, float | None]:
     """Number of a conversation → its reward; those of one unit are scored together."""
-    conversations = [(group, unit["task"], said) for group, unit in enumerate(sample) for said in unit["completions"]]
+    conversations = [
+        (group, unit["task"], completion) for group, unit in enumerate(sample) for completion in unit["completions"]
+    ]
     replies = [
-        {"id": number, "group": group, "task": task, "completion": said}
-        for number, (group, task, said) in enumerate(conversations)
+        {"id": number, "group": group, "task": task, "completion": completion}
+        for number, (group, task, completion) in enumerate(conversations)
     ]
     answers = job.request(
         "rescore", LOAD_SECONDS, stage="invariants", replies=replies[::-1], seconds=SECONDS_PER_REPLY, max_concurrent=8

@@ -177,9 +177,9 @@ class _Check:
                 compared -= 1
                 others.append(("their score is not deterministic", line))
                 continue
-            said = {name: score.score for name, score in now.functions.items()}
+            scores = {name: score.score for name, score in now.functions.items()}
             changes.append(
-                ScoreChange(line, task, row.completion or (), row.reward, now.reward, _scores(row.functions), said)
+                ScoreChange(line, task, row.completion or (), row.reward, now.reward, _scores(row.functions), scores)
             )
         return changes, compared, others
 
@@ -222,7 +222,7 @@ def _score_of(line: int, row: EvaluationRow) -> RecordedScore:
 
 
 def _scores(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
-    return {name: said.score for name, said in functions.items()}
+    return {name: score.score for name, score in functions.items()}
 
 
 def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:

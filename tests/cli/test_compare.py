@@ -123,7 +123,7 @@ def test_compare_supports_v0(
 
 @worker
 @pytest.mark.parametrize("name", ["reverse-text", "date-arithmetic"])
-def test_compare_pairs_held_out_tasks_where_there_are_some(
+def test_compare_uses_held_out_tasks_if_declared(
     name: str, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     prompts: dict[str, set[str]] = {}
@@ -184,7 +184,7 @@ def test_compare_refuses_results_of_different_splits(
 
 
 @worker
-def test_compare_without_held_out_tasks_names_what_to_declare(
+def test_compare_without_held_out_tasks_names_the_declaration(
     models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     code, output = compare("reverse-text", "base", "trained", "--split", "eval")

@@ -124,7 +124,7 @@ def test_judge_that_rejects_gives_no_reward(
 
 
 @worker
-def test_judge_ceiling_holds_apart_from_the_models(
+def test_judge_ceiling_is_separate_from_the_models(
     root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")

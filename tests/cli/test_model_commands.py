@@ -257,7 +257,7 @@ def test_gate_with_split_plays_held_out_tasks(
         ("distribution", "--endpoint", "fake"),
     ],
 )
-def test_split_without_held_out_tasks_names_what_to_declare(
+def test_split_without_held_out_tasks_names_the_declaration(
     arguments: tuple[str, ...], fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     code, output = run(arguments[0], "word-problems", *arguments[1:], "--split", "eval")

@@ -76,7 +76,7 @@ def adopt(root: Path, source: Path, hub: str) -> str:
     return " ".join(done.stdout.split())
 
 
-def test_adopt_declares_and_downloads_the_data_that_loading_wants(repository: Path, source: Path):
+def test_adopt_declares_and_downloads_data_of_loading(repository: Path, source: Path):
     with dataset_hub("acme/sums", ROWS) as hub:
         output = adopt(repository, source, hub)
     (declared,) = load_registry(repository).environments["sums"].prepare.datasets

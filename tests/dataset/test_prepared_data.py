@@ -276,7 +276,7 @@ def test_failed_command_is_one_finding_and_leaves_nothing(
     assert words.left == []
 
 
-def test_json_of_prepare_holds_the_lines_to_declare(sums: SmallRepository):
+def test_prepare_json_has_declaration_lines(sums: SmallRepository):
     with dataset_hub("acme/sums", ROWS) as hub:
         _, out = sums.run("prepare", "sums", "--format", "json", hub=hub)
     (found,) = json.loads(out)["environments"]

@@ -82,7 +82,7 @@ def test_publish_waits_for_a_late_effect_after_a_broken_answer() -> None:
     assert (hub.publish().outcome, hub.pushed) == ("published", 1)
 
 
-def test_publish_gives_up_after_five_pushes() -> None:
+def test_publish_stops_after_five_pushes() -> None:
     hub = ScriptedHub([BUSY], [BEFORE])
     result = hub.publish()
     assert (result.outcome, hub.pushed) == ("failed", 5)

@@ -132,7 +132,7 @@ def test_guessed_gold_that_earns_nothing_is_inconclusive() -> None:
     assert judgement.verdict == "inconclusive"
 
 
-def test_constant_that_pays_fails_without_gold() -> None:
+def test_rewarded_constant_fails_without_reference_reply() -> None:
     judgement = judge(guessed(**{policy.replace("-", "_"): 0.5 for policy in REPLIES}))
     rules = {finding.rule: finding for finding in judgement.findings if finding.counts}
     assert {"RWD001", "RWD010"} <= rules.keys()

@@ -178,7 +178,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_train_hub_on_terminal_asks_for_the_model(
+def test_train_hub_on_terminal_prompts_for_model(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)

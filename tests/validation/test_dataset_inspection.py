@@ -77,7 +77,7 @@ def test_overlap_names_both_tasks():
         ('{"label": ...} label = "cat"', "cat"),
     ],
 )
-def test_prompt_stating_answer_gives_it_away(prompt: str, answer: str):
+def test_prompt_stating_answer_is_a_leak(prompt: str, answer: str):
     assert gives_answer_away(prompt, answer)
 
 
@@ -93,5 +93,5 @@ def test_prompt_stating_answer_gives_it_away(prompt: str, answer: str):
         ("What is (.*)?", ".*"),
     ],
 )
-def test_prompt_containing_answer_does_not_give_it_away(prompt: str, answer: str | None):
+def test_prompt_containing_answer_is_not_a_leak(prompt: str, answer: str | None):
     assert not gives_answer_away(prompt, answer)

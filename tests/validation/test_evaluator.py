@@ -179,7 +179,7 @@ def journal(tmp_path: Path) -> Journal:
 EVERY = {(task, rollout): "" for task in range(4) for rollout in range(2)}
 
 
-def test_evaluator_retries_failed_rollouts_where_that_helps(journal: Journal) -> None:
+def test_evaluator_retries_failed_rollouts_if_it_helps(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}, set()])
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(3, 0), (3, 1)]]

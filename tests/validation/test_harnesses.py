@@ -130,7 +130,7 @@ def test_network_needs_of_a_harness_are_reported_with_a_fix(
     assert facts.rollouts == ()
 
 
-def test_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
+def test_harness_program_finds_uv_on_verifiers_path(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = "# /// script\\n# dependencies = []\\n# ///\\nprint(1)\\n"

@@ -187,7 +187,7 @@ def test_tool_without_known_arguments_is_not_called():
 
 
 @pytest.mark.parametrize(("result", "reply"), [("Lima", "Lima"), ('{"result": 42}', "42"), ("[1, 2]", "[1, 2]")])
-def test_result_of_tool_is_the_answer_where_the_task_has_none(result: str, reply: str):
+def test_tool_result_is_answer_of_task_without_answer(result: str, reply: str):
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}
     messages = [{"role": "user", "content": "?"}, call, {"role": "tool", "content": result}]
     assert text_of(DerivedOracle().reply({}, messages, AskingAgent(tools=[LOOK_UP]))) == reply

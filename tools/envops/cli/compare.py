@@ -361,7 +361,7 @@ def _judge(comparison: Comparison) -> AbstractContextManager[Judge]:
 
 
 def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: EvaluationSize, ceiling: float | None) -> None:
-    """Refuse where both sides together could cost more than the ceiling."""
+    """Refuse a comparison whose sides together could cost more than the ceiling."""
     prompts, conversational = [task.prompt for task in opened.tasks], opened.description.conversational
     bounds = [
         (estimate(endpoint, prompts, asked.rollouts, conversational=conversational), endpoint)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 
 def rewritten(words: Sequence[str]) -> list[str]:
-    """The same call with today's commands; unchanged where it has no old flag."""
+    """The call with today's commands; unchanged without an old flag."""
     if not words:
         return []
     command, rest = words[0], list(words[1:])

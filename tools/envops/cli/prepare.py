@@ -29,7 +29,7 @@ from envops.validation.prepared_home import prepared_home
 
 EXAMPLES = """examples:
   envops prepare                         download the data under prepare: in registry.yaml, for all environments
-  envops prepare gsm8k                   for one; where it declares nothing, show the lines that it needs
+  envops prepare gsm8k                   for one; if it declares nothing, show the lines that it needs
   envops prepare --declared --changed    what those declare that a change touches
 
 it needs the network and sees no key; the result is kept in ENVOPS_CACHE_DIR, by default ~/.cache/envops, until the

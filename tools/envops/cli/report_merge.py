@@ -84,7 +84,7 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
             f"belongs to another commit: {one['name']} has different files here",
             found=one["digest"][:19],
             allowed=packages[one["name"]].digest[:19],
-            fix="merge it where its commit is checked out, or validate this commit",
+            fix="merge it in a checkout of its commit, or validate this commit",
         )
         for file, one in environments
         if packages[one["name"]].digest != one["digest"]

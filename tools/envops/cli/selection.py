@@ -112,7 +112,7 @@ def runs_named(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def print_grants(repository: Repository, names: Iterable[str]) -> None:
-    """Print which of the user's variables the code of these environments sees, where they declare any."""
+    """Print the user's variables that the code of these environments sees, if they declare any."""
     entries = repository.registry.environments
     for name in names:
         if grant := described_grant(entries[name], repository.root) if name in entries else "":
@@ -120,7 +120,7 @@ def print_grants(repository: Repository, names: Iterable[str]) -> None:
 
 
 def beside_key(repository: Repository, names: Collection[str], dollars: float = math.inf) -> Repository:
-    """The repository for a command that holds a key, after printing what the code of these environments sees.
+    """The repository for a command that holds a key, after printing the variables that their code sees.
 
     Judges that only a candidate declares may cost `dollars` together.
     """

@@ -19,7 +19,7 @@ time."""
 TASKS_PLAYED = 6
 """Number of tasks that each policy plays in a multi-turn environment."""
 AT_ONCE = 8
-"""Scripted rollouts side by side, where no more are requested: on loopback more of them save nothing, and httpx
+"""The default number of concurrent scripted rollouts: more of them save nothing on loopback, and httpx
 looks through all connections of its pool at every request."""
 TASKS_VALIDATED = 100
 TASKS_SWEPT = 1_000

@@ -142,7 +142,7 @@ _NOTICED: tuple[MutantOutcome, ...] = ("killed", "timeout", "skipped")
 
 
 def brief(mutation: Mutation | None) -> Mutation | None:
-    """The same counts, and only the mutants that may need attention."""
+    """The counts, with only the mutants that may need attention."""
     if mutation is None:
         return None
     listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)

@@ -36,12 +36,12 @@ FailureKind = Literal[
     "no-reference",  # a scripted policy had no reference reply for the requesting agent
 ]
 NOT_PREPARED = "NotPrepared"
-"""Type of the failure `network` where declared data was not downloaded yet."""
+"""Type of the failure `network` for declared data that was not downloaded yet."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line in a file; the path is relative to the environment's folder where it lies inside."""
+    """A line in a file; the path is relative to the environment's folder if it is inside."""
 
     file: str
     line: int | None = None
@@ -302,7 +302,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Repetition:
-    """The same conversations, scored again under other circumstances."""
+    """Conversations scored again under other circumstances."""
 
     circumstance: Circumstance
     count: int
@@ -401,7 +401,7 @@ JobOrigin = Literal["environment", "lock", "process"]
 
 @dataclass(frozen=True)
 class StartMode:
-    """How the processes were started. Observations do not depend on it."""
+    """The start of the processes. Observations do not depend on it."""
 
     how: Literal["fresh", "forked"] = "fresh"
     """Whether they imported verifiers themselves, or were forked from a process that had."""

@@ -87,7 +87,7 @@ class EvaluationRow:
     seconds: float = 0.0
     completion: tuple[Message, ...] | None = None
     split: Split | None = None
-    """`eval` for tasks of the evaluation split, `None` for those of the training and where the source gives none."""
+    """`eval` for tasks of the evaluation split, `None` for training tasks and for sources without a split."""
 
     @property
     def identity(self) -> tuple[str, str, int]:

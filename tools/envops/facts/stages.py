@@ -26,7 +26,7 @@ class Stage:
     gates: tuple[str, ...] = ()
     """Gates that cannot pass without it."""
     cost: float = 0.0
-    """Seconds of a processor that it may spend; 0 where a number of tasks bounds it instead."""
+    """Seconds of a processor that it may spend; 0 if a number of tasks bounds it instead."""
     share: float = 0.0
     """Its part of the environment's budget of wall time, beside those of all other stages that are still to run."""
 

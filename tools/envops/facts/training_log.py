@@ -85,7 +85,7 @@ def read_metrics(path: Path) -> RunMetrics:
 
 
 def metrics_of_rows(rows: Iterable[Any], source: str, log: str = "") -> RunMetrics:
-    """The same for given rows, such as the platform's answer."""
+    """The metrics of given rows, such as the platform's answer."""
     return joined([([row for row in rows if isinstance(row, Mapping)], [])], [source], log)
 
 

@@ -91,7 +91,7 @@ class GitHub:
 
 
 def wait_after(error: GitHubError, attempt: int) -> None:
-    """Wait until the call may succeed. Raises the error where it will not, or the rate limit lasts too long."""
+    """Wait until the call may succeed. Raises the error if it will not, or if the rate limit lasts too long."""
     limited = error.limited_seconds
     passes = GITHUB.allows(error.status) if limited is None else limited <= LONGEST_REQUESTED_SECONDS
     if not passes or attempt + 1 >= GITHUB.attempts:

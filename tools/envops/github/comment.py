@@ -15,7 +15,7 @@ LONGEST = 60_000
 
 
 def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
-    """The open pull request whose head is the commit that was validated; `None` if it has moved on.
+    """The open pull request whose head is the commit that was validated; `None` if its head has changed.
 
     GitHub is queried, because an artifact can claim any number, and the event has none for forks.
     """

@@ -22,7 +22,7 @@ from envops.system.file_lock import locked
 from envops.system.subprocesses import Interrupted
 
 PENDING_SECONDS = 900.0
-"""How long a submission may still appear after its answer was lost."""
+"""Seconds during which a submission may still appear after a lost answer."""
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each look-up of the submission, after the call."""
 REFUSALS = (

@@ -41,7 +41,7 @@ class HubIdentity:
     teams: Mapping[str, str] | None = None
     """Slug of each team → its id; `None` if the teams could not be read."""
     may_write: bool = True
-    """False where the scope of the key excludes writing environments."""
+    """False if the scope of the key excludes writing environments."""
 
     def owns(self, owner: str) -> bool | None:
         """Whether the key may create environments of this owner; `None` if that is not known."""

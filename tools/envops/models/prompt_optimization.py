@@ -68,7 +68,7 @@ class Optimized:
     """Validation task → score, for each candidate."""
     best: int
     calls: int | None
-    """The number of rollouts; `None` where GEPA does not report it."""
+    """The number of rollouts; `None` if GEPA does not report it."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
-"""Replacing the system prompt in the source of a package, where that can be done mechanically.
+"""Replacing the system prompt in the source of a package, if that can be done mechanically.
 
-That is so where the prompt is one string of a Python file, or the whole text of a file. A prompt
+This is possible if the prompt is one string of a Python file, or the whole text of a file. A prompt
 that is assembled at run time needs a person.
 """
 

@@ -89,7 +89,7 @@ class Relay:
         self._run(self._provider.check())
 
     def scrub(self, value: Any) -> Any:
-        """The same data without the key and the relay's address."""
+        """The data without the key and the relay's address."""
         assert self._provider is not None
         clean = self._provider.scrubber.value(value)
         return _without(clean, self._path)

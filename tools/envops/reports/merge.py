@@ -24,7 +24,7 @@ def merged(
     reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = (), expected_runs: Iterable[str] = ()
 ) -> dict[str, Any]:
     """One report of all reports, by file. `expected` are environments that had to be proved, and `expected_runs`
-    training runs that had to be judged, where the caller knows.
+    training runs that had to be judged, if the caller knows them.
 
     Raises `DeclarationError` when they are not reports of the same run: made by different versions,
     for different gates, from different divisions, or with an environment in two of them.

@@ -147,7 +147,7 @@ def key_variables(root: Path | None) -> dict[str, str]:
 
 
 def _read_entries(root: Path) -> tuple[str, str, list[dict[str, Any]]] | None:
-    """The text of the file, its name, and its entries; `None` where there is no file. Raises `DeclarationError`."""
+    """The text of the file, its name, and its entries; `None` if there is no file. Raises `DeclarationError`."""
     path = root / ENDPOINTS_FILE
     if not path.exists():
         return None

@@ -336,7 +336,7 @@ def load_registry(root: Path) -> Registry:
 
 
 def registry_of(document: Document, model_keys: Mapping[str, str] = MappingProxyType({})) -> Registry:
-    """The registry that a document declares; `model_keys` are the variables with keys, and where each is named.
+    """The registry that a document declares; `model_keys` are the variables with keys, and the place that names each.
 
     Raises `DeclarationError` with every problem of the document.
     """

@@ -45,7 +45,7 @@ class RememberedPackages:
 
     @classmethod
     def of(cls, root: Path) -> RememberedPackages:
-        """Those of the repository at `root` that this version of the tool read on this machine."""
+        """The remembered packages of the repository at `root`, for this version of the tool on this machine."""
         markers = sorted(default_environment().items())  # the markers of a lock's entries depend on it
         versions = [sys.version, packaging.__version__, yaml.__version__]
         reader = json.dumps([code_digest(TOOLS), versions, markers])

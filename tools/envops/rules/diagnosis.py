@@ -70,7 +70,7 @@ class RunLog:
 
     @property
     def reward(self) -> Series | None:
-        """The reward, where enough of it is known to judge."""
+        """The reward, if enough of it is known to judge."""
         found = self.series.get("reward")
         return found if found is not None and len(found.points) >= LEAST_STEPS else None
 

@@ -34,7 +34,7 @@ def is_offline(failure: Failure | None) -> bool:
 
 
 def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:
-    """The failure of a stage, if it is the environment's own doing and, where given, of one of the kinds."""
+    """The failure of a stage, if it is the environment's own doing and, if given, of one of the kinds."""
     failure = subject.facts.failures.get(stage)
     return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None
 

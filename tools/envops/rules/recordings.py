@@ -159,7 +159,7 @@ def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
 def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn a different reward under another version.
 
-    What: Same as REC001, where project.version differs from the recorded one.
+    What: Same as REC001, if project.version differs from the recorded one.
     Why: The baseline measures a reward that is no longer in use, so drift against it means nothing.
     Fix: Renew the recording under the new version.
     """

@@ -74,7 +74,7 @@ class EnvironmentResult:
     policies: tuple[str, ...] = ()
     """Policies with a reply, in the order of their first one."""
     mutation: Mutation | None = None
-    """The mutants of the reward code; `None` where mutation testing was not requested or not reached."""
+    """The mutants of the reward code; `None` if mutation testing was not requested or not reached."""
     search: Search | None = None
     """The search for exploits; `None` if it was not requested or not reached."""
     distributions: tuple[Distribution, ...] = ()

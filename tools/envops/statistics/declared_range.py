@@ -1,6 +1,6 @@
 """The declared range of rewards, with gaps filled from the weights of the reward functions.
 
-The author declares it in `[tool.envops.reward]` only where the default does not hold.
+The author declares it in `[tool.envops.reward]` only if the default does not hold.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> b
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """The functions that scored anything, each with the weight that counts most.
 
-    Those of reference replies come first: where an episode of several agents ends early, its functions weigh more.
+    Those of reference replies come first: if an episode of several agents ends early, its functions weigh more.
     """
     scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
     conversations: list[Score | Rollout] = [*scores, *facts.rollouts]

@@ -38,7 +38,7 @@ def predicted_live(values: Sequence[float], size: int) -> float:
 
     For rewards of two values it is 1 − pᴳ − (1 − p)ᴳ, and with more values 1 − Σ pᵥᴳ. Source:
     Q. Yu et al., "DAPO", arXiv 2503.14476, section 3.2 (dynamic sampling). It works at any
-    size of group, but leans to zero-variance groups where rollouts are few: a task that was solved 8 times of
+    size of group, but overestimates zero-variance groups with few rollouts: a task that was solved 8 times of
     8 counts as always solved.
     """
     return 1 - math.fsum((count / len(values)) ** size for count in distinct(values).values())

@@ -89,7 +89,7 @@ class RolloutSample:
 
     @cached_property
     def clusters(self) -> list[list[float]]:
-        """The same without the tasks' names."""
+        """Rewards as shares, without the tasks' names."""
         return list(self.shares.values())
 
     @property

@@ -95,7 +95,7 @@ def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts, split: Sp
         try:
             baseline = read_baseline({**candidate, "policy": speaker})
         except ValueError:
-            continue  # REC002 says what is wrong with it
+            continue  # REC002 reports its problem
         repeatable = not conversational and _counts(baseline) == _counts_now(str(speaker), facts)
         if candidate.get("model") or repeatable:
             return baseline

@@ -159,7 +159,7 @@ class RewardComparison:
         }
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
-        """By policy: the number of replies, how many changed, and the mean reward before and after."""
+        """By policy: the number of replies, the number of changed ones, and the mean reward before and after."""
         for speaker in dict.fromkeys(one.said_by for one in self.replies):
             replies = [one for one in self.replies if one.said_by == speaker]
             before, after = (

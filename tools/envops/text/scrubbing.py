@@ -65,7 +65,7 @@ class Scrubber:
         return text
 
     def value(self, value: Any) -> Any:
-        """The same data with every text in it scrubbed."""
+        """The data with every text in it scrubbed."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):

@@ -76,8 +76,8 @@ def declared_runs(
 ) -> list[DeclaredRun]:
     """Every run, compiled and judged, in the order of the registry.
 
-    `on_hub` says the latest version of an environment on the Hub, an empty string where there
-    is none, and `None` if it was not read.
+    `on_hub` returns the latest version of an environment on the Hub: an empty string if there is none, `None` if it was
+    not read.
     """
     recorded: dict[str, Recorded | None] = {}
     chosen = registry.specs.values() if specs is None else specs

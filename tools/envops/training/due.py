@@ -120,7 +120,7 @@ class Situation:
     """Environments that are on the Hub as declared, or will be with this release."""
     stop: threading.Event
     packages: Mapping[str, Package] | None = None
-    """Those that the runs use; `None` if they were not read yet."""
+    """Environments that the runs use; `None` if they were not read yet."""
 
 
 @dataclass(frozen=True)

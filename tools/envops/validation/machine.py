@@ -61,7 +61,7 @@ class Machine:
     free_bytes: int
     prime: str | None
     prime_key: str | None
-    """Where a key for Prime is: a variable or a file, by name. Never the key."""
+    """The place of a key for Prime: a variable or a file, by name. Never the key."""
     hub_token: bool
     writes_bytecode: bool
     endpoints: tuple[Reach, ...] = ()

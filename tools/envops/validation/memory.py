@@ -15,7 +15,7 @@ LOOK_SECONDS = 0.25
 class MemoryWatch:
     """The memory of one environment's processes, checked by any idle job.
 
-    Forks share most of their memory with their parent. Shared memory is measured exactly only where an estimate is near
+    Forks share most of their memory with their parent. Shared memory is measured exactly only if an estimate is near
     the limit, because this takes the kernel milliseconds for each process.
     """
 

@@ -33,8 +33,8 @@ from envops.validation.templates import LockTemplates, reason_against_forks
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
-# Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
-# time instead of 53 s, because each job has its own working set.
+# The limit for all environments of a run together: with twice as many stages as cores, ten environments took 66 s of
+# processor time instead of 53 s, because each job has its own working set.
 IMPORT_SECONDS = 60.0
 """Seconds for the import of verifiers beside the budget, on a slow disk."""
 TASKS_SHARE = 0.25

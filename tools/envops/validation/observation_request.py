@@ -38,7 +38,7 @@ class ObservationRequest:
     """Only these stages and those that they need; `None` is every stage that the other settings require."""
 
     def of_package(self, package: Package) -> ObservationRequest:
-        """The same request for this package: a harness is only loaded."""
+        """The request for this package: a harness is only loaded."""
         return replace(self, stages=()) if package.is_harness else self
 
     @property

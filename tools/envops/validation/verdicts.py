@@ -152,7 +152,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "facts": facts.stem,
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
-        # its line in registry.yaml matters where a rule names it
+        # its line in registry.yaml matters if a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),

@@ -32,9 +32,9 @@ class EndpointFault:
     status: int = 500
     retry_after: float | None = None
     seconds: float = 0.0
-    """For `slow`: seconds for each reply."""
+    """Seconds for each reply, for `slow`."""
     per_token: float = 0.0
-    """For `slow`: seconds for each of its tokens."""
+    """Seconds for each token, for `slow`."""
     share: float | None = None
     every: int | None = None
     first: int | None = None

@@ -136,7 +136,7 @@ class ScriptedJudge:
         return self.place not in (None, SCRIPTED)
 
     def _relayed(self, library: Any, request: Any) -> Any:
-        """The same request to the relay, without the environment's key."""
+        """The request to the relay, without the environment's key."""
         self.calls += 1
         headers = {"Content-Type": "application/json"}
         address = f"{self.place}/chat/completions"

@@ -31,7 +31,7 @@ HANGING_TIMES = 5
 """The least processor time of a hanging mutant for one conversation, and the factor over the original code's time."""
 WAITING_SECONDS = 5.0
 WAITING_TIMES = 20
-"""The same by the wall clock, for a mutant that waits: the machine may be busy."""
+"""The same limit by the wall clock, for a mutant that waits: the machine may be busy."""
 UNINTERRUPTIBLE_SECONDS = 2.0
 """Processor time beyond its limit for a mutant that no signal reaches."""
 BATCHES = (8, 24)
@@ -336,7 +336,7 @@ def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _saying(probe: MutationProbe, text: str) -> MutationProbe:
-    """The same conversation with another last message."""
+    """The conversation with another last message."""
     messages = list(probe["completion"])
     last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     messages[last] = {**messages[last], "content": text}

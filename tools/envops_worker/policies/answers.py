@@ -47,7 +47,7 @@ class Payload:
     after: str
 
     def saying(self, answer: str) -> str:
-        """The same reply with another answer."""
+        """The reply with another answer."""
         return f"{self.before}{answer}{self.after}"
 
 

@@ -37,8 +37,8 @@ def proposed_data(
 ) -> DataProposal | None:
     """The declaration for the data that loading tried to read; `None` if it read none.
 
-    Commits that the code does not name are looked up, and where the Hub answers, the environment is loaded once with
-    the network, because loading stops at the first data that is missing.
+    Commits that the code does not name are looked up, and if the Hub answers, the environment is loaded once with the
+    network, because loading stops at the first missing data.
     """
     if entry.prepare.needed or not facts.wanted or not _lacks_data(facts):
         return None

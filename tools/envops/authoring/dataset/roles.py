@@ -199,7 +199,7 @@ def _is_text(values: Sequence[Any]) -> bool:
 
 
 def _answer(free: Columns) -> str:
-    """By name; else the field of a record by its name; else the only column with programs."""
+    """The column by name; else the field of a record by its name; else the only column with programs."""
     found = named(free, ANSWER) or ending_with(free, LAST_WORD["answer"]) or named(fields_of(free), FIELD_ANSWER)
     programs = (
         name
@@ -210,7 +210,7 @@ def _answer(free: Columns) -> str:
 
 
 def _question(free: Columns, answer: str) -> str:
-    """By name, else the text column with the longest texts and few repetitions."""
+    """The column by name, else the text column with the longest texts and few repetitions."""
     texts = {
         name: values
         for name, values in free.items()

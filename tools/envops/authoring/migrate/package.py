@@ -103,7 +103,7 @@ def _replaced(requirement: str, original: Original) -> bool:
 
 
 def _readme(text: str, old: str, new: str, original: Original) -> str:
-    """The same page under the new name, with the options of the new command line."""
+    """The README under the new name, with the options of the new command line."""
     command = "--env.agent.harness.id null --env.agent.runtime.type subprocess --no-push"
     text = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", new, text)
     text = re.sub(rf"^(vf-eval {re.escape(new)} .*?)(?: -a .*)?$", rf"\1 {command}", text, flags=re.MULTILINE)

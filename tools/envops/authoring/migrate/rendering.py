@@ -140,7 +140,7 @@ from {module}.taskset import {base}Data
 
 
 class {base}Env(vf.SingleAgentEnv):
-    """Lets the model speak, then says what the environment answers, until one of its stops is reached."""
+    """Alternates the model's turns and the environment's replies, until one of its stops is reached."""
 
     async def run(self, task: vf.Task[{base}Data], agents: vf.Agents) -> None:
         turns = self.taskset.made.turns

@@ -147,7 +147,7 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
-    """The same answer in another notation."""
+    """The first answer in other notations."""
     match plan.answer:
         case "number":
             digits = gold.lstrip("-")

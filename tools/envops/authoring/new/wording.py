@@ -149,7 +149,7 @@ _WAYS = {
     "single-turn": "answered in one reply",
     "multi-turn": "answered, looked at again, and answered again",
     "tool": "answered after reading with a tool",
-    "judge": "answered in one reply, and judged by a model where comparing is not enough",
+    "judge": "answered in one reply, and judged by a model if comparing is not enough",
     "code": "answered with a program that is run",
     "multi-agent": "answered by two agents, one of whom reads the other's answer",
 }
@@ -245,7 +245,7 @@ def meaning_of(plan: EnvironmentPlan) -> str:
     if plan.prints:
         return f"the one program given prints the right {noun}"
     if plan.kind == "judge":
-        return "the one answer given says what the reference says"
+        return "the one answer given means the same as the reference"
     return f"the one {noun} given{' in the last turn' if plan.turns > 1 else ''} is the right one"
 
 

@@ -54,7 +54,7 @@ def clear_wins(subject: Subject, exploit: Exploit) -> list[Earned]:
 
 
 def way_to_gold(subject: Subject, earned: Earned) -> float:
-    """0 where an exploit earns what form alone may earn, 1 where it earns as much as the reference reply."""
+    """The gain of an exploit: 0 at the bound of form alone, 1 at the reward of the reference reply."""
     gold, bound = panel(subject)[earned.task].gold, subject.range.form_alone
     if gold <= bound + subject.range.tolerance:
         return 0.0

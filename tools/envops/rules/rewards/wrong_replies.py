@@ -108,7 +108,7 @@ def _paid_in_full(subject: Subject, score: Score, gold: Score, kind: str) -> Fou
 
 
 def _with_two_answers(subject: Subject) -> tuple[list[tuple[Score, Score]], set[int]]:
-    """Replies that end on a wrong answer and earn the full reward, and tasks where the other order does, too."""
+    """Replies that end on a wrong answer and earn the full reward, and tasks on which the other order does, too."""
     ends_wrong = list(reaching_gold(subject, wrong_last.name))
     right_last = {score.task for score, _ in reaching_gold(subject, wrong_first.name)}
     return ends_wrong, right_last

@@ -102,7 +102,7 @@ class TrainerSettings:
     broadcast: str | None = None
     """The transport of weights to the sampler."""
     replaces_groups: bool = False
-    """Groups without variance are replaced by others."""
+    """Whether groups without variance are replaced."""
     difficulty_bounds: tuple[tuple[float, ...], ...] = ()
     """The thresholds of each pool of difficulties."""
 

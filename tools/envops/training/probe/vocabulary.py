@@ -34,7 +34,7 @@ class NotForAProbe(ValueError):
 
 
 def require_single_turn(about: Description) -> None:
-    """Raise `NotForAProbe` where an environment has tools or is multi-turn: the model has words for one reply."""
+    """Raise `NotForAProbe` if an environment has tools or is multi-turn: the model has words for one reply."""
     if about.tools:
         raise NotForAProbe(
             f"it has tools ({', '.join(about.tools)}), which a tiny model cannot call. Instead: {INSTEAD}"

@@ -282,7 +282,7 @@ _SPACE = cst.SimpleWhitespace(" ")
 
 
 def _closed(node: _Expression) -> _Expression:
-    """The expression, in parentheses where another context requires them."""
+    """The expression, in parentheses if another context requires them."""
     if isinstance(node, _LOOSE) and not node.lpar:
         return cast(_Expression, node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
     return node

@@ -224,7 +224,7 @@ def test_adopt_hub_version_that_does_not_exist_is_refused(
     assert contents(repository) == before
 
 
-def test_adopt_unregistered_folder_in_place(repository: Path, theirs: Path):
+def test_adopt_unregistered_folder_keeps_it_in_place(repository: Path, theirs: Path):
     place = repository / "environments/reverse_text"
     shutil.copytree(theirs / "environments/reverse_text", place)
     assert adopt(repository, place) == 0

@@ -202,7 +202,7 @@ def prompts(fake: FakeProvider) -> set[str]:
 @worker
 @pytest.mark.usefixtures("both_splits")
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_record_of_held_out_tasks_is_a_recording_of_its_own(
+def test_record_of_held_out_tasks_is_a_separate_recording(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     recordings = root / "environments" / name.replace("-", "_") / "recordings"

@@ -71,7 +71,7 @@ def test_migration_single_file_package_is_moved(tmp_path: Path):
     ("limit", "written"),
     [("", "max_turns=10"), (", max_turns=3", "max_turns=3"), (", max_turns=-1", ""), (", max_turns=num_examples", "")],
 )
-def test_migration_carries_over_the_limit_of_turns_of_tools(tmp_path: Path, limit: str, written: str):
+def test_migration_keeps_the_limit_of_tool_turns(tmp_path: Path, limit: str, written: str):
     files = moved(tmp_path, WITH_TOOLS.replace("        rubric=rubric,\n", f"        rubric=rubric{limit},\n"))
     assert ("new_one/env.py" in files) == bool(written)
     assert written in files.get("new_one/env.py", "")

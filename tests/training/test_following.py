@@ -304,7 +304,7 @@ def test_histogram_is_read_completely_or_not_at_all(answer: Any, counts: list[in
     assert (None if found is None else [each.count for each in found.bins]) == counts
 
 
-def test_printed_step_of_endless_digits_is_passed_over(tmp_path: Path) -> None:
+def test_printed_step_of_endless_digits_is_skipped(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     log.write_text(f"step:{'9' * 5000} - reward:1\nStep {'9' * 5000}:\nstep:1 - critic/score/mean:0.5\n")
     assert dict(read_metrics(log).steps) == {1: {"critic/score/mean": 0.5}}

@@ -20,7 +20,7 @@ def read(*tasks: TaskView, conversational: bool = False) -> DatasetReader:
     return reader
 
 
-def test_reader_passes_each_task_on_once():
+def test_reader_yields_each_task_once():
     passed: list[int] = []
     DatasetReader("train").watch([task(0, "a"), task(1, "b")], lambda one: passed.append(one.index))
     assert passed == [0, 1]

@@ -122,7 +122,7 @@ def test_comment_is_created_once_and_then_edited(fake: FakeGitHub, github: GitHu
     assert [each["body"] for each in fake.comments] == [f"{MARK}\nmine", f"{MARK}\ntwo"]
 
 
-def test_comment_lost_answer_creates_no_second(fake: FakeGitHub, github: GitHub) -> None:
+def test_lost_answer_creates_no_second_comment(fake: FakeGitHub, github: GitHub) -> None:
     fake.lost = 1
 
     assert comment(github, 7, "one") == "edited"

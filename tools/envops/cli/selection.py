@@ -120,7 +120,7 @@ def print_grants(repository: Repository, names: Iterable[str]) -> None:
 
 
 def beside_key(repository: Repository, names: Collection[str], dollars: float = math.inf) -> Repository:
-    """The repository for a command that holds a key, after printing the variables that their code sees.
+    """The repository for a command that holds a key, after printing the variables that the environments' code sees.
 
     Judges that only a candidate declares may cost `dollars` together.
     """

@@ -22,7 +22,7 @@ class RecordingProblem:
     """A problem with a recording's files."""
 
     file: str
-    """Relative to the environment's folder."""
+    """The path relative to the environment's folder."""
     line: int | None
     message: str
 

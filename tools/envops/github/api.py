@@ -45,7 +45,7 @@ class GitHub:
 
     @classmethod
     def of_workflow(cls, environ: Mapping[str, str] = os.environ) -> GitHub:
-        """From the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
+        """The repository and token in the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} must be set: this runs in a job of GitHub Actions")

@@ -185,7 +185,7 @@ class _Reader:
         return plain_name(name) in {plain_name(self._expected.environment), plain_name(self._expected.module)}
 
     def compare_with_metadata(self) -> None:
-        """Only metadata.json shows that a file was cut between two lines."""
+        """Compare the rows with metadata.json, which alone shows that a file was cut between two lines."""
         asked, each = self._metadata.get("num_examples"), self._metadata.get("rollouts_per_example")
         if not isinstance(asked, int) or not isinstance(each, int) or asked < 1:
             if not self._metadata and self._imported.format == "v0":

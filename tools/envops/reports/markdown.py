@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from envops.statistics.measures import Distribution
 
 LIMIT_BYTES = 1_000_000
-"""Below GitHub's 1 MiB, with room for the output of other steps."""
+"""The most bytes of the page: below GitHub's 1 MiB, with room for the output of other steps."""
 LONGEST_EVIDENCE = 4_000
 _SIGNS: dict[Verdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "error": "⚠️"}
 

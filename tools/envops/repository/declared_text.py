@@ -9,7 +9,7 @@ from pathlib import Path
 from envops.repository.problem import DeclarationError, Problem
 
 MAX_BYTES = 5_000_000
-"""Larger files are refused before they are read."""
+"""The most bytes of a file; larger ones are refused before they are read."""
 
 _CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from envops.repository.remembered_packages import RememberedPackages
 
 MANY = 64
-"""Fewer folders are read faster than another process starts or the cache is imported."""
+"""The least number of folders for other processes and the cache; fewer are read faster directly."""
 PARTS = 4
 """Folders per part; common data of a part is sent once."""
 

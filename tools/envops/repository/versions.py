@@ -80,9 +80,9 @@ def _text(numbers: tuple[int, ...]) -> str:
 
 
 def write_version(path: Path, version: str, file: str) -> None:
-    """Set `project.version` in a pyproject.toml; every other byte stays as it is.
+    """Set `project.version` in a pyproject.toml; every other byte is unchanged.
 
-    Raises `DeclarationError` if the version does not stand on a line of its own.
+    Raises `DeclarationError` if the version is not on a line of its own.
     """
     raw = path.read_bytes()
     text = raw.decode("utf-8")

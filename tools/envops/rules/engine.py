@@ -180,7 +180,7 @@ class Finding:
     known: bool = False
     """Whether it is ignored as a known finding: it is still a cause of others."""
     bug: bool = False
-    """Whether the rule itself failed: which is a bug of envops and proves nothing."""
+    """Whether the rule itself failed, which is a bug of envops."""
     waiting: tuple[str, ...] = ()
     """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
 
@@ -235,7 +235,7 @@ class Rule:
     compares: bool = False
     """Applies only if two versions were compared."""
     publishing: bool = False
-    """Only publishing needs it: a warning of `validate`, and an error of the release's plan."""
+    """Whether only publishing needs it: a warning of `validate`, and an error of the release's plan."""
 
 
 _rules: dict[str, Rule] = {}

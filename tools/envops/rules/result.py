@@ -62,7 +62,7 @@ class EnvironmentResult:
     seconds: float = 0.0
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     gates: Mapping[Gate, Verdict] = field(default_factory=dict)
-    """Only the gates that were judged."""
+    """The verdicts of the judged gates."""
     reasons: Mapping[Gate, str] = field(default_factory=dict)
     """Why each gate has its verdict."""
     findings: tuple[Finding, ...] = ()

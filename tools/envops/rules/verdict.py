@@ -1,4 +1,4 @@
-"""From findings and failures to a verdict, per gate and for the whole environment.
+"""The verdict from findings and failures, per gate and for the whole environment.
 
 For one gate, the first that holds:
 
@@ -50,9 +50,9 @@ class Judgement:
 
     verdict: Verdict
     gates: Mapping[Gate, GateVerdict]
-    """Only the gates that were judged."""
+    """The verdicts of the judged gates."""
     findings: tuple[Finding, ...]
-    """Including ignored ones and those without effect on the verdict, without consequences of others."""
+    """The findings, with ignored ones and those without effect on the verdict, without consequences of others."""
     distributions: tuple[Distribution, ...] = ()
     """The measurements of the rewards, if the distribution gate was judged."""
     profiles: tuple[RewardProfile, ...] = ()

@@ -102,7 +102,7 @@ def before_after(samples: TwoSides[RolloutSample]) -> BeforeAfter:
 
 
 def least_tasks(confidence: float) -> int:
-    """Fewer tasks than this decide nothing, however alike they are: 6 for 0.95.
+    """The least number of tasks that can decide, however alike they are: 6 for 0.95.
 
     That all of n tasks change in the same direction happens by chance in 1 of 2ⁿ⁻¹ cases, so an interval that is narrow
     because a few tasks agree promises too much.

@@ -84,7 +84,7 @@ class DeclaredRange:
 
     @cached_property
     def tolerance(self) -> float:
-        """Below this, two rewards are the same."""
+        """The difference below which two rewards are the same."""
         return 1e-6 * max(1.0, abs(self.minimum), abs(self.maximum))
 
     def reaches(self, reward: float, goal: float) -> bool:

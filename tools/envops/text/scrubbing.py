@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 HIDDEN = "[key]"
 SHORTEST_SECRET = 6
-"""Shorter values are placeholders such as EMPTY, which occur in ordinary text."""
+"""The least length of a secret: shorter values are placeholders such as EMPTY, which occur in ordinary text."""
 SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
 """Names of variables with secret values."""
 _PASSWORD = re.compile(r"(?:^|[/=\s])[^/\s@]+@")

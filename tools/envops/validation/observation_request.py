@@ -35,7 +35,7 @@ class ObservationRequest:
     rollouts: int | None = None
     """The number of rollouts of each task, in place of the gates' declaration."""
     stages: tuple[StageName, ...] | None = None
-    """Only these stages and those that they need; `None` is every stage that the other settings require."""
+    """The only stages to run, with those that they need; `None` is every stage that the other settings require."""
 
     def of_package(self, package: Package) -> ObservationRequest:
         """The request for this package: a harness is only loaded."""

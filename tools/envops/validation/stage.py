@@ -47,7 +47,7 @@ class Observation:
     scoring: Job | None = None
     """The job that scored replies, for stages that continue with the same conversations."""
     open: ExitStack = field(default_factory=ExitStack)
-    """Closed when all stages have ended."""
+    """The resources that close when all stages have ended."""
 
     @property
     def pace(self) -> Pace | None:

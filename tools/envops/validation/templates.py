@@ -226,7 +226,7 @@ class EnvironmentProcesses:
     reason: str
     """Why jobs are not made in a cheaper way."""
     stack: ExitStack
-    """Closed when the environment ends."""
+    """The resources that close when the environment ends."""
     template: socket.socket | None = None
     """The socket for requests to the environment template."""
 

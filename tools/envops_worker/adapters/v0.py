@@ -264,8 +264,8 @@ class AdapterV0:
             known = self._table.get(name, {"weight": 0.0, "kind": "metric"})
             score = None if name in failed else finite_or_none(metrics.get(name))
             functions[name] = {"score": score, "weight": known["weight"], "kind": known["kind"]}
-        unsaid = any(functions[name]["weight"] for name in failed if name in functions)
-        return {"reward": None if unsaid else finite_or_none(reward), "functions": functions, "failures": filed}
+        incomplete = any(functions[name]["weight"] for name in failed if name in functions)
+        return {"reward": None if incomplete else finite_or_none(reward), "functions": functions, "failures": filed}
 
     async def validate(self, _task: TaskView) -> bool | None:
         return None

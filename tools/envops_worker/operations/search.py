@@ -196,7 +196,7 @@ def replaced_conversation(probe: ProbeTask, reply: str, *, everywhere: bool) -> 
 def _confirmed(
     session: Session, facts: Mapping[str, Any], probe_tasks: Sequence[ProbeTask], request: JobRequest
 ) -> dict[str, Any]:
-    """Only those finds that a real rollout rewards as well, because static scoring ignores the state of a game."""
+    """The finds that a real rollout rewards as well, because static scoring ignores the state of a game."""
     candidates = {probe.task.index: probe for probe in probe_tasks}
     kept = [find for find in facts.get("exploits", ()) if _holds_when_played(session, find, candidates, request)]
     return {**facts, "exploits": kept}

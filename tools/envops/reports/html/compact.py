@@ -1,4 +1,4 @@
-"""From the data of validate.json to that of the page: the same numbers, fewer words, escaped text.
+"""The data of the page, made from that of validate.json: the same numbers, fewer words, escaped text.
 
 The page contains no data that validate.json lacks. Long lists are cut, with a note on the page, and long texts are
 shortened, with their length.

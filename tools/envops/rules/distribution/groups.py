@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GOOD_START = (0.15, 0.35)
 ACCEPTABLE_START = (0.05, 0.45)
 MOST_BY_FORM = 0.5
-"""Above this share of the informative groups, the model learns form."""
+"""The share of the informative groups above which the model learns form."""
 
 
 @rule("DST010", gate="distribution")

@@ -110,8 +110,8 @@ def _lacks_reward(subject: Subject, score: Score) -> bool:
 
 
 def _silent(score: Score) -> str:
-    unsaid = [name for name, scored in score.functions.items() if scored.score is None]
-    return f"{', '.join(unsaid)} returned no number" if unsaid else "no function returned a reason"
+    silent = [name for name, scored in score.functions.items() if scored.score is None]
+    return f"{', '.join(silent)} returned no number" if silent else "no function returned a reason"
 
 
 @rule("RWD033", gate="rewards")

@@ -128,7 +128,7 @@ class RolloutFunction:
 
     environment: TrainingEnvironment
     server: PolicyServer
-    unsaid: int
+    placeholder: int
     """The placeholder of a rollout without tokens; it is masked out."""
     constant: float | None = None
     """The reward of every rollout in place of the environment's."""
@@ -152,8 +152,8 @@ class RolloutFunction:
         gradient."""
         trajectory = played.trajectory
         return {
-            "prompt_ids": list(trajectory.prompt) if trajectory else [self.unsaid],
-            "completion_ids": list(trajectory.completion) if trajectory else [self.unsaid],
+            "prompt_ids": list(trajectory.prompt) if trajectory else [self.placeholder],
+            "completion_ids": list(trajectory.completion) if trajectory else [self.placeholder],
             "logprobs": list(trajectory.logprobs) if trajectory else [0.0],
             "env_mask": list(trajectory.mask) if trajectory else [0],
             "paid": played.reward if self.constant is None else self.constant,

@@ -14,7 +14,7 @@ from envops.files.atomic_write import write_whole
 from envops.training.learner.settings import UnfitSettings
 
 STATE = "trainer_state.json"
-"""Written last: a checkpoint without it is incomplete."""
+"""The file that is written last: a checkpoint without it is incomplete."""
 TRAINED = "trained.json"
 """The file in a finished model with its step."""
 OF_THE_TRAINER = ("optimizer*", "scheduler*", "scaler*", "rng_state*", STATE, "training_args.bin")

@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 from envops.training.probe.vocabulary import END, PAD, START, Vocabulary
 
 NEVER = -1e9
-"""Added to the logit of tokens that must not be sampled."""
+"""The bias of tokens that must not be sampled."""
 EMBEDDING_DEVIATION = 0.2
 """Ten times GPT-2's, so that positions have an effect from the first step."""
 WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0

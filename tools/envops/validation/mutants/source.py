@@ -32,8 +32,8 @@ class Site:
     """One mutant before its source is written."""
 
     id: str
-    """Unchanged when lines move, and different when the statement changes, so that a mark never applies to another
-    mutant."""
+    """The mutant's id: unchanged when lines move, and different when the statement changes, so that a mark never
+    applies to another mutant."""
     file: str
     line: int
     function: str

@@ -166,7 +166,7 @@ def _applied(
     Raises `OSError` where the ledger cannot be written before anything is published.
     """
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
-    ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__, unfinished=proven.unfinished)
+    ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__, earlier=proven.unreached)
     file = LedgerFile(ledger, reports, planned.access.scrubber)
     if planned.prime is None or planned.hub is None:
         return file
@@ -178,7 +178,7 @@ def _applied(
         proven.evidence,
         proven.no_evidence,
         proven.wheel_of,
-        proven.unverified,
+        proven.earlier,
         _uncommitted(root, planned),
         reports / PUBLISHED,
         file.begin_push,

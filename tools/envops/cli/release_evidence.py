@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from envops.release.earlier import earlier_entries, split_earlier
 from envops.release.evidence import HandedOver, NoEvidence, ValidationEvidence, read_evidence
+from envops.release.ledger import LedgerEntry
 from envops.release.ledger_file import LEDGER
 from envops.release.plan import Planned
-from envops.release.unfinished import split_unfinished, unfinished_entries
 from envops.repository.changes import changed_environments
 from envops.repository.package import Package
 from envops.repository.registry import load_registry
@@ -33,9 +33,10 @@ class Proven:
     no_evidence: str
     """The message for an environment without evidence."""
     wheel_of: Callable[[Package, ValidationEvidence], Path]
-    unverified: Mapping[str, ValidationEvidence]
-    unfinished: list[dict[str, Any]]
-    """Entries of earlier releases that this one does not reach."""
+    earlier: Mapping[str, LedgerEntry]
+    """What earlier releases sent of the same content, by name."""
+    unreached: list[LedgerEntry]
+    """What they sent of environments that this release does not reach."""
 
 
 def handed_over(root: Path, planned: Planned, options: argparse.Namespace, reports: Path) -> Proven:
@@ -50,10 +51,13 @@ def handed_over(root: Path, planned: Planned, options: argparse.Namespace, repor
     file = folder / "validate.json"
     known = read_evidence(file) if file.exists() else {}
     handed = HandedOver(folder)
-    earlier, kept = split_unfinished(unfinished_entries(reports / LEDGER), planned.plan)
+    earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
     changed = changed_environments(root, options.since).names if options.since else known.keys()
-    there = {step.desired.name for step in planned.plan.steps if step.action == "unchanged"}
-    again = {name: proof for name, proof in known.items() if name in there & changed and _passed(root, proof)}
+    again = {}
+    for step in planned.plan.steps:
+        name = step.desired.name
+        if step.action == "unchanged" and name in changed & known.keys() and _passed(root, known[name]):
+            again[name] = LedgerEntry(step, "unknown", "", evidence=known[name], wheel=known[name].wheel)
     return Proven(
         known,
         "the evidence does not name it: run the release for all environments (in CI: the workflow, by hand)",
@@ -77,7 +81,7 @@ def proven_here(
     release may have failed to publish it. There is no file if nothing changed.
     Raises `NoEvidence` and `LedgerUnreadable`.
     """
-    earlier, kept = split_unfinished(unfinished_entries(reports / LEDGER), planned.plan)
+    earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
     names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
     file: Path | None = options.evidence
     known = read_evidence(file) if names and file is not None and file.exists() else {}

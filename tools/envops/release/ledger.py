@@ -52,6 +52,11 @@ class LedgerEntry:
         return self.result in ("published", "unchanged")
 
     @property
+    def is_verified(self) -> bool:
+        """Whether the published version was verified and found sound."""
+        return self.verified is not None and self.verified.sound
+
+    @property
     def waits_for_loading(self) -> bool:
         """Whether the published wheel was fetched, and was not loaded yet."""
         return self.fetched is not None and self.verified is None
@@ -82,8 +87,8 @@ class ReleaseLedger:
     entries: list[LedgerEntry] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     interrupted: bool = False
-    unfinished: list[dict[str, Any]] = field(default_factory=list)
-    """Entries of earlier releases that were not verified, and that this release does not reach."""
+    earlier: list[LedgerEntry] = field(default_factory=list)
+    """The last entries of environments that earlier releases published, and that this one does not reach."""
 
     def data(self) -> dict[str, Any]:
         """The ledger as plain data."""
@@ -98,7 +103,7 @@ class ReleaseLedger:
             "interrupted": self.interrupted,
             "environments": [_entry_data(entry) for entry in self.entries],
             "runs": self.runs,
-            "unfinished": self.unfinished,
+            "earlier": [_entry_data(entry) for entry in self.earlier],
         }
 
     def put(self, entry: LedgerEntry) -> None:
@@ -116,7 +121,7 @@ class ReleaseLedger:
         lines = [
             f"{entry.fetched.sha256}  {entry.fetched.filename}\n"
             for entry in self.entries
-            if entry.fetched and entry.is_ready and entry.verified and entry.verified.sound
+            if entry.fetched and entry.is_ready and entry.is_verified
         ]
         return "".join(lines)
 

@@ -106,7 +106,7 @@ def read_ledger(file: Path) -> ReleaseLedger:
             [_entry(each) for each in data["environments"]],
             list(data["runs"]),
             bool(data["interrupted"]),
-            list(data["unfinished"]),
+            [_entry(each) for each in data.get("earlier", ())],
         )
     except OSError as error:
         raise LedgerUnreadable(f"{file} cannot be read: {error.strerror or error}") from None
@@ -123,7 +123,7 @@ def _entry(data: Mapping[str, Any]) -> LedgerEntry:
         _read(HubEnvironment, data["after"]),
     )  # fmt: skip
     return LedgerEntry(
-        ReleaseStep(desired, data["planned"], data["reason"], found=found),
+        ReleaseStep(desired, data["planned"], data.get("reason", ""), found=found),
         data["result"],
         data["message"],
         data["next"],
@@ -131,7 +131,7 @@ def _entry(data: Mapping[str, Any]) -> LedgerEntry:
         data["wheel"],
         _read(ValidationEvidence, data["evidence"]),
         published if data["pushes"] else None,
-        _read(Fetched, data["fetched"]),
+        _read(Fetched, data.get("fetched")),
         _read(Verified, data["verified"]),
         tuple(_read(PushedEvaluation, each) for each in data["evaluations"]),
         data["page"],

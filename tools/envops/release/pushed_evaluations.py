@@ -24,7 +24,7 @@ from envops.release.publishing import Push
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
-from envops.system.scratch_folder import scratch_folder
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
@@ -117,7 +117,7 @@ class EvaluationPusher:
         return total if isinstance(total, int) else None
 
     def _push(self, name: str, desired: Desired, recording: RecordingOnDisk, *, rows: int, continues: str) -> Push:
-        with scratch_folder("envops-evaluation-") as scratch:
+        with temporary_scratch("evaluation") as scratch:
             folder, home = scratch / "evaluation", scratch / "home"
             home.mkdir()
             write_evaluation(folder, name, desired, recording, rows)

@@ -25,7 +25,7 @@ from envops.release.verifying import Fetched, Verifier
 from envops.repository.package import Package
 from envops.repository.repository import Repository
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
-from envops.system.scratch_folder import scratch_folder
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import Interrupted, ProgramFailed
 
 AT_ONCE = 4
@@ -46,8 +46,8 @@ class Release:
     """The message for an environment without evidence."""
     wheel_of: Callable[[Package, ValidationEvidence], Path]
     """The wheel that was tested. Raises `NoWheel` and `ProgramFailed`."""
-    unverified: Mapping[str, ValidationEvidence]
-    """What earlier releases published and did not verify."""
+    earlier: Mapping[str, LedgerEntry]
+    """What earlier releases sent of the same content: what they did not verify is verified now."""
     uncommitted: Mapping[str, str]
     """Environment → its uncommitted files."""
     published: Path
@@ -59,10 +59,10 @@ class Release:
     retry: RetryPolicy = HUB_PUSH
 
     def not_reached(self, step: ReleaseStep) -> LedgerEntry:
-        """The entry of a step before anything is done; it keeps what an earlier release did not verify."""
-        proof = self.unverified.get(step.desired.name)
+        """The entry of a step before anything is done; it keeps what earlier releases knew of the same content."""
         entry = LedgerEntry(step, "not-reached", NOT_REACHED, "run the release again: it reads the Hub's state first")
-        return replace(entry, evidence=proof, wheel=proof.wheel) if proof else entry
+        earlier = self.earlier.get(step.desired.name)
+        return entry if earlier is None else _continued(entry, earlier)
 
     def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> list[LedgerEntry]:
         """Carry out the plan; `done` gets each entry whenever it changes, from several threads.
@@ -71,7 +71,7 @@ class Release:
         Raises `KeyboardInterrupt` once the running steps have ended.
         """
         checked: dict[str, Path] = {}
-        with scratch_folder("envops-release-") as folder:
+        with temporary_scratch("release") as folder:
             parts: tuple[Callable[[LedgerEntry], LedgerEntry], ...] = (
                 lambda known: self._checked(plan, known, checked, folder),
                 lambda known: self._pushed(known, checked),
@@ -149,8 +149,7 @@ class Release:
         """Check the evidence, and copy the wheel that it names: the copy is hashed, and the copy is pushed."""
         name = known.step.desired.name
         if refused := self._refused(plan, known.step):
-            waits = known.step.action == "unchanged"
-            return replace(refused, evidence=known.evidence, wheel=known.wheel) if waits else refused
+            return _continued(refused, known) if known.step.action == "unchanged" else refused
         package = self.repository.packages[name]
         known = replace(known, digest=package.digest)
         proof = self.evidence.get(name)
@@ -200,7 +199,7 @@ class Release:
     def _fetched(self, known: LedgerEntry) -> LedgerEntry:
         """Fetch what was published, also by an earlier release that did not verify it."""
         desired, proof = known.step.desired, known.evidence
-        if not known.is_ready or proof is None:
+        if not known.is_ready or proof is None or known.is_verified:
             return known
         self.report(f"{desired.address}: comparing the published wheel of {desired.version} with the tested one")
         verifier = Verifier(self.prime, self.access, self.stop, self.retry)
@@ -232,3 +231,11 @@ class Release:
             return known
         pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
         return replace(known, evaluations=pusher.push_all(desired, self.repository.packages[desired.name]))
+
+
+def _continued(entry: LedgerEntry, earlier: LedgerEntry) -> LedgerEntry:
+    """An entry with what is known of the published wheel; a result that is not sound is not kept, but found again."""
+    known = replace(entry, evidence=earlier.evidence, wheel=earlier.wheel)
+    if not earlier.is_verified:
+        return known
+    return replace(known, fetched=earlier.fetched, verified=earlier.verified)

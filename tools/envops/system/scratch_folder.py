@@ -12,6 +12,7 @@ from pathlib import Path
 
 from envops.system.file_lock import AlreadyLocked, locked
 
+TEMPORARY = "envops-run-"
 JUST_MADE_SECONDS = 60.0
 """A folder younger than this may be about to be locked by the run that made it."""
 
@@ -21,14 +22,27 @@ def _remove(folder: Path) -> None:
 
 
 @contextmanager
-def scratch_folder(prefix: str, base: Path | None = None, remove: Callable[[Path], None] = _remove) -> Iterator[Path]:
-    """A folder that is removed afterwards; those of the same prefix that killed runs left are removed first.
+def temporary_scratch(what: str) -> Iterator[Path]:
+    """A scratch folder where the system keeps temporary files; one sweep finds all of these, whatever they are for."""
+    base = Path(tempfile.gettempdir())
+    _sweep(base, TEMPORARY, _remove)
+    with _held(f"{TEMPORARY}{what}-", base, _remove) as folder:
+        yield folder
 
-    It is in `base`, or else where the system keeps temporary files. It is locked while it is used, and the kernel ends
-    the lock of a killed process.
+
+@contextmanager
+def scratch_folder(prefix: str, base: Path, remove: Callable[[Path], None] = _remove) -> Iterator[Path]:
+    """A folder in `base` that is removed afterwards; those of the same prefix that killed runs left are removed first.
+
+    It is locked while it is used, and the kernel ends the lock of a killed process.
     """
-    base = Path(tempfile.gettempdir()) if base is None else base
     _sweep(base, prefix, remove)
+    with _held(prefix, base, remove) as folder:
+        yield folder
+
+
+@contextmanager
+def _held(prefix: str, base: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
     with locked(folder, is_folder=True):
         try:

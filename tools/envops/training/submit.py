@@ -24,7 +24,7 @@ from envops.hub.access import HubAccess, HubUnavailable, Prime
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.package import Package
-from envops.system.scratch_folder import scratch_folder
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.training.declared_runs import DeclaredRun
 from envops.training.trainers import trainer_named
@@ -180,7 +180,7 @@ def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
     named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
     if named is None or compiled is None:
         raise ValueError(f"{run.spec.name} has no configuration to submit")
-    with scratch_folder("envops-train-") as scratch:
+    with temporary_scratch("train") as scratch:
         home = scratch / "home"
         home.mkdir()
         config = scratch / f"{identity.run}.toml"

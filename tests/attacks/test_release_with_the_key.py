@@ -99,21 +99,35 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     return root, handed, seen
 
 
-@pytest.fixture
-def job(built: tuple[Path, Path, Path], hub: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
-    for name, value in {**hub.environment, "HOME": str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+def job_with_key(built: tuple[Path, Path, Path], hub: EmulatedHub, folder: Path, patch: pytest.MonkeyPatch) -> Job:
+    for name, value in {**hub.environment, "HOME": str(folder)}.items():
+        patch.setenv(name, value)
+    patch.delenv("PRIME_TEAM_ID", raising=False)
     hub.control("POST", "reset")
     original, wheel, _ = built
-    root = tmp_path / "checkout"
+    root, proven = folder / "checkout", folder / "proven"
     git(original, "clone", "-q", str(original), str(root))
-    proven = tmp_path / "proven"
-    (proven / "wheels").mkdir(parents=True)
     handed = proven / "wheels" / wheel.name
+    handed.parent.mkdir(parents=True)
     handed.write_bytes(wheel.read_bytes())
     made = Job(root, hub, proven, handed, Repository.load(root).packages[NAME])
     made.prove()
+    return made
+
+
+@pytest.fixture
+def job(built: tuple[Path, Path, Path], hub: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    return job_with_key(built, hub, tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def released(built: tuple[Path, Path, Path], hub: EmulatedHub, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """The same after it has published; several tests look at what it left."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = job_with_key(built, hub, tmp_path_factory.mktemp("released"), patch)
+        assert made.release() == 0
+        state = {"wheels": made.hub.state()["wheel"]}
+    (made.root.parent / "state.json").write_text(json.dumps(state))
     return made
 
 
@@ -123,14 +137,13 @@ def assert_nothing_sent(job: Job, said: str) -> None:
     assert said in job.entry["message"]
 
 
-def test_release_of_hostile_environment_runs_nothing_of_it(job: Job, built: tuple[Path, Path, Path]) -> None:
-    assert job.release() == 0
+def test_release_of_hostile_environment_runs_nothing_of_it(released: Job, built: tuple[Path, Path, Path]) -> None:
     assert not built[2].exists(), "its build hook or its module ran beside the key"
-    assert [path.name for path in (job.root / ".envops").iterdir()] == ["release.lock"]
-    (wheel,) = job.hub.state()["wheel"]
-    assert job.entry["fetched"]["sha256"] == wheel["sha256"] == job.sha256
-    assert job.entry["verified"] is None, "it is verified only once it was loaded, elsewhere"
-    assert not (job.root / "reports/verified.sha256").exists()
+    assert [path.name for path in (released.root / ".envops").iterdir()] == ["release.lock"]
+    (wheel,) = json.loads((released.root.parent / "state.json").read_text())["wheels"]
+    assert released.entry["fetched"]["sha256"] == wheel["sha256"] == released.sha256
+    assert released.entry["verified"] is None, "it is verified only once it was loaded, elsewhere"
+    assert not (released.root / "reports/verified.sha256").exists()
 
 
 def test_release_of_what_the_evidence_does_not_name_validates_nothing(job: Job) -> None:
@@ -172,17 +185,33 @@ def test_release_of_committed_evidence_is_not_found(job: Job) -> None:
     assert_nothing_sent(job, "the evidence does not name it")
 
 
+def test_release_after_a_lost_job_fetches_what_that_had_published(job: Job, tmp_path: Path) -> None:
+    """The reports of the lost job are lost as well; what did not change since the last release is not looked at."""
+    assert job.release() == 0
+    writes = len(job.hub.writes())
+    fetched = {}
+    for since in ("HEAD~1", "HEAD"):
+        assert job.release("--reports", str(tmp_path / since), "--since", since) == 0
+        (entry,) = json.loads((tmp_path / since / "release.json").read_text())["environments"]
+        assert entry["result"] == "unchanged"
+        fetched[since] = entry["fetched"] and entry["fetched"]["sha256"]
+    assert fetched == {"HEAD~1": job.sha256, "HEAD": None}
+    assert len(job.hub.writes()) == writes
+
+
 def test_release_without_handed_over_folder_is_refused(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["release", "--evidence-only", str(job.proven / "missing"), "--root", str(job.root)]) == 2
     assert "is no folder" in capsys.readouterr().err
     assert job.hub.writes() == []
 
 
-def test_verify_with_the_key_loads_nothing(job: Job, built: tuple[Path, Path, Path]) -> None:
-    assert job.release() == 0
-    assert main(["release", "verify", str(job.root / "reports"), "--root", str(job.root)]) == 2
+def test_verify_with_the_key_loads_nothing(
+    released: Job, built: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIME_API_KEY", KEY)
+    assert main(["release", "verify", str(released.root / "reports"), "--root", str(released.root)]) == 2
     assert not built[2].exists()
-    assert not (job.root / "reports/loaded.json").exists()
+    assert not (released.root / "reports/loaded.json").exists()
 
 
 def loaded(job: Job, folder: Path, **changes: Any) -> Path:
@@ -199,11 +228,10 @@ def join(job: Job, folder: Path) -> int:
     return main(["release", "join", str(job.root / "reports"), str(folder), "--reports", str(folder / "joined")])
 
 
-def test_join_of_what_was_loaded_attests_the_hash_that_was_fetched(job: Job, tmp_path: Path) -> None:
-    assert job.release() == 0
-    folder = loaded(job, tmp_path / "loaded")
-    assert join(job, folder) == 0
-    assert (folder / "joined/verified.sha256").read_text() == f"{job.sha256}  {job.wheel.name}\n"
+def test_join_of_what_was_loaded_attests_the_hash_that_was_fetched(released: Job, tmp_path: Path) -> None:
+    folder = loaded(released, tmp_path / "loaded")
+    assert join(released, folder) == 0
+    assert (folder / "joined/verified.sha256").read_text() == f"{released.sha256}  {released.wheel.name}\n"
 
 
 @pytest.mark.parametrize(
@@ -217,10 +245,11 @@ def test_join_of_what_was_loaded_attests_the_hash_that_was_fetched(job: Job, tmp
         ({"commit": "0" * 40}, 2),
     ],
 )
-def test_join_of_forged_result_attests_nothing(job: Job, tmp_path: Path, changes: dict[str, Any], code: int) -> None:
-    assert job.release() == 0
-    folder = loaded(job, tmp_path / "loaded", **changes)
-    assert join(job, folder) == code
+def test_join_of_forged_result_attests_nothing(
+    released: Job, tmp_path: Path, changes: dict[str, Any], code: int
+) -> None:
+    folder = loaded(released, tmp_path / "loaded", **changes)
+    assert join(released, folder) == code
     assert not (folder / "joined/verified.sha256").exists()
 
 

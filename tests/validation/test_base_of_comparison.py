@@ -90,7 +90,7 @@ def test_environment_absent_at_base_is_new(root: Path, tmp_path: Path) -> None:
 def test_base_without_a_lock_is_refused(root: Path, tmp_path: Path) -> None:
     git(root, "rm", "-q", "--cached", "environments/plain_sums/requirements.lock")
     git(root, "commit", "-q", "-m", "no lock")
-    with pytest.raises(NoBase, match=r"has no requirements\.lock") as raised:
+    with pytest.raises(NoBase, match=r"has no valid requirements\.lock") as raised:
         find_base(root, "HEAD").environment(ENTRY, tmp_path / "scratch")
     assert not raised.value.new
 

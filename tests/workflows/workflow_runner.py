@@ -53,8 +53,9 @@ sys.exit(subprocess.run([sys.executable, "-m", "envops", session, *rest], env=va
 PYTHON = """#!{python}
 import os, pathlib, sys
 arguments = sys.argv[1:]
-if arguments == ["-m", "pip", "install", "nox[uv]"] or arguments == ["-m", "pip", "install", "--quiet", "nox[uv]"]:
-    sys.exit(0)
+if arguments[:3] == ["-m", "pip", "install"]:
+    assert "--require-hashes" in arguments, arguments
+    sys.exit(0 if pathlib.Path(arguments[-1]).is_file() else f"{{arguments[-1]}} is missing")
 if arguments[:2] == ["-m", "venv"]:
     folder = pathlib.Path(arguments[2], "bin")
     folder.mkdir(parents=True)
@@ -119,12 +120,7 @@ class Runner:
         for step in definition["steps"]:
             if not self._due(step, job, values):
                 continue
-            variables = self._variables(workspace, env | step.get("env", {}), values)
-            done = (
-                self._use(step, workspace, commit, values)
-                if "uses" in step
-                else _shell(step["run"], workspace, variables)
-            )
+            done = self._carried_out(step, workspace, commit, env, values)
             if not step.get("continue-on-error"):
                 job.steps.append(done)
             if "id" in step:
@@ -135,6 +131,24 @@ class Runner:
         for left in ("output", "summary", "log"):
             (workspace.parent / left).unlink(missing_ok=True)
         return job
+
+    def _carried_out(
+        self, step: Mapping[str, Any], workspace: Path, commit: str, env: Mapping[str, Any], values: Mapping[str, str]
+    ) -> Step:
+        if "run" in step:
+            return _shell(step["run"], workspace, self._variables(workspace, {**env, **step.get("env", {})}, values))
+        if not step["uses"].startswith("./"):
+            return self._use(step, workspace, commit, values)
+        folder = workspace / step["uses"]
+        action = yaml.safe_load((folder / "action.yml").read_text())
+        defaults = {name: given.get("default", "") for name, given in action.get("inputs", {}).items()}
+        inputs = {f"inputs.{key}": str(text) for key, text in {**defaults, **step.get("with", {})}.items()}
+        within = {**env, "GITHUB_ACTION_PATH": str(folder)}
+        for part in action["runs"]["steps"]:
+            done = self._carried_out(part, workspace, commit, within, {**values, **inputs})
+            if done.code:
+                return done
+        return Step(step["uses"], 0)
 
     def _due(self, step: Mapping[str, Any], job: Job, values: Mapping[str, str]) -> bool:
         condition = step.get("if")

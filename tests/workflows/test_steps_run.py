@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from merged_repository import Origin, origin_with
-from workflow_runner import Runner, workflows
+from workflow_runner import PUBLISHED, Runner, workflows
 
 ALL = {
     (name, job_name): sum("run" in step for step in job.get("steps", ()))
@@ -107,15 +107,24 @@ def test_plan_without_base_includes_everything(origin: Origin, runner: Runner) -
     assert sorted(names.split()) == ["reverse-text", "word-problems"]
 
 
-def test_publish_and_train_jobs_receive_the_evidence(origin: Origin, runner: Runner) -> None:
-    head, says = origin.git("rev-parse", "HEAD"), _secrets()
-    (runner.artifacts / "report").mkdir(parents=True)
+def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, runner: Runner) -> None:
+    head, says = origin.git("rev-parse", "HEAD"), {**_secrets(), "needs.since.outputs.commit": "0123abcd"}
+    for name in ("report", "published", "loaded"):
+        (runner.artifacts / name).mkdir(parents=True)
 
-    publish = runner.run("release.yml", "publish", head, says)
-    train = runner.run("release.yml", "train", head, says)
+    sessions = {}
+    for name in ("since", "publish", "verify", "record", "train"):
+        job = runner.run("release.yml", name, head, says | {PUBLISHED: "true"})
+        assert job.passed, job.said
+        sessions[name] = job.sessions
 
-    assert publish.sessions == ["prepare", "release --evidence evidence/validate.json"], publish.said
-    assert train.sessions == ["train"], train.said
+    assert sessions == {
+        "since": ["release since"],
+        "publish": ["release --evidence-only proven/ --since 0123abcd"],
+        "verify": ["prepare --declared", "release verify published/"],
+        "record": ["release join published/ loaded/"],
+        "train": ["train"],
+    }
 
 
 def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin, runner: Runner) -> None:
@@ -169,7 +178,7 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner)
 def test_workflow_steps_are_all_tested() -> None:
     tested = {
         "validate.yml": {"plan", "shard", "project", "gate"},
-        "release.yml": {"publish", "train"},
+        "release.yml": {"since", "publish", "verify", "record", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
         "nightly.yml": {"drift", "dependencies", "together", "models", "learner", "made"},
         "comment.yml": {"comment"},

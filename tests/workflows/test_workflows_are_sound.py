@@ -33,7 +33,8 @@ def test_zizmor_reports_no_problem() -> None:
 
 
 def test_workflows_match_their_schema() -> None:
-    for schema, files in (("workflows", FILES[:-1]), ("actions", FILES[-1:])):
+    for schema in ("workflows", "actions"):
+        files = [path for path in FILES if (path.name == "action.yml") == (schema == "actions")]
         command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", *files]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -22,14 +22,21 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(".github/workflows")
-WHEELS = "always() && hashFiles('.envops/wheels/*/*/*.whl') != ''"
+HANDED_OVER = "always() && inputs.wheels"
+PUBLISHED = "hashFiles('published/published/*/*.whl') != ''"
+VERIFIED = "always() && hashFiles('reports/verified.sha256') != ''"
 USUAL = {
     "always()": "true",
     "!cancelled()": "true",
     "github.token": "a-github-token",
     "hashFiles('tests/*/test_*.py') != ''": "true",
-    WHEELS: "false",
+    HANDED_OVER: "false",
+    PUBLISHED: "false",
+    VERIFIED: "false",
 }
+
+PREPARING = ("actions/setup-python", "./.github/actions/without-root")
+"""Actions that change only the machine of a job."""
 
 NOX = """#!{python}
 import os, pathlib, subprocess, sys
@@ -139,6 +146,8 @@ class Runner:
             return _shell(step["run"], workspace, self._variables(workspace, {**env, **step.get("env", {})}, values))
         if not step["uses"].startswith("./"):
             return self._use(step, workspace, commit, values)
+        if step["uses"] in PREPARING:
+            return Step(step["uses"], 0)
         folder = workspace / step["uses"]
         action = yaml.safe_load((folder / "action.yml").read_text())
         defaults = {name: given.get("default", "") for name, given in action.get("inputs", {}).items()}
@@ -170,22 +179,21 @@ class Runner:
             subprocess.run(["git", "-C", str(target), "fetch", "-q", "origin", wanted], check=True, capture_output=True)
             subprocess.run(["git", "-C", str(target), "checkout", "-q", wanted], check=True, capture_output=True)
         elif action == "actions/upload-artifact":
-            source = workspace / resolved["path"]
-            if not source.is_dir():
+            if not _upload(workspace, resolved["path"], self.artifacts / resolved["name"]):
                 return Step(what, 0, "nothing to upload")
-            shutil.copytree(source, self.artifacts / resolved["name"], dirs_exist_ok=True)
         elif action == "actions/download-artifact":
             found = sorted(self.artifacts.glob(resolved.get("name", resolved.get("pattern", "*"))))
             if not found and "name" in resolved:
                 return Step(what, 1, "no such artifact")
             for source in found:  # one alone gets no folder of its own, as the action does since v5
-                target = workspace / resolved["path"] / ("." if len(found) == 1 else source.name)
+                alone = len(found) == 1 or "merge-multiple" in resolved
+                target = workspace / resolved["path"] / ("." if alone else source.name)
                 shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/attest":
-            found = list(workspace.glob(resolved["subject-path"]))
-            return Step(what, 0 if found else 1, "\n".join(path.name for path in found))
+            subjects = _text(workspace / resolved["subject-checksums"])
+            return Step(what, 0 if subjects else 1, subjects)
         else:
-            assert action == "actions/setup-python", f"{action} is not played here"
+            assert action in PREPARING, f"{action} is not played here"
         return Step(what, 0)
 
     def _variables(self, workspace: Path, env: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, str]:
@@ -243,6 +251,20 @@ def _shell(command: str, workspace: Path, variables: Mapping[str, str]) -> Step:
         timeout=600,
     )
     return Step(command, done.returncode, done.stdout + done.stderr)
+
+
+def _upload(workspace: Path, pattern: str, target: Path) -> bool:
+    """Copy a folder, a file or what a pattern finds, as the action would: below what their paths have in common."""
+    if (workspace / pattern).is_dir():
+        shutil.copytree(workspace / pattern, target, dirs_exist_ok=True)
+        return True
+    found = sorted(workspace.glob(pattern))
+    common = Path(os.path.commonpath([path.parent for path in found])) if found else workspace
+    for path in found:
+        place = target / path.relative_to(common)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, place)
+    return bool(found)
 
 
 def _inner(text: str) -> str:

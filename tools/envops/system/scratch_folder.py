@@ -1,0 +1,48 @@
+"""Temporary folders that a killed run does not leave for ever: the next run that makes one removes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from envops.system.file_lock import AlreadyLocked, locked
+
+JUST_MADE_SECONDS = 60.0
+"""A folder younger than this may be about to be locked by the run that made it."""
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(prefix: str, base: Path | None = None, remove: Callable[[Path], None] = _remove) -> Iterator[Path]:
+    """A folder that is removed afterwards; those of the same prefix that killed runs left are removed first.
+
+    It is in `base`, or else where the system keeps temporary files. It is locked while it is used, and the kernel ends
+    the lock of a killed process.
+    """
+    base = Path(tempfile.gettempdir()) if base is None else base
+    _sweep(base, prefix, remove)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+    with locked(folder, is_folder=True):
+        try:
+            yield folder
+        finally:
+            remove(folder)
+
+
+def _sweep(base: Path, prefix: str, remove: Callable[[Path], None]) -> None:
+    for folder in base.glob(f"{prefix}*"):
+        with suppress(OSError, AlreadyLocked):
+            about = folder.lstat()
+            if about.st_uid != os.getuid() or folder.is_symlink():
+                continue
+            with locked(folder, is_folder=True, wait=False):
+                if time.time() - about.st_mtime > JUST_MADE_SECONDS:
+                    remove(folder)

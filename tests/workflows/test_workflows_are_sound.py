@@ -20,7 +20,8 @@ JOBS = [
 ACTION = ROOT / ".github/actions/nox/action.yml"
 FILES = [*sorted((ROOT / FOLDER).glob("*.yml")), *sorted((ROOT / ".github/actions").glob("*/action.yml"))]
 INSTALLS = re.compile(
-    r"\bpipx?\b|\buvx?\b|\bnpm\b|\bnpx\b|\bcurl\b|\bwget\b|\bapt(-get)?\b|\bbrew\b|setup-python|setup-uv"
+    r"\bpipx?\b|\buvx\b|\buv (pip|tool|sync|add|run)\b|\bnpm\b|\bnpx\b|\bcurl\b|\bwget\b|\bapt(-get)?\b|\bbrew\b"
+    r"|setup-python|setup-uv"
 )
 BIN = Path(sys.executable).parent
 

@@ -59,6 +59,8 @@ COMMANDS: Mapping[str, Command] = {
     "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
     "comment": Command("create or update the comment of a pull request from a run's report"),
     "claim": Command("allow one evaluation per commit"),
+    "past-run": Command("print the id of an earlier run of a workflow, in a workflow", "past_run"),
+    "propose": Command("make a pull request with renewed locks, in a workflow"),
     "inspect": Command("describe a dataset and suggest an environment"),
     "new": Command("create an environment that passes all gates"),
     "adopt": Command("bring environments from elsewhere into this repository"),

@@ -13,7 +13,7 @@ from envops.release.plan import ReleaseStep
 from envops.release.publishing import Published
 from envops.release.pushed_evaluations import PushedEvaluation
 from envops.release.verifying import Fetched, Verified
-from envops.text.markdown import code_span, prose, table_cell
+from envops.text.markdown import code_span, prose, prose_cell, table_cell
 from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line
 
@@ -218,6 +218,6 @@ def render_release_markdown(ledger: ReleaseLedger) -> str:
 
 def _row(entry: LedgerEntry) -> str:
     sign = {"+": "✓", "!": "✗"}.get(_SIGNS.get(entry.result, "?"), "?")
-    what = prose(on_one_line(entry.message)).replace("|", "&#124;")
+    what = prose_cell(entry.message)
     wanted = entry.step.desired
     return f"| {sign} | {table_cell(wanted.address)} | {table_cell(wanted.version or '-')} | {entry.result} | {what} |"

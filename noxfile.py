@@ -189,6 +189,40 @@ def claim(session: nox.Session) -> None:
     envops(session, "claim")
 
 
+@nox.session(name="past-run", default=False)
+def past_run(session: nox.Session) -> None:
+    """The id of an earlier run of a workflow, in a workflow. `-- WORKFLOW`, `-- WORKFLOW --queued COMMIT BASE`."""
+    envops(session, "past-run")
+
+
+@nox.session(default=False)
+def propose(session: nox.Session) -> None:
+    """A pull request with the locks that differ, in a workflow. `-- --dry-run`."""
+    envops(session, "propose")
+
+
+@nox.session(default=False)
+def warm(session: nox.Session) -> None:
+    """Download what the locks name into uv's cache, for the jobs that come after; none of it is run."""
+    for environment in ("envops", "prime", "lint", "tests"):
+        installed(session, environment)
+    for lock in {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}.values():
+        folder = Path(session.create_tmp()) / "locked"
+        session.run("uv", "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
+        synced = [
+            "pip",
+            "sync",
+            "--quiet",
+            "--no-config",
+            "--require-hashes",
+            "--no-build",
+            "-p",
+            str(folder),
+            str(lock),
+        ]
+        session.run("uv", *synced, external=True, success_codes=range(256))  # a lock that needs a build is left out
+
+
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""

@@ -343,12 +343,12 @@ def test_release_failing_environment_stops_no_other(several: Place) -> None:
 
 
 @pytest.mark.worker
-def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     registry = place.root / "registry.yaml"
     registry.write_text(registry.read_text() + "  elsewhere: {hub: acme/elsewhere@0.1.0}\n")
     commit(place)
     assert place.run("release", "--evidence", place.evidence()) == 1
-    captured = capsys.readouterr()
+    captured = capfd.readouterr()
     page = "https://app.primeintellect.ai/dashboard/environments/acme/reverse-text"
     assert page in captured.out
     assert place.report("release.json")["environments"][0]["page"] == page

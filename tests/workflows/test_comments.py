@@ -247,13 +247,15 @@ def test_comment_step_of_the_workflow_comments(
     _report(tmp_path / "report")
     runner.artifacts.mkdir(parents=True)
     (tmp_path / "report").rename(runner.artifacts / "report")
-    says = {"github.event.workflow_run.id": "1"}
+    says = {"github.event.workflow_run.id": "1", "hashFiles('reports/validate.sarif') != ''": "false"}
 
     done = runner.run("comment.yml", "comment", origin.git("rev-parse", "HEAD"), says)
 
     assert done.passed, done.output
     (made,) = fake.comments
     assert made["body"].startswith(MARK)
+    (sarif,) = (tmp_path / "jobs").glob("comment.yml-comment-*/reports/validate.sarif")
+    assert json.loads(sarif.read_bytes())["runs"][0]["tool"]["driver"]["name"] == "envops"
     assert len(made["body"]) < 65_536
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from itertools import count
-from typing import Any
-from urllib.parse import quote, urlencode
+from typing import IO, Any
+from urllib.parse import quote, urlencode, urlsplit
 
 from envops.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_after
 
@@ -23,6 +23,27 @@ SECONDARY_LIMIT_SECONDS = 60.0
 """The pause that GitHub requests after a secondary rate limit without a Retry-After header."""
 PAGE = 100
 MOST_PAGES = 30
+
+
+class _TokenStays(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and leaves the token out where they lead to another host, port or protocol."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """The request for the new address."""
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and _origin(following.full_url) != _origin(req.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.netloc.casefold()
+
+
+_OPENER = urllib.request.build_opener(_TokenStays)
 
 
 class GitHubError(Exception):
@@ -80,7 +101,7 @@ class GitHub:
             address, content, {**headers, "X-GitHub-Api-Version": "2022-11-28"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            with _OPENER.open(request, timeout=SECONDS) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             message = error.read(500).decode("utf-8", "replace")

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import INSTALL, OLDEST_PRIME, HubAccess, HubUnavailable, Prime
 from envops.system.retry_policy import HUB_READ
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 
 CHILD = Path(__file__).with_name("child.py")
@@ -71,12 +71,12 @@ def call_hub(
     wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY, "retry": retry}
     if check is not None:
         wanted["check"] = check.asked()
-    with TemporaryDirectory(prefix="envops-hub-") as home:
+    with temporary_scratch("hub") as home:
         try:
             printed = run_program(
                 [prime.python, "-P", CHILD],
-                environment=access.environment(Path(home)),
-                folder=Path(home),
+                environment=access.environment(home),
+                folder=home,
                 seconds=SECONDS,
                 stop=stop,
                 sends=json.dumps(wanted),

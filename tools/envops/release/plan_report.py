@@ -13,7 +13,7 @@ from envops.files.atomic_write import write_whole
 from envops.release.plan import REFUSED, WRITES
 from envops.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
 from envops.reports.printing import append_to_summary, print_text
-from envops.text.markdown import code_span, prose, table_cell
+from envops.text.markdown import code_span, prose, prose_cell, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line, visible
@@ -152,7 +152,7 @@ def render_plan_markdown(plan: ReleasePlan) -> str:
 
 def _row(step: ReleaseStep) -> str:
     sign = "✗" if step.action in REFUSED else "+" if step.action in WRITES else "?"
-    what = prose(_reason(step) + (f". {step.next}" if step.next else "")).replace("|", "&#124;")
+    what = prose_cell(_reason(step) + (f". {step.next}" if step.next else ""))
     address, version = table_cell(step.desired.address), table_cell(step.desired.version or "-")
     return f"| {sign} | {address} | {step.action} | {version} | {what} |"
 

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from envops.hub.access import HubAccess, Prime
@@ -28,6 +27,7 @@ from envops.release.plan import Desired, ReleaseStep
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
@@ -224,8 +224,8 @@ def push_environment(
     desired: Desired, package: Package, wheel: Path, prime: Prime, access: HubAccess, stop: threading.Event
 ) -> Push:
     """Push once. Raises `SourceDiffers` before anything is sent, `Interrupted` when `stop` is set."""
-    with TemporaryDirectory(prefix="envops-push-") as scratch:
-        home, tools, source = (Path(scratch) / name for name in ("home", "bin", package.folder.name))
+    with temporary_scratch("push") as scratch:
+        home, tools, source = (scratch / name for name in ("home", "bin", package.folder.name))
         home.mkdir()
         _stand_in(tools, wheel)
         _copy(package, source)

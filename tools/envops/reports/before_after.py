@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from envops_worker.splits import Split
 
 from envops.facts.observed import adapter
-from envops.text.markdown import prose, table_cell
+from envops.text.markdown import prose, prose_cell, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened
 
@@ -217,7 +217,8 @@ def render_markdown(report: ComparisonReport) -> str:
         lines += ["", "| task | before | after | prompt |", "|---|---|---|---|"]
     for how, task in changed:
         where = f"{how}: {task.index if task.index is not None else task.key}"
-        lines.append(f"| {where} | {task.before:.3f} | {task.after:.3f} | {table_cell(shortened(task.prompt, 120))} |")
+        prompt = table_cell(shortened(task.prompt, 120))
+        lines.append(f"| {prose_cell(where)} | {task.before:.3f} | {task.after:.3f} | {prompt} |")
     lines += ["", *(f"- {prose(note)}" for note in report.notes)] if report.notes else []
     return "\n".join(lines) + "\n"
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from envops.reports.markdown import render_markdown
 from envops.reports.reading import read_report, result_of
+from envops.reports.sarif import render_sarif
 from envops.repository.problem import DeclarationError, Problem
 from envops.text.markdown import prose, prose_cell, table_cell
 
+REPORT = "validate.json"
 LARGEST = 20_000_000
 """The most bytes of a file that is read."""
 MOST_STEPS = 50
@@ -30,11 +32,16 @@ def conversation(folder: Path, limit: int, run: str) -> str:
     data = _plan_data(folder / "plan.json")
     plan = "".join(_fitting((*_plan(data), *_plan_of_runs(data)), limit // 2))
     foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
-    report = folder / "validate.json"
+    report = folder / REPORT
     if not report.is_file() and plan:
         return f"## Nothing to validate\n\n{plan}{foot}"
     result = result_of(read_report(_small(report)))
     return f"{render_markdown(result, limit - len((plan + foot).encode()))}\n{plan}{foot}"
+
+
+def sarif_of(folder: Path) -> str:
+    """The findings of the same report for code scanning. Raises `DeclarationError` where there is no report."""
+    return render_sarif(result_of(read_report(_small(folder / REPORT))))
 
 
 def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:

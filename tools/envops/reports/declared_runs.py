@@ -85,7 +85,7 @@ def render_runs_markdown(results: Sequence[RunResult]) -> str:
         cells = (each.name, each.backend, each.model, " + ".join(each.environments), each.state or "–")
         lines.append(f"| {sign} | " + " | ".join(table_cell(cell) for cell in cells) + " |")
     found = [
-        f"- **{finding.rule}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
+        f"- **{prose(finding.rule)}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
         for each in results
         for finding in each.findings
         if finding.ignored is None

@@ -55,6 +55,29 @@ def merged(
     }
 
 
+def current(reports: Sequence[dict[str, Any]], digests: Mapping[str, str]) -> dict[str, Any]:
+    """One report from those of several runs, the latest last: of each environment the latest that is of its digest.
+
+    Reports of another version or for other gates than the latest are left out. Environments of none are unfinished.
+    """
+    latest = reports[-1]
+    alike = [part for part in reports if all(part[key] == latest[key] for key in SAME)]
+    every = [one for part in alike for one in part["environments"]]
+    found = {one["name"]: one for one in every if one["digest"] and one["digest"] == digests.get(one["name"])}
+    missing = sorted(digests.keys() - found.keys())
+    verdicts: list[Verdict] = [one["verdict"] for one in found.values()]
+    return {
+        **latest,
+        "verdict": worst([*verdicts, "inconclusive"] if missing else verdicts),
+        "interrupted": False,
+        "unfinished": missing,
+        "shard": None,
+        "runs": [],
+        "problems": [],
+        "environments": [found[name] for name in sorted(found)],
+    }
+
+
 def missing_shards(parts: Sequence[dict[str, Any]]) -> list[int]:
     """Numbers of the shards without a report."""
     shares = [share for part in parts if (share := share_of(part))]

@@ -305,7 +305,7 @@ def _markdown(one: EnvironmentDiff) -> Iterator[str]:
     yield f"\n### {code_span(one.name)} {one.verdict}\n\n{prose(one.reason)}\n"
     for finding in one.findings:
         state = f"ignored: {prose(finding.ignored)}" if finding.ignored else f"**Fix:** {prose(finding.fix)}"
-        yield f"\n- **{finding.rule}** {prose(finding.message)}. {state}\n"
+        yield f"\n- **{prose(finding.rule)}** {prose(finding.message)}. {state}\n"
     comparison = one.comparison
     if comparison is None:
         return

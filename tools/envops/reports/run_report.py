@@ -177,7 +177,7 @@ def render_run_markdown(run: RunReport) -> str:
             first, last = known[0], known[-1]
             lines.append(f"| {table_cell(curve.metric)} | {first.value:.3g} | {last.value:.3g} | {len(known)} |")
     for finding in run.findings:
-        lines += ["", f"**{finding.rule}** {finding.severity}: {prose(finding.message)}", ""]
+        lines += ["", f"**{prose(finding.rule)}** {finding.severity}: {prose(finding.message)}", ""]
         advice = [(key, finding.evidence.get(key)) for key in ADVICE]
         lines += [f"- {key}: {prose(str(value))}" for key, value in advice if value]
         lines += ["", fenced(finding.patch)] if finding.patch else []

@@ -301,6 +301,13 @@ class RegistryKeys:
     runs: Annotated[Mapping[RunName, RunKeys], Field(description="Training runs by name.")] = field(
         default_factory=dict
     )
+    maintainers: Annotated[
+        Unique[Owner],
+        Field(
+            description="GitHub users, teams or mail addresses that review changes of everything that no environment "
+            "owns: the tool, the workflows, the registry and the configs. The first line of CODEOWNERS names them."
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -316,6 +323,7 @@ class Registry:
     """The runs as read."""
     run_lines: Mapping[str, int] = field(default_factory=dict)
     """The line of each run."""
+    maintainers: tuple[str, ...] = ()
 
 
 def registry_schema() -> dict[str, Any]:
@@ -373,7 +381,7 @@ def _build(keys: RegistryKeys, document: Document) -> Registry:
     run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
     lines = _lines_of_runs(document)
     specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
-    return Registry(data["owner"], environments, external, runs, specs, run_lines)
+    return Registry(data["owner"], environments, external, runs, specs, run_lines, tuple(keys.maintainers))
 
 
 def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:

@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import envops
 from envops.system.file_lock import AlreadyLocked, locked
+from envops.system.scratch_folder import scratch_folder
 
 CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOLS = Path(envops.__file__).parents[1]
@@ -35,8 +35,6 @@ CODE = (".py", ".json", ".lock")
 SCRATCH = "scratch-"
 LONGEST_TEMPORARY = 70
 """Bytes of the path of a folder for temporary files: an address of a socket below it has 36 more."""
-JUST_MADE_SECONDS = 60.0
-"""The age below which a scratch folder is kept: its run may not have locked it yet."""
 
 
 class InUse(Exception):
@@ -121,19 +119,7 @@ class Workspace:
         with ExitStack() as stack:
             with suppress(OSError):
                 stack.enter_context(self.used())
-            self._sweep()
-            folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
-            with locked(folder, is_folder=True):
-                try:
-                    yield folder
-                finally:
-                    _remove_scratch(folder)
-
-    def _sweep(self) -> None:
-        for folder in self.base.glob(f"{SCRATCH}*"):
-            with suppress(OSError, AlreadyLocked), locked(folder, is_folder=True, wait=False):
-                if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
-                    _remove_scratch(folder)
+            yield stack.enter_context(scratch_folder(SCRATCH, self.base, _remove_scratch))
 
 
 def temporary_folder(scratch: Path) -> Path:

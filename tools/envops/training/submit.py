@@ -18,13 +18,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.package import Package
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.training.declared_runs import DeclaredRun
 from envops.training.trainers import trainer_named
@@ -180,10 +180,10 @@ def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
     named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
     if named is None or compiled is None:
         raise ValueError(f"{run.spec.name} has no configuration to submit")
-    with TemporaryDirectory(prefix="envops-train-") as scratch:
-        home = Path(scratch) / "home"
+    with temporary_scratch("train") as scratch:
+        home = scratch / "home"
         home.mkdir()
-        config = Path(scratch) / f"{identity.run}.toml"
+        config = scratch / f"{identity.run}.toml"
         config.write_text(named(compiled, identity.name), encoding="utf-8")
         command = [str(platform.prime.program), "train", str(config), *compiled.command[3:]]
         environment = access.environment(home) | _forwarded(compiled.secrets)

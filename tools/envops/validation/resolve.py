@@ -60,7 +60,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     for group in ("prime", "inspect", "tests", "lint", "trl"):
         written.append(_resolve_group(tools, group, written, stop))
         yield written[-1]
-    for group in ("tinker", "prime-lora"):
+    for group in ("nox", "tinker", "prime-lora"):
         yield _resolve_group(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")

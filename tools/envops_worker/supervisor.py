@@ -1,8 +1,8 @@
-"""The parent of the worker: outlives it, cleans up after it, and dies with the host.
+"""The parent of the worker: it outlives the worker, cleans up after it, and ends with the host.
 
 The process that the host starts forks at once. The child becomes the worker; the parent stays
 behind as its supervisor and imports nothing more. On Linux every process that the environment
-starts and abandons, in whatever session and with whatever variables, becomes the supervisor's own
+starts and abandons, in any session and with any variables, becomes the supervisor's own
 child, so none can outlive it.
 """
 
@@ -88,7 +88,7 @@ def fork_worker(
             end_group(worker)
         if status is None:
             os.kill(worker, signal.SIGKILL)  # it may not lead a group yet
-            os.waitpid(worker, 0)  # the host waits for this process, and so gets the worker's processor time
+            os.waitpid(worker, 0)  # the host waits for this process, and thereby gets the worker's processor time
         if not leaves_others:
             _end_everyone()
         elif connections:
@@ -162,12 +162,12 @@ def guard(lifeline: int, described: str, command: list[str]) -> None:
 
 
 def adopt_strays(*, adopts: bool) -> None:
-    """Turn on or off that the kernel gives this process the orphans of its descendants."""
+    """Let the kernel make this process the parent of its descendants' orphans, or stop that."""
     _prctl(PR_SET_CHILD_SUBREAPER, int(adopts))
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel end this process when its parent, whose id is given, is gone."""
+    """Let the kernel end this process when the parent with this id ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -217,7 +217,7 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def end_group(leader: int) -> None:
-    """End the process group of a child, with the child if it is in there already."""
+    """End the process group of a child, with the child if it is already in it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

@@ -28,7 +28,7 @@ for name in sys.argv[1:]:
 def import_together(packages: Sequence[Package], workspace: Workspace, stop: threading.Event) -> tuple[str, ...]:
     """Resolve, install and import all packages at once; returns a line with each module and its origin.
 
-    Raises `ProgramFailed` where they conflict, do not build, or cannot be imported.
+    Raises `ProgramFailed` if they conflict, do not build, or cannot be imported.
     """
     with workspace.scratch() as scratch:
         lock = scratch / "together.lock"
@@ -41,7 +41,7 @@ def import_together(packages: Sequence[Package], workspace: Workspace, stop: thr
         command = [str(venv.python), "-c", _IMPORTS, *(package.module for package in packages)]
         reads = [*map(Path, overlays), *tool_folders(workspace)]
         sandbox = sandbox_of("preferred", venv.python, reads=reads, writes=[scratch], network="none")
-        said = run_program(
+        output = run_program(
             command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop, sandbox=sandbox
         )
-    return tuple(said.splitlines())
+    return tuple(output.splitlines())

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.models.confined_command import customize
+from envops.models.confined_command import guard
 from envops_worker import confinement
 
 
@@ -70,7 +70,7 @@ def test_lookup_of_local_name_or_address_is_not_reported(host: object):
     "starts", ["", "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', code]))"]
 )
 def test_command_and_its_children_are_guarded(tmp_path: Path, starts: str):
-    customize(tmp_path, guarded=True)
+    guard(tmp_path)
     reaching = "import socket; socket.create_connection(('192.0.2.1', 80), 20)"
     code = f"code = {reaching!r}; {starts}" if starts else reaching
     variables = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)}

@@ -65,15 +65,15 @@ def confined_command(
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
-        customize(modules, guarded=not allow_network)
+        guard(modules, refuses=not allow_network)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
         sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
         yield ConfinedCommand(venv, scratch, modules, variables, sandbox)
 
 
-def customize(modules: Path, *, guarded: bool) -> None:
+def guard(modules: Path, *, refuses: bool = True) -> None:
     """Let every Python with this folder on its path import the worker, and refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(IMPORT_WORKER + (GUARD if guarded else ""))
+    (modules / "sitecustomize.py").write_text(IMPORT_WORKER + (GUARD if refuses else ""))
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:

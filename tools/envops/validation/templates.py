@@ -218,8 +218,8 @@ def environment_processes(
         reason = ""
         sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
         if templates is not None:
-            place = {"environment": variables, "folder": str(scratch), "overlay": str(overlay.resolve())}
-            place["sandbox"] = sandbox
+            place: dict[str, Any] = {"environment": variables, "folder": str(scratch), "sandbox": sandbox}
+            place["overlay"] = str(overlay.resolve())
             try:
                 base = templates.fork_base(venv, package, overlay, confinement, place)
                 stack.callback(base.end)

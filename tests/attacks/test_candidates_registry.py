@@ -74,11 +74,11 @@ def test_evaluation_of_candidate_takes_secrets_of_main_alone(
 ) -> None:
     code = evaluate(candidate, "[DEPLOY_TOKEN, SEARCH_TOKEN]")
 
-    said = capfd.readouterr()
-    assert code == exit_codes.PASS, said.err
-    assert "withheld: DEPLOY_TOKEN" in said.err
-    assert "its code sees SEARCH_TOKEN" in said.err
-    assert KEY not in said.out + said.err
+    captured = capfd.readouterr()
+    assert code == exit_codes.PASS, captured.err
+    assert "withheld: DEPLOY_TOKEN" in captured.err
+    assert "its code sees SEARCH_TOKEN" in captured.err
+    assert KEY not in captured.out + captured.err
 
 
 @pytest.mark.usefixtures("model")

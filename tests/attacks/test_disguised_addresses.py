@@ -74,7 +74,7 @@ def test_connection_in_disguise_is_reported(kind: type[socket.socket], address: 
 
 
 @pytest.mark.parametrize(
-    ("host", "told"),
+    ("host", "expected"),
     [
         (LocalText("data.example.org"), "data.example.org"),
         (LocalBytes(b"data.example.org"), "data.example.org"),
@@ -82,8 +82,8 @@ def test_connection_in_disguise_is_reported(kind: type[socket.socket], address: 
         ("localhost%data.example.org", "localhost%data.example.org"),
     ],
 )
-def test_lookup_in_disguise_is_reported(host: object, told: str) -> None:
-    assert confinement._address_of_lookup((host,)) == told
+def test_lookup_in_disguise_is_reported(host: object, expected: str) -> None:
+    assert confinement._address_of_lookup((host,)) == expected
 
 
 DISGUISED = """

@@ -107,19 +107,19 @@ WAYS: dict[str, Callable[..., str]] = {"gates": in_the_gates, "opened": opened, 
 
 @pytest.mark.parametrize(("way", "allow_network"), [*((way, False) for way in WAYS), ("gates", True)])
 def test_worker_of_registry_that_asks_for_keys_finds_none(root: Path, way: str, allow_network: bool) -> None:
-    said = WAYS[way](root, allow_network=allow_network)
+    output = WAYS[way](root, allow_network=allow_network)
 
-    assert NOTHING in said
-    assert "granted True" in said  # what it may have, it has
+    assert NOTHING in output
+    assert "granted True" in output  # what it may have, it has
 
 
 def test_authors_tests_of_registry_that_asks_for_keys_find_none(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = run_pytest(entry(), package_in(root), Workspace(root), [], allow_network=False, stop=threading.Event())
 
-    said = capfd.readouterr().out
+    output = capfd.readouterr().out
     assert code == 1
-    assert NOTHING in said
-    assert "granted True" in said
+    assert NOTHING in output
+    assert "granted True" in output
 
 
 def test_thief_finds_a_planted_variable(root: Path) -> None:

@@ -53,13 +53,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     os.close(reading)
     os.close(writing)
     assert CANARY not in done.stdout + done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 def test_thief_in_a_command_finds_no_canary(report: dict[str, Any]) -> None:
     (environment,) = report["environments"]
-    said = json.dumps(environment["findings"])
+    findings = json.dumps(environment["findings"])
 
-    assert NOTHING in said, said
-    assert "granted True" in said
+    assert NOTHING in findings, findings
+    assert "granted True" in findings

@@ -133,7 +133,7 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "expected"),
     [
         (replace(passing(), tool_version="9"), "is from another run"),
         (replace(passing(), gates=("schema",)), "is from another run"),
@@ -142,9 +142,9 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
     ],
     ids=["another version", "other gates", "one environment twice", "another division"],
 )
-def test_merge_refuses_reports_of_different_runs(tmp_path: Path, other: ValidationResult, said: str) -> None:
+def test_merge_refuses_reports_of_different_runs(tmp_path: Path, other: ValidationResult, expected: str) -> None:
     files = parts(tmp_path, passing(), other)
-    with pytest.raises(DeclarationError, match=said.replace("in two", "is also in .*")):
+    with pytest.raises(DeclarationError, match=expected.replace("in two", "is also in .*")):
         merged({str(file): read_report(file) for file in files})
 
 

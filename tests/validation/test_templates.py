@@ -231,10 +231,10 @@ def observed(package: Package, workspace: Workspace) -> tuple[StartMode, dict[st
     facts = observe(entry, package, workspace, REQUEST, listener, threading.Event())
     assert facts.failures == {}
     # Two rollouts of a task are side by side: which of them asks first gets the first of the two replies.
-    told = sorted(
+    rollouts = sorted(
         (replace(each, rollout=0) for each in facts.rollouts), key=lambda each: repr(replace(each, seconds=0.0))
     )
-    data: dict[str, Any] = timeless(asdict(replace(facts, rollouts=told, started=StartMode(), memory=0)))
+    data: dict[str, Any] = timeless(asdict(replace(facts, rollouts=rollouts, started=StartMode(), memory=0)))
     return facts.started, data
 
 
@@ -331,8 +331,8 @@ def test_jobs_of_an_environment_do_not_affect_the_next(environments: Path, works
         for _ in range(2):
             with processes.job() as job:
                 replies = [{"id": n, "group": n, "task": 0, "completion": reply} for n in range(2)]
-                said = job.request("rescore", 60, replies=replies, seconds=10, max_concurrent=1)
-                before.append([one["functions"]["scored_before"]["score"] for _, one in said])
+                result = job.request("rescore", 60, replies=replies, seconds=10, max_concurrent=1)
+                before.append([one["functions"]["scored_before"]["score"] for _, one in result])
     assert before[0] == before[1]
 
 
@@ -501,7 +501,7 @@ Monitor(target=threading.Event().wait, daemon=True).start()
 
 
 @pytest.mark.parametrize(
-    ("module", "said"),
+    ("module", "expected"),
     [
         (
             "threading.Thread(target=threading.Event().wait, name='ticker', daemon=True).start()",
@@ -514,10 +514,10 @@ Monitor(target=threading.Event().wait, daemon=True).start()
     ],
     ids=["thread", "socket", "pipe", "files", "thread of a progress bar"],
 )
-def test_fork_obstacle_is_named(module: str, said: str) -> None:
+def test_fork_obstacle_is_named(module: str, expected: str) -> None:
     script = IMPORT_WORKER + LEFT_BEHIND.format(module=module)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(said)
+    assert done.stdout.startswith(expected)
 
 
 def test_lock_template_without_verifiers_fails_at_loading(

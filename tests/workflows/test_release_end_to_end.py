@@ -70,13 +70,13 @@ def proven(merged: Origin, runner: Runner) -> list[Job]:
 def test_merge_publishes_validated_content_once(
     merged: Origin, runner: Runner, proven: list[Job], hub: EmulatedHub
 ) -> None:
-    assert all(job.passed for job in proven), "\n".join(job.said for job in proven)
+    assert all(job.passed for job in proven), "\n".join(job.output for job in proven)
     commit = merged.git("rev-parse", "main")
 
     jobs = [runner.run("release.yml", job, commit, SAYS) for job in ("publish", "verify", "record")]
 
-    assert all(job.passed for job in jobs), "\n".join(job.said for job in jobs)
-    assert KEY not in "\n".join(job.said for job in jobs[1:])
+    assert all(job.passed for job in jobs), "\n".join(job.output for job in jobs)
+    assert KEY not in "\n".join(job.output for job in jobs[1:])
     (environment,), (version,) = hub.state()["environment"], hub.state()["version"]
     package = Repository.load(merged.work, [NAME]).packages[NAME]
     assert (environment["owner"], environment["name"], environment["visibility"]) == ("acme", NAME, "PUBLIC")
@@ -87,23 +87,23 @@ def test_merge_publishes_validated_content_once(
     assert ledger["environments"][0]["wheel"] == wheel["sha256"]
     assert ledger["environments"][0]["verified"]["sound"]
     assert ledger["commit"] == commit
-    assert jobs[2].steps[-1].said == f"{wheel['sha256']}  {ledger['environments'][0]['fetched']['filename']}\n"
+    assert jobs[2].steps[-1].output == f"{wheel['sha256']}  {ledger['environments'][0]['fetched']['filename']}\n"
     built = [path.name for path in runner.folder.glob("release.yml-publish*/.envops/*")]
     assert built == ["release.lock"], "the job with the key builds, installs and loads nothing"
 
     written = len(hub.writes())
     again = runner.run("release.yml", "publish", commit, SAYS)
 
-    assert again.passed, again.said
+    assert again.passed, again.output
     assert len(hub.writes()) == written, "a second release writes nothing"
 
 
 def test_release_writes_the_key_nowhere(runner: Runner, proven: list[Job], hub: EmulatedHub) -> None:
     done = runner.run("release.yml", "publish", proven and _head(runner), SAYS)
-    told = done.said + done.summary
+    printed = done.output + done.summary
     files = [path for path in runner.folder.rglob("*") if path.is_file() and not path.is_symlink()]
 
-    assert KEY not in told
+    assert KEY not in printed
     assert hub.journal("GET", "/user/whoami"), "the key was used"
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 

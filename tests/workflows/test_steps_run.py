@@ -49,7 +49,7 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     head, says = origin.git("rev-parse", "HEAD"), _of_pull_request(origin)
 
     plan = runner.run("validate.yml", "plan", head, says)
-    assert plan.passed, plan.said
+    assert plan.passed, plan.output
     matrix = json.loads(plan.outputs["matrix"])
     assert [entry["names"] for entry in matrix["include"]] == ["word-problems"]
     assert "acme/word-problems" in plan.summary
@@ -57,7 +57,7 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     assert plan.sessions[-1] == "docs --check"
 
     shard = runner.run("validate.yml", "shard", head, says)
-    assert shard.passed, shard.said
+    assert shard.passed, shard.output
     assert shard.sessions == [
         "prepare --declared word-problems",
         "validate word-problems",
@@ -89,7 +89,7 @@ def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin,
 
     shard = runner.run("validate.yml", "shard", head, {**_of_pull_request(origin), **due})
 
-    assert shard.sessions == ["validate --runs first"], shard.said
+    assert shard.sessions == ["validate --runs first"], shard.output
 
 
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:
@@ -99,9 +99,9 @@ def test_pull_request_without_environments_passes_the_gate(origin: Origin, runne
     plan = runner.run("validate.yml", "plan", head, says)
     gate = runner.run("validate.yml", "gate", head, says)
 
-    assert plan.passed, plan.said
+    assert plan.passed, plan.output
     assert json.loads(plan.outputs["matrix"]) == {"include": []}
-    assert gate.passed, gate.said
+    assert gate.passed, gate.output
 
 
 def test_gate_fails_after_a_failed_job(origin: Origin, runner: Runner) -> None:
@@ -131,7 +131,7 @@ def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, run
     sessions = {}
     for name in ("since", "publish", "verify", "record", "train"):
         job = runner.run("release.yml", name, head, says | {PUBLISHED: "true"})
-        assert job.passed, job.said
+        assert job.passed, job.output
         sessions[name] = job.sessions
 
     assert sessions == {
@@ -167,7 +167,7 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
         ],
         [f"claim --close {head} success"],
     ]
-    assert all(job.passed for job in done), "\n".join(job.said for job in done)
+    assert all(job.passed for job in done), "\n".join(job.output for job in done)
 
 
 def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner) -> None:
@@ -176,7 +176,7 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner)
     sessions: list[str] = []
     for job in ("drift", "dependencies", "locks", "propose", "together", "macos", "models", "learner", "made"):
         done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": "lowest-direct"})
-        assert done.passed, done.said
+        assert done.passed, done.output
         sessions += done.sessions
 
     assert sessions == [
@@ -209,7 +209,7 @@ def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, runner: R
     quiet = Runner(origin.bare, runner.folder)
     build = quiet.run("pages.yml", "build", origin.git("rev-parse", "HEAD"), says)
 
-    assert build.passed, build.said
+    assert build.passed, build.output
     assert build.sessions == [
         "past-run pages.yml",
         "report merge known/earlier/ known/latest/ --current",

@@ -84,7 +84,7 @@ class Step:
 
     what: str
     code: int
-    said: str = ""
+    output: str = ""
 
 
 @dataclass
@@ -103,8 +103,8 @@ class Job:
         return all(step.code == 0 for step in self.steps)
 
     @property
-    def said(self) -> str:
-        return "\n".join(f"$ {step.what}\n{step.said}" for step in self.steps)
+    def output(self) -> str:
+        return "\n".join(f"$ {step.what}\n{step.output}" for step in self.steps)
 
 
 @dataclass(frozen=True)

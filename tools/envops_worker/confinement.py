@@ -1,7 +1,7 @@
 """Restrictions on the environment's code; attempts to break them are recorded.
 
-Python's audit hooks see every connection that this process opens. They do not see into programs that it starts, so the
-variables of those hold no key.
+Python's audit hooks see every connection that this process opens. They do not see connections of programs that it
+starts, so the variables of these contain no key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NetworkGuard:
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []
         self.wanted: list[dict[str, Any]] = []
-        """The data that the attempts tried to load, where a known library made them."""
+        """The data that the attempts tried to load, if a known library made them."""
         self.stage = "load"
         self._sources = sources
         self._allowed = allowed
@@ -73,8 +73,8 @@ class NetworkGuard:
         sys.addaudithook(hook)
 
     def watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Record the caller that resolves an address through the loop, because the loop resolves in a thread of its
-        own."""
+        """Record the caller that resolves an address through the loop, because the loop resolves in a separate
+        thread."""
         look_up = loop.getaddrinfo
 
         async def watched(host: Any, port: Any, **options: Any) -> Any:

@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make or edit the comment and return the exit code; a pull request that moved on is left alone."""
+    """Make or edit the comment and return the exit code; a pull request with another head is left unchanged."""
     try:
         event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
         address = str(event["workflow_run"]["html_url"])
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     try:
         text = conversation(options.folder, LONGEST - len(MARK), address)
-    except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be larger than any that is shown
+    except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be too large to be shown
         text = f"## ⚠️ no report\n\nThe run ended without one that can be read.\n\n[The run]({address})\n"
         print(error, file=sys.stderr)
     if options.dry_run:

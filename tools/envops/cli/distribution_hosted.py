@@ -58,8 +58,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--endpoint", required=True, metavar="NAME", help="a model of configs/endpoints.toml at Prime Inference"
     )
-    command.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
-    command.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
+    command.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="number of tasks")
+    command.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="number of rollouts on each")
     arguments.max_cost(command, "the evaluation")
 
 
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -> Path:
-    """The folder of what the platform's evaluation left behind. Raises `RunRefused` and much else."""
+    """The folder with the results of the platform's evaluation. Raises `RunRefused` and other errors."""
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     repository = beside_key(repository, [name])
@@ -153,7 +153,8 @@ def _fetch(
 
 
 def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
-    """Raise `RunRefused` unless the Hub's latest version is exactly what lies here: the platform evaluates that one."""
+    """Raise `RunRefused` unless the Hub's latest version has exactly the local content: the platform evaluates that
+    version."""
     reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
     found = reading.environment
     if reading.standing == "unreadable":
@@ -167,7 +168,7 @@ def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: th
         there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
         raise RunRefused(
             f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
-            f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out what is published."
+            f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out the published content."
         )
 
 
@@ -180,7 +181,7 @@ def _approved(
     ceiling: float | None,
     stop: threading.Event,
 ) -> tuple[dict[int, Task], EvaluationSize]:
-    """The tasks that are known by number, and how much there is to ask; the bound was shown and fits."""
+    """The tasks that are known by number, and the size of the evaluation; the bound was shown and fits."""
     gate = entry.gates.distribution
     asked = requested_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
     with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:

@@ -38,7 +38,10 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     command.add_argument(
-        "results", type=Path, metavar="FILE", help="our JSONL, v0's results.jsonl, v1's traces.jsonl, or their folder"
+        "results",
+        type=Path,
+        metavar="FILE",
+        help="JSONL of envops, results.jsonl (v0), traces.jsonl (v1), or their folder",
     )
     arguments.root(command)
     arguments.printed(command, "markdown")
@@ -99,7 +102,7 @@ def known_environment(
 
 
 def _with_rollouts(imported: Imported, known: Facts) -> Facts:
-    """The environment as it is known here, with the rollouts of the file and no others."""
+    """The local environment, with the rollouts of the file and no others."""
     asked = Counter(row.speaker for row in imported.rows)
     return replace(
         known,

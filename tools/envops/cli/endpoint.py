@@ -66,9 +66,9 @@ def run(options: argparse.Namespace) -> int:
         print("stopped", file=sys.stderr)
         return exit_codes.PASS
     except (StageFailed, ProgramFailed) as error:
-        said = f"{error.failure.type}: {error.failure.message}"
-        wrong = error.failure.type in ("FaultError", "OSError")  # the options, or a port that is taken
-        print(f"{name} could not be served: {said}", file=sys.stderr)
+        message = f"{error.failure.type}: {error.failure.message}"
+        wrong = error.failure.type in ("FaultError", "OSError")  # wrong options, or a port that is taken
+        print(f"{name} could not be served: {message}", file=sys.stderr)
         return exit_codes.USAGE if wrong else exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
     return exit_codes.ERROR
 

@@ -101,9 +101,9 @@ def run_with_model(options: argparse.Namespace) -> int:
     )
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
-        said = refused_by(refusal)
-        print_message(f"{said}")
-        return said.code
+        refusal_note = refused_by(refusal)
+        print_message(f"{refusal_note}")
+        return refusal_note.code
     return exit_codes.OF_VERDICT[result.verdict]
 
 
@@ -133,7 +133,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
 
     def begin(opened: OpenedTasks) -> None:
         approve(entry, opened, shared.relay, asked)
-        path.unlink(missing_ok=True)  # only now is it sure that no other run writes there
+        path.unlink(missing_ok=True)  # only now is it certain that no other run writes there
         meter.writer = files.enter_context(ResultsWriter(path))
 
     try:
@@ -186,7 +186,7 @@ def _judged(
     """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
     known = [one.baseline for one in read_recordings(package.folder) if not one.problems]
-    judge_here = judge_name(replying) or "scripted"  # so were recordings that name none, if they have a judge
+    judge_here = judge_name(replying) or "scripted"  # recordings that name none were judged by it
     recorded = [each for each in known if (each.get("judge") or "scripted") == judge_here]
     baseline = baseline_for(recorded, facts, split)
     judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])

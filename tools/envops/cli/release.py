@@ -212,9 +212,9 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
     except Exception as error:
         expected = isinstance(error, DeclarationError | HubUnavailable)
         named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
-        said = situation.access.scrubber.text(named)
+        result = situation.access.scrubber.text(named)
         said_next = "nox -s train: it reads the list of runs first"
-        return [asdict(Submission(name, "unknown", said, said_next)) for name in due]
+        return [asdict(Submission(name, "unknown", result, said_next)) for name in due]
 
 
 def _repository(root: Path, planned: Planned) -> Repository:
@@ -229,8 +229,8 @@ def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
     """Uncommitted files of each environment to publish; empty without git."""
     status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
     if status.returncode != 0 and (root / ".git").exists():
-        said = status.stderr.decode(errors="replace").strip()
-        raise DeclarationError([Problem(".git", None, f"git cannot list uncommitted files: {said}")])
+        message = status.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(".git", None, f"git cannot list uncommitted files: {message}")])
     files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:
@@ -265,5 +265,5 @@ def _external_with(planned: Planned, standings: set[str]) -> Iterator[str]:
     """External environments that a run needs and that cannot be used."""
     for each in planned.plan.external:
         if each.standing in standings:
-            said = f"{each.address}, an environment of the Hub, is {each.standing} there"
-            yield f"{said}: correct its hub address or its version in registry.yaml"
+            message = f"{each.address}, an environment of the Hub, is {each.standing} there"
+            yield f"{message}: correct its hub address or its version in registry.yaml"

@@ -24,7 +24,7 @@ from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import on_one_line
 
 EXAMPLES = """examples:
-  envops release verify published/     what `envops release --evidence-only` left in its reports
+  envops release verify published/     what the job that pushes left in its reports
 
 it runs the published code, so it must not have a key, and ends with exit code 2 if PRIME_API_KEY is set
 reports/loaded.json has the results, for: envops release join

@@ -22,7 +22,7 @@ from envops.repository.repository import Repository
 EXAMPLES = """examples:
   envops report merge shards/                        every validate.json below a folder
   envops report merge one.json two.json three.json
-  envops report merge shards/ --matrix shards.json   and every shard of the matrix must be there
+  envops report merge shards/ --matrix shards.json   require every shard of the matrix
   envops report merge earlier/ latest/ --current     the latest of each environment that has not changed since
 """
 
@@ -46,7 +46,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.printed(command, "markdown")
     arguments.extent(command)
     command.add_argument(
-        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
+        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="the merged report (default: reports/)"
     )
 
 
@@ -91,10 +91,10 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
     if not (root / REGISTRY_FILE).is_file():
         print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return
-    told = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
-    if not told:
+    environments = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
+    if not environments:
         return
-    packages = Repository.load(root, [one["name"] for _, one in told]).packages
+    packages = Repository.load(root, [one["name"] for _, one in environments]).packages
     problems = [
         Problem(
             file,
@@ -102,9 +102,9 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
             f"belongs to another commit: {one['name']} has different files here",
             found=one["digest"][:19],
             allowed=packages[one["name"]].digest[:19],
-            fix="merge it where its commit is checked out, or validate this commit",
+            fix="merge it in a checkout of its commit, or validate this commit",
         )
-        for file, one in told
+        for file, one in environments
         if packages[one["name"]].digest != one["digest"]
     ]
     if problems:
@@ -122,7 +122,7 @@ def _found(given: Sequence[Path]) -> Iterator[Path]:
 def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:
     """Every environment and every run of a matrix.
 
-    Raises `DeclarationError` when the file is none.
+    Raises `DeclarationError` if the file is not a matrix.
     """
     if matrix is None:
         return [], []

@@ -32,8 +32,8 @@ from envops.validation.reward_diff import Scorer, SideFailed, corpus_of, open_bo
 
 EXAMPLES = """examples:
   envops rewards diff gsm8k --against main           which rewards changed since a revision
-  envops rewards diff gsm8k --against ../old/gsm8k   whether a port pays what its original pays
-  envops rewards diff --changed --against main       of what differs from the main branch
+  envops rewards diff gsm8k --against ../old/gsm8k   whether a port rewards like its original
+  envops rewards diff --changed --against main       for environments that differ from the main branch
 """
 
 

@@ -53,9 +53,9 @@ def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: b
     part = divided(loads(choice, Workspace(root)), of)[index - 1].names
     note = f"shard {index} of {of}: {len(part)} of {len(choice.names)} environments"
     names = tuple(name for name in choice.names if name in set(part))
-    said = "; ".join(filter(None, (choice.note, note)))
+    message = "; ".join(filter(None, (choice.note, note)))
     share = ShardOfRun(index, of, tuple(sorted(choice.names)))
-    return Choice(choice.repository, names, said, share, choice.runs if index == 1 else ())
+    return Choice(choice.repository, names, message, share, choice.runs if index == 1 else ())
 
 
 def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
@@ -112,15 +112,15 @@ def runs_named(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def print_grants(repository: Repository, names: Iterable[str]) -> None:
-    """Print which of the user's variables the code of these environments sees, where they declare any."""
+    """Print the user's variables that the code of these environments sees, if they declare any."""
     entries = repository.registry.environments
     for name in names:
-        if said := described_grant(entries[name], repository.root) if name in entries else "":
-            print_message(said)
+        if grant := described_grant(entries[name], repository.root) if name in entries else "":
+            print_message(grant)
 
 
 def beside_key(repository: Repository, names: Collection[str], dollars: float = math.inf) -> Repository:
-    """The repository for a command that holds a key, after printing what the code of these environments sees.
+    """The repository for a command that holds a key, after printing the variables that the environments' code sees.
 
     Judges that only a candidate declares may cost `dollars` together.
     """
@@ -159,7 +159,7 @@ def facts_of(
 
 
 class HarnessUnsupported(Exception):
-    """The message names the environments that no harness can play."""
+    """`--harness` was given for v0; the message names the environments."""
 
 
 def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""`envops test NAME`: an environment's own tests and cases, by pytest, in its virtual environment."""
+"""`envops test NAME`: run an environment's own tests and cases with pytest, in its virtual environment."""
 
 from __future__ import annotations
 

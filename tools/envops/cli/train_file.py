@@ -117,7 +117,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if entry.judge is not None or package.uses_judge:
         raise UnfitSettings(
             f"the environment {name} calls a judge, and training on this machine has no relay to one: a scripted judge "
-            "would pay the model. Train with another backend, where the judge's key can be set."
+            "would pay the model. Train with another backend, that can have the judge's key."
         )
     print_grants(repository, [name])
     print_message(f"{settings.name}: {settings.model} on {name}")

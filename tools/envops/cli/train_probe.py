@@ -40,7 +40,7 @@ CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "co
 BAR = 40
 MOST_TASKS = 512
 CODE = (TOOLS / "envops/training/probe", TOOLS / "envops/training/learner")
-"""The probe's own code: a checkpoint is resumed only by the code that wrote it."""
+"""Folders of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from envops.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_
 
 SECONDS = 30.0
 SECONDARY_LIMIT_SECONDS = 60.0
-"""How long GitHub wants clients to wait after a secondary rate limit without a Retry-After header."""
+"""The pause that GitHub requests after a secondary rate limit without a Retry-After header."""
 PAGE = 100
 MOST_PAGES = 30
 
@@ -52,7 +52,7 @@ class GitHubError(Exception):
     def __init__(self, message: str, status: int | None = None, limited_seconds: float | None = None) -> None:
         self.status = status
         self.limited_seconds = limited_seconds
-        """Seconds until the rate limit ends that refused the call; `None` where no rate limit did."""
+        """Seconds until the rate limit that refused the call ends; `None` if no rate limit refused it."""
         super().__init__(message)
 
 
@@ -66,7 +66,7 @@ class GitHub:
 
     @classmethod
     def of_workflow(cls, environ: Mapping[str, str] = os.environ) -> GitHub:
-        """From the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
+        """The repository and token in the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} must be set: this runs in a job of GitHub Actions")
@@ -104,15 +104,15 @@ class GitHub:
             with _OPENER.open(request, timeout=SECONDS) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
-            said = error.read(500).decode("utf-8", "replace")
-            limited = _limited_seconds(error.code, error.headers, said)
-            raise GitHubError(f"{method} {path}: HTTP {error.code}: {said}", error.code, limited) from None
+            message = error.read(500).decode("utf-8", "replace")
+            limited = _limited_seconds(error.code, error.headers, message)
+            raise GitHubError(f"{method} {path}: HTTP {error.code}: {message}", error.code, limited) from None
         except (OSError, HTTPException, ValueError) as error:
             raise GitHubError(f"{method} {path}: {error}") from None
 
 
 def wait_after(error: GitHubError, attempt: int) -> None:
-    """Wait until the call may succeed. Raises the error where it will not, or the rate limit lasts too long."""
+    """Wait until the call may succeed. Raises the error if it will not, or if the rate limit lasts too long."""
     limited = error.limited_seconds
     passes = GITHUB.allows(error.status) if limited is None else limited <= LONGEST_REQUESTED_SECONDS
     if not passes or attempt + 1 >= GITHUB.attempts:
@@ -120,8 +120,8 @@ def wait_after(error: GitHubError, attempt: int) -> None:
     time.sleep(GITHUB.pause(attempt, limited))
 
 
-def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
-    """Seconds until a rate limit ends; `None` where the status is not one of a rate limit.
+def _limited_seconds(status: int, headers: Message, body: str) -> float | None:
+    """Seconds until a rate limit ends; `None` if the status is not one of a rate limit.
 
     Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     """
@@ -133,4 +133,4 @@ def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
     reset = headers.get("X-RateLimit-Reset", "")
     if headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
         return max(0.0, int(reset) - time.time())
-    return SECONDARY_LIMIT_SECONDS if "rate limit" in said.lower() else None
+    return SECONDARY_LIMIT_SECONDS if "rate limit" in body.lower() else None

@@ -29,7 +29,7 @@ class HubCall:
     path: str = ""
     params: Mapping[str, Any] | None = None
     pages: str = ""
-    """The parameter for the beginning of a page (offset, skip); empty where one page is enough."""
+    """The parameter for the beginning of a page (offset, skip); empty if one page is enough."""
     download: str = ""
     to: str = ""
 
@@ -89,8 +89,8 @@ def call_hub(
         if "prime" in message:
             prime_version = str(message["prime"])
         elif "id" in message:
-            said = access.scrubber.text(str(message.get("message", "")))
-            answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), said)
+            text = access.scrubber.text(str(message.get("message", "")))
+            answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), text)
     _refuse_old(prime_version)
     return HubAnswers(prime_version, answers)
 

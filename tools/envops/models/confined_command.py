@@ -33,7 +33,7 @@ NetworkGuard(Sources(), allowed=False).watch()
 
 @dataclass(frozen=True)
 class ConfinedCommand:
-    """The circumstances of a command."""
+    """The variables and the folder of a command."""
 
     venv: VirtualEnvironment
     scratch: Path
@@ -47,10 +47,11 @@ class ConfinedCommand:
 def confined_command(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, stop: threading.Event, *, allow_network: bool
 ) -> Iterator[ConfinedCommand]:
-    """The circumstances of a command of verifiers, with the chat harness of our workers and the declared secrets.
+    """The variables and the folder of a command of verifiers, with the chat harness of the workers and the declared
+    secrets.
 
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
-    Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
+    Raises `ProgramFailed` if the virtual environment or the wheel cannot be made, and `Interrupted`.
     """
     venv = environment_venv(package, workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
@@ -72,7 +73,7 @@ def guard(modules: Path) -> None:
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
-    """The settings of every command of v1: the environment's arguments, our harness, and the relay."""
+    """The settings of every command of v1: the environment's arguments, the worker's harness, and the relay."""
     nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
     return {
         "client.base-url": relay.base_url,
@@ -84,5 +85,5 @@ def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
 
 
 def flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as verifiers' command line takes them."""
+    """Settings as arguments of verifiers' command line."""
     return [text for key, value in settings.items() for text in (f"--{key}", str(value))]

@@ -25,13 +25,13 @@ class ValidationEvidence:
     hub_hash: str
     gates: Mapping[str, str]
     wheel: str
-    """sha256 of the wheel that was tested; empty where none was built."""
+    """sha256 of the wheel that was tested; empty if none was built."""
     reason: str = ""
     filename: str = ""
     """Of that wheel."""
 
     def refusal(self, package: Package, wheel: str = "") -> str:
-        """Why the package, and the wheel with this sha256, may not be published; empty where they may."""
+        """Why the package, and the wheel with this sha256, may not be published; empty if they may."""
         if (self.digest, self.hub_hash) != (package.digest, package.hub_hash):
             return f"the validation is for {self.digest[:19]}…, the package is {package.digest[:19]}…"
         missing = [gate for gate in GATES if gate not in self.gates]

@@ -35,7 +35,7 @@ class LedgerEntry:
     wheel: str = ""
     """sha256 of the wheel that was tested."""
     evidence: ValidationEvidence | None = None
-    """The validation that it was published on."""
+    """The validation on which it was published."""
     published: Published | None = None
     fetched: Fetched | None = None
     """The published wheel, which has the bytes of the tested one."""
@@ -43,7 +43,7 @@ class LedgerEntry:
     """The result after it was fetched, installed and loaded; `None` until then."""
     evaluations: tuple[PushedEvaluation, ...] = ()
     page: str = ""
-    """On the Hub, once it is published."""
+    """Its page on the Hub, once it is published."""
     seconds: float = 0.0
 
     @property

@@ -101,7 +101,7 @@ class EvaluationPusher:
         return PushedEvaluation(name, "failed", said or "the Hub does not list it as complete")
 
     def _known(self, name: str, desired: Desired) -> PlatformEvaluation | None:
-        """The evaluation of this name, one without an id where there is none; `None` where that cannot be read."""
+        """The evaluation of this name, one without an id if there is none; `None` if that cannot be read."""
         try:
             listed = list_evaluations(self.prime, self.access, desired.name, self.stop)
         except EvaluationsUnreadable:

@@ -225,7 +225,7 @@ class Release:
         return reading_of(answers["status"], address, self.identity), contents
 
     def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
-        """Push evaluations, also of an earlier release that was interrupted before it pushed them."""
+        """Push evaluations, including those of an earlier interrupted release."""
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known

@@ -23,7 +23,7 @@ class Verified:
     message: str
     sha256: str = ""
     installed: str = ""
-    """How it was installed: by version from the Hub's index, or from the downloaded wheel."""
+    """The source of its installation: the Hub's index by version, or the downloaded wheel."""
     seen: bool = True
     """Whether it could be checked at all."""
 
@@ -35,7 +35,7 @@ class Fetched:
     filename: str
     sha256: str
     index: str = ""
-    """The index that it installs from by version; empty where the index is not public."""
+    """The index that it installs from by version; empty if the index is not public."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Verifier:
     retry: RetryPolicy = HUB_PUSH
 
     def fetch(self, desired: Desired, proof: ValidationEvidence, folder: Path) -> Fetched | Verified:
-        """Fetch the published wheel into a folder and compare it with the tested one; the result where that fails.
+        """Fetch the published wheel into a folder and compare it with the tested one; the result if that fails.
 
         Raises `Interrupted` when `stop` is set.
         """

@@ -78,7 +78,7 @@ def _summary(results: Sequence[RunResult], changed: Sequence[str]) -> str:
 
 
 def render_runs_markdown(results: Sequence[RunResult]) -> str:
-    """Runs as a table for a job's summary, with what the rules found below it."""
+    """Runs as a table for a job's summary, with the findings below it."""
     lines = ["| | run | backend | model | environments | state |", "|---|---|---|---|---|---|"]
     for each in results:
         sign = "✗" if each.verdict == "fail" else "✓"
@@ -94,7 +94,7 @@ def render_runs_markdown(results: Sequence[RunResult]) -> str:
 
 
 def runs_as_json(results: Sequence[RunResult]) -> str:
-    """The same for machines."""
+    """The runs as JSON."""
     return json.dumps({"version": 1, "runs": [run_data(result) for result in results]}, indent=2) + "\n"
 
 

@@ -41,7 +41,7 @@ class Base:
         return self.given if self.commit is None else f"{self.given} ({self.commit[:12]})"
 
     def environment(self, entry: EnvironmentEntry, scratch: Path) -> tuple[EnvironmentEntry, Package]:
-        """The environment of this base, written below `scratch` where that is needed.
+        """The environment of this base, written below `scratch` if needed.
 
         Raises `NoBase` when the base lacks it or it cannot be loaded.
         """
@@ -104,8 +104,8 @@ def _commit(root: Path, name: str) -> str | None:
 def _read(folder: Path, root: Path, label: str) -> Package:
     reading = read_package(folder, root)
     if reading.package is None or not reading.package.files:
-        said = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
-        raise NoBase(f"the package at {label} cannot be read: {said}")
+        message = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
+        raise NoBase(f"the package at {label} cannot be read: {message}")
     if reading.package.lock is None:
         raise NoBase(f"the package at {label} has no valid {LOCK_FILE}, so its code cannot be run")
     return reading.package

@@ -1,7 +1,7 @@
-"""The user's variables that an environment's code may see: those that `secrets` declares, and never a key.
+"""The user's variables that an environment's code may read: those that `secrets` declares, and never a key.
 
-A registry may be the text of a stranger's pull request, so its `secrets` are a request. What is refused is an error
-where the registry is read, and is withheld where the variables of a worker are made.
+A registry may be the text of a stranger's pull request, so its `secrets` are a request. A refused name is an error of
+the registry, and its variable is withheld from workers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def granted_variables(declared: Iterable[str], root: Path | None) -> dict[str, str]:
     """The values of these variables, as far as they are set, without reserved ones and keys of models.
 
-    Raises `DeclarationError` where the endpoints of `root`, which name the keys, cannot be read.
+    Raises `DeclarationError` if the endpoints of `root`, which name the keys, cannot be read.
     """
     asked = [name for name in declared if name in os.environ and not reason_against(name)]
     keys = endpoints.key_variables(root) if asked else {}
@@ -31,10 +31,10 @@ def granted_variables(declared: Iterable[str], root: Path | None) -> dict[str, s
 
 
 def described_grant(entry: EnvironmentEntry, root: Path) -> str:
-    """Which variables the code of an environment sees; empty where it declares none."""
+    """The variables that the code of an environment sees, in a sentence; empty if it declares none."""
     given = granted_variables(entry.secrets, root)
     missing = [name for name in entry.secrets if name not in given]
-    seen = f"its code sees {', '.join(given)}" if given else "its code sees none"
+    seen = f"its code sees {', '.join(given)}" if given else "its code sees no variable"
     unset = f"; not set: {', '.join(missing)}" if missing else ""
     return f"{entry.name}: secrets in {REGISTRY_FILE}: {seen}{unset}" if entry.secrets else ""
 
@@ -42,9 +42,9 @@ def described_grant(entry: EnvironmentEntry, root: Path) -> str:
 def registry_beside_key(registry: Registry, root: Path, dollars: float = math.inf) -> Registry:
     """The registry for a process that holds a key.
 
-    That of another checkout than the tool's own is the text of a candidate: an environment keeps only those `secrets`
-    that the tool's own checkout declares for it, and a judge that this does not declare may cost `dollars`. Raises
-    `DeclarationError` where the own registry is wrong.
+    A registry of another checkout than the tool's own is the text of a candidate: an environment keeps only those
+    `secrets` that the tool's own checkout declares for it, and a judge that this checkout does not declare may cost
+    `dollars`. Raises `DeclarationError` if the own registry is wrong.
     """
     own = endpoints.OWN_CHECKOUT
     if root.resolve() == own or not (own / REGISTRY_FILE).is_file():

@@ -1,4 +1,4 @@
-"""Recordings: rollouts of one speaker and their baseline, in an environment's folder `recordings/`.
+"""Recordings: rollouts of one policy or model and their baseline, in an environment's folder `recordings/`.
 
 `NAME.jsonl.gz` holds normalised rows (docs/results.md), `NAME.json` the baseline computed from exactly these rows.
 Equal rows make equal bytes: they contain no time, no machine name and no order of arrival.
@@ -23,11 +23,11 @@ from envops.files.atomic_write import write_whole
 from envops.repository.content import RECORDINGS
 
 MAX_BYTES = 2_000_000
-"""Of a recording with its baseline."""
+"""The most bytes of a recording with its baseline."""
 MAX_UNPACKED = 200 * 2**20
 ROWS, BASELINE = ".jsonl.gz", ".json"
 GITIGNORE = (
-    "# git keeps recordings; the Hub does not get them: prime passes over a folder that is taken back.",
+    "# git keeps recordings; the Hub does not get them, because prime never re-includes a folder.",
     f"{RECORDINGS}/",
     f"!{RECORDINGS}/",
 )
@@ -44,7 +44,7 @@ Line = tuple[int, EvaluationRow]
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows as they are written."""
+    """Rows as written to the file."""
 
     rows: tuple[EvaluationRow, ...]
     content: bytes
@@ -58,7 +58,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class RecordingOnDisk:
-    """A recording as it was read, with everything that is wrong with its files."""
+    """A recording and the problems of its files."""
 
     file: str
     content: str
@@ -70,7 +70,7 @@ class RecordingOnDisk:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it has rows and nothing is wrong with them."""
+        """Whether it has rows and no problems."""
         return bool(self.rows) and not self.problems
 
     @property
@@ -96,7 +96,7 @@ def digest_of_lines(lines: Iterable[bytes]) -> str:
 
 
 def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Packed:
-    """The rows in their one order, at most `limit` bytes.
+    """The rows in their fixed order, at most `limit` bytes.
 
     If they exceed it, whole tasks are left out, so that groups stay complete. The tasks whose fingerprints hash lowest
     are kept, a choice that does not depend on the replies.
@@ -120,7 +120,7 @@ def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Pa
 
 
 def in_order(rows: Sequence[EvaluationRow]) -> list[EvaluationRow]:
-    """By task and completion, numbered again: rollouts of a task arrive in any order."""
+    """Rows by task and completion, numbered again: rollouts of a task arrive in any order."""
     numbers: dict[tuple[int, str], int] = {}
     ordered = []
     for row in sorted(rows, key=lambda row: (row.task, row.task_key, row_line(replace(row, rollout=0)))):
@@ -156,7 +156,7 @@ def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationR
 
 
 def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
-    """Indices of rows that contain what looks like a key."""
+    """Indices of rows with a text that looks like a key."""
     return [number for number, row in enumerate(rows) if SECRETS.search(row_line(row).decode())]
 
 
@@ -247,15 +247,15 @@ def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingP
             if SECRETS.search(line.decode("utf-8", "replace")):
                 problems.append(RecordingProblem(file, number, "contains what looks like an API key; revoke it"))
         except (ValueError, RecursionError) as error:
-            said = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
-            problems.append(RecordingProblem(file, number, said[:300]))
+            message = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
+            problems.append(RecordingProblem(file, number, message[:300]))
     if not rows and not problems:
         problems.append(RecordingProblem(file, None, "contains no rollout"))
     return tuple(rows), digest_of_lines(lines), problems
 
 
 def _unzipped(path: Path) -> tuple[list[bytes], str | None]:
-    """The lines that can be unpacked, and the reason where unpacking stopped early."""
+    """The lines that can be unpacked, and the reason if unpacking stopped early."""
     lines: list[bytes] = []
     size = 0
     try:

@@ -1,6 +1,6 @@
 """Checks across keys of registry.yaml: names that must exist, numbers that must be consistent.
 
-Reads the document as it is, so that these problems are reported together with those of single keys.
+The unprocessed document is read, so that these problems are reported together with those of single keys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def reference_problems(
     """Every contradiction in the document.
 
     `default_means` is the range of mean rewards that is allowed by default; `model_keys` are the variables with
-    keys of models, and where each is named.
+    keys of models, and the place that names each.
     """
     return [
         *_environment_problems(document),
@@ -158,7 +158,7 @@ def _at(data: Any, steps: Steps) -> Any:
 
 
 def _mapping(data: Any, *steps: str | int) -> Mapping[str, Any]:
-    """The mapping at a place, or an empty one where there is none."""
+    """The mapping at a place, or an empty one if there is none."""
     for step in steps:
         data = data.get(step) if isinstance(data, dict) else None
     return data if isinstance(data, dict) else {}

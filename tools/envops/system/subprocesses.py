@@ -55,13 +55,13 @@ def run_program(
 
     `look` is called several times a second while it runs, and once when it has ended.
 
-    Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
-    `Interrupted` when `stop` is set. Its child processes end with it, and with this process even
-    if that is killed: `envops_worker/supervisor.py` holds a pipe to this process. Where the program kills its
-    supervisor, processes that still have the mark of the run among their variables are ended.
+    Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`, `Interrupted` when `stop` is
+    set. Its child processes end with it, and with this process even if that is killed: `envops_worker/supervisor.py`
+    holds a pipe to this process. If the program kills its supervisor, processes that still have the mark of the run
+    among their variables are ended.
     """
     mark = uuid.uuid4().hex
-    # Files, because a pipe would be held open by whatever the program leaves behind.
+    # Files, because processes that the program leaves behind would hold a pipe open.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
         sent.write((sends or "").encode())
         sent.seek(0)

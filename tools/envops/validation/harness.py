@@ -21,7 +21,7 @@ _OF_THE_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "R
 def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bool) -> None:
     """Let a harness set itself up in a job.
 
-    Raises `StageFailed` with a failure of kind `harness` where it cannot.
+    Raises `StageFailed` with a failure of kind `harness` if it cannot.
     """
     _sweep(workspace.harnesses)
     seat = {

@@ -225,8 +225,8 @@ class Job:
         return WorkerLost(self._failure("protocol", "ProtocolError", f"the worker sent {what}"))
 
     def _failure(self, kind: Any, type: str, message: str) -> Failure:
-        said = self._errors.decode("utf-8", "replace").strip()[-2_000:]
-        return Failure(kind, type, message + self._about, None, said)
+        text = self._errors.decode("utf-8", "replace").strip()[-2_000:]
+        return Failure(kind, type, message + self._about, None, text)
 
     def end(self) -> None:
         """End the process and its process group; the end of the environment ends all others."""

@@ -62,7 +62,7 @@ class KeptVerdict:
     key: str
 
     def read(self) -> EnvironmentResult | None:
-        """The result; `None` where there is none, or a damaged or foreign one, or one of other rules."""
+        """The result; `None` if there is none, or a damaged or foreign one, or one of other rules."""
         try:
             kept: _Kept = adapter(_Kept).validate_json(self.path.read_bytes(), strict=False)
         except (OSError, ValueError):
@@ -80,7 +80,7 @@ class KeptVerdict:
 
 
 def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:
-    """The result of an environment from the cache; `None` where it has to be observed.
+    """The result of an environment from the cache; `None` if it has to be observed.
 
     A failure here recurs and is reported when the environment is observed.
     """
@@ -152,7 +152,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "facts": facts.stem,
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
-        # its line in registry.yaml matters where a rule names it
+        # its line in registry.yaml matters if a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),

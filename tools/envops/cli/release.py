@@ -37,7 +37,7 @@ from envops.training.submit import Submission
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
-  envops release                                   validate (cached), publish, verify, submit runs
+  envops release                                   validate, publish, verify, submit runs
   envops release --evidence reports/validate.json  on the evidence of an earlier job
   envops release reverse-text                      one environment
 
@@ -114,15 +114,13 @@ def _evidence(
 
 
 def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> None:
-    """Validate again, in a process that has no key: where nothing changed, the cache answers.
-
-    Its progress is shown: it takes minutes.
-    """
+    """Validate, in a process that has no key and uses no remembered facts. Its progress is shown: it takes minutes."""
     kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
     wanted = {name for entry in _secrets(root) for name in entry}
     kept |= {name: os.environ[name] for name in wanted if name in os.environ and name != "PRIME_API_KEY"}
     kept.pop("GITHUB_STEP_SUMMARY", None)
     command = [sys.executable, "-m", "envops", "validate", *names, "--root", str(root), "--reports", str(folder)]
+    command.append("--no-cache")  # what an environment's code may have left in the cache is no evidence
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "validate.json").unlink(missing_ok=True)
     if quiet:

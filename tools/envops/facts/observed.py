@@ -453,6 +453,8 @@ class Facts:
     """The outcome of a search for exploits; `None` where that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
+    unrequired: tuple[str, ...] = ()
+    """Pins of the lock, `name==version`, that no requirement of the package leads to."""
     started: StartMode = StartMode()
     memory: int = 0
     """Bytes that the worker and everything it started held at most, as far as that was looked at."""

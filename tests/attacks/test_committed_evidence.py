@@ -69,9 +69,10 @@ def test_committed_link_in_place_of_the_cache_is_refused(root: Path, tmp_path: P
     assert refused(main, ["cache", "--root", str(root)])[0].file == ".envops"
 
 
-def test_committed_evidence_of_a_release_is_refused(root: Path) -> None:
+@pytest.mark.parametrize("given", [("--evidence", "evidence/validate.json"), ("--evidence-only", "evidence")])
+def test_committed_evidence_of_a_release_is_refused(given: tuple[str, str], root: Path) -> None:
     commit(root, "evidence/validate.json")
-    command = ["release", "--root", str(root), "--evidence", str(root / "evidence/validate.json")]
+    command = ["release", "--root", str(root), given[0], str(root / given[1])]
     assert refused(main, command)[0].file == "evidence/validate.json"
 
 

@@ -59,8 +59,8 @@ def documented(page: str, text: str) -> list[Documented]:
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         whole = LINE.match(line)
-        said = [whole[1]] if whole else INLINE.findall(line)
-        for one in said:
+        commands = [whole[1]] if whole else INLINE.findall(line)
+        for one in commands:
             found += [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
     return found
 
@@ -124,5 +124,5 @@ def texts_in(path: str) -> frozenset[str]:
     """The texts in the code of a test or of a folder of tests, as arguments of commands are written there."""
     files = sorted((ROOT / path).rglob("*.py")) if (ROOT / path).is_dir() else [ROOT / path]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
-    said = [str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return frozenset(word for text in said for word in text.split())
+    texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return frozenset(word for text in texts for word in text.split())

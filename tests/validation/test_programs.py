@@ -67,13 +67,13 @@ def test_program_output_beyond_pipe_size_is_complete(tmp_path: Path):
     assert len(run(tmp_path, "print('x' * 5_000_000)")) == 5_000_001
 
 
-def test_time_limit_ends_it_and_its_children(tmp_path: Path):
+def test_time_limit_ends_program_and_children(tmp_path: Path):
     code = "import subprocess, sys, time; subprocess.Popen([sys.executable, *sys.argv[:0], '-c', 'import time; time.sleep(600)', 'late-child']); time.sleep(600)"  # noqa: E501
     assert failure(tmp_path, code, seconds=1.0).kind == "timeout"
     assert gone("late-child")
 
 
-def test_interrupt_ends_it(tmp_path: Path):
+def test_interrupt_ends_the_program(tmp_path: Path):
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):

@@ -22,7 +22,7 @@ def collector_at_rest() -> Iterator[None]:
 
 
 def import_verifiers(generation: str) -> None:
-    """Import this generation of verifiers, with what it imports to load anything. Import errors pass through."""
+    """Import this generation of verifiers, with the modules that loading needs. Import errors pass through."""
     if generation == "v1":
         import verifiers.v1
 

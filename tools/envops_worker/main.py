@@ -29,10 +29,10 @@ from envops_worker.wanted_data import wanted_by_failure
 ROOM_BYTES = 256 * 2**20
 """The free disk space that bytecode requires: verifiers needs 45 MB."""
 OPERATIONS = {path.stem for path in Path(__file__).with_name("operations").glob("[a-z]*.py")}
-"""Each is a module of `operations` with a function `answer(session, request)`, imported when it is first asked for."""
+"""Each is a module of `operations` with a function `answer(session, request)`, imported at its first request."""
 
 STAGES = {"cases": "rewards", "template": "load"}
-"""The stage of an operation, where it has another name."""
+"""The stage of an operation, if its name differs."""
 
 
 def main(start: Mapping[str, Any]) -> NoReturn:
@@ -89,7 +89,7 @@ def _be_base(guard: NetworkGuard, control: socket.socket) -> NoReturn:
 
 
 def _be_job(guard: NetworkGuard | None, descriptors: Mapping[str, Any]) -> NoReturn:
-    """Answer requests; where the host makes this an environment template, go on with that in each of its forks."""
+    """Answer requests; if the host makes this an environment template, continue in each of its forks."""
     prefer_to_be_killed()
     logging.disable(logging.CRITICAL)
     session = Session(Channel.over_standard_streams(), guard)

@@ -1,8 +1,8 @@
-"""The parent of the worker: outlives it, cleans up after it, and dies with the host.
+"""The parent of the worker: it outlives the worker, cleans up after it, and ends with the host.
 
 The process that the host starts forks at once. The child becomes the worker; the parent stays
 behind as its supervisor and imports nothing more. On Linux every process that the environment
-starts and abandons, in whatever session and with whatever variables, becomes the supervisor's own
+starts and abandons, in any session and with any variables, becomes the supervisor's own
 child, so none can outlive it.
 """
 
@@ -53,7 +53,7 @@ def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
         end_group(worker)
         if status is None:
             os.kill(worker, signal.SIGKILL)  # it may not lead a group yet
-            os.waitpid(worker, 0)  # the host waits for this process, and so gets the worker's processor time
+            os.waitpid(worker, 0)  # the host waits for this process, and thereby gets the worker's processor time
         if not leaves_others:
             _end_everyone()
         _end_like(status or 0)
@@ -72,12 +72,12 @@ def guard(lifeline: int, command: list[str]) -> None:
 
 
 def adopt_strays(*, adopts: bool) -> None:
-    """Turn on or off that the kernel gives this process the orphans of its descendants."""
+    """Let the kernel make this process the parent of its descendants' orphans, or stop that."""
     _prctl(PR_SET_CHILD_SUBREAPER, int(adopts))
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel end this process when its parent, whose id is given, is gone."""
+    """Let the kernel end this process when the parent with this id ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -124,7 +124,7 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def end_group(leader: int) -> None:
-    """End the process group of a child, with the child if it is in there already."""
+    """End the process group of a child, with the child if it is already in it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
@@ -148,7 +148,7 @@ def _descendants(process: int) -> set[int]:
             contextlib.suppress(OSError, ValueError, IndexError),
             open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as state,  # noqa: PTH123
         ):
-            parent = int(state.read().rpartition(")")[2].split()[1])  # the name before it may hold anything
+            parent = int(state.read().rpartition(")")[2].split()[1])  # the name before it may contain any characters
             children.setdefault(parent, []).append(int(name))
     found: set[int] = set()
     waiting = [process]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
+from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
@@ -88,7 +89,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class PromptSearch:
-    """One search, before it is begun."""
+    """One search, before its start."""
 
     root: Path
     entry: EnvironmentEntry
@@ -103,10 +104,11 @@ class PromptSearch:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, show what was found, write it where requested; the exit code."""
+    """Search, show the result, write it if requested, and return the exit code."""
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     if (entry.judge is not None or package.uses_judge) and not options.allow_network:
         print_message(f"{name} calls a judge, which a search cannot reach: only the model has a relay here")
@@ -138,7 +140,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
     source = price_source(relay.endpoint)
     cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
-    said = (
+    message = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
         f"{budget.reflections} reflections by {relay.endpoint.model} at {relay.endpoint.name}: "
@@ -146,10 +148,10 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     )
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
         raise RunRefused(
-            f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
+            f"refused: {message}; --max-cost is ${relay.ceiling:g}.\n"
             "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
-    print_message(said)
+    print_message(message)
     return budget, bound
 
 
@@ -184,7 +186,7 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
             )
     elif options.initial_prompt is not None:
         raise RunRefused(
-            "--initial-prompt is for v1: verifiers' GEPA of v0 begins with the environment's system_prompt"
+            "--initial-prompt is for v1: verifiers' GEPA of v0 starts from the environment's system_prompt"
         )
     seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
     return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
@@ -266,7 +268,7 @@ def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationRep
     begun = search.options.initial_prompt
     try:
         if begun is not None:
-            raise NotPlaceable("it began with --initial-prompt: set system_prompt in the data of the tasks")
+            raise NotPlaceable("it started from --initial-prompt: set system_prompt in the data of the tasks")
         place = placement(folder, report.before, report.after)
     except NotPlaceable as error:
         saved = files(search.reports, report.environment)[1]
@@ -289,9 +291,9 @@ def _written(
 
 def _show(report: OptimizationReport, search: PromptSearch) -> None:
     options = search.options
-    told, prompt = files(search.reports, report.environment)
+    report_file, prompt = files(search.reports, report.environment)
     written = {"json": render_json(report), "markdown": render_markdown(report)}
-    write_report(told, written["json"])
+    write_report(report_file, written["json"])
     write_report(prompt, report.after)
     print_report(
         options.format,

@@ -23,7 +23,7 @@ changed runs have an entry of their own; an empty matrix means that nothing is t
 """
 
 RUNS_SECONDS = 5.0
-"""What judging declared runs takes: no environment is observed for it."""
+"""Seconds for judging declared runs: no environment is observed for it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import print_grants
 from envops.facts.observed import Failure
 from envops.reports.printing import print_message
 from envops.repository.content import reward_digest
@@ -116,8 +117,9 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     if entry.judge is not None or package.uses_judge:
         raise UnfitSettings(
             f"the environment {name} calls a judge, and training on this machine has no relay to one: a scripted judge "
-            "would pay the model. Train with another backend, where the judge's key can be set."
+            "would pay the model. Train with another backend, that can have the judge's key."
         )
+    print_grants(repository, [name])
     print_message(f"{settings.name}: {settings.model} on {name}")
     from envops.training.learner.environment import NothingPlayed, RolloutLimits, opened_for_training
     from envops.training.learner.rendering import UnfitTemplate

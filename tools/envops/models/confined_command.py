@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,8 +15,9 @@ from envops.models.relay import Relay
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.validation.job import Confinement, worker_environment
-from envops.validation.prepared_home import prepared_home
+from envops.validation.job import worker_environment
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
@@ -33,7 +33,7 @@ NetworkGuard(Sources(), allowed=False).watch()
 
 @dataclass(frozen=True)
 class ConfinedCommand:
-    """The circumstances of a command."""
+    """The variables and the folder of a command."""
 
     venv: VirtualEnvironment
     scratch: Path
@@ -47,16 +47,15 @@ class ConfinedCommand:
 def confined_command(
     entry: EnvironmentEntry, package: Package, workspace: Workspace, stop: threading.Event, *, allow_network: bool
 ) -> Iterator[ConfinedCommand]:
-    """The circumstances of a command of verifiers, with the chat harness of our workers and the declared secrets.
+    """The variables and the folder of a command of verifiers, with the chat harness of the workers and the declared
+    secrets.
 
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
-    Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
+    Raises `ProgramFailed` if the virtual environment or the wheel cannot be made, and `Interrupted`.
     """
     venv = environment_venv(package, workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-    prepared = prepared_home(entry, package)
-    confinement = Confinement(secrets, allow_network, home=prepared.home if prepared else None)
+    confinement = requests_for(entry, ObservationRequest(allow_network=allow_network), package).confinement
     with workspace.scratch() as scratch:
         variables = worker_environment(venv, overlay, scratch, confinement)
         modules = scratch / "modules"
@@ -74,7 +73,7 @@ def guard(modules: Path) -> None:
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
-    """The settings of every command of v1: the environment's arguments, our harness, and the relay."""
+    """The settings of every command of v1: the environment's arguments, the worker's harness, and the relay."""
     nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
     return {
         "client.base-url": relay.base_url,
@@ -86,5 +85,5 @@ def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
 
 
 def flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as verifiers' command line takes them."""
+    """Settings as arguments of verifiers' command line."""
     return [text for key, value in settings.items() for text in (f"--{key}", str(value))]

@@ -16,7 +16,7 @@ RESULTS = (".envops", ".nox", "reports")
 """Folders of a repository that no commit may fill. The first is the cache, the second the tool's own installation."""
 
 
-def refuse_committed_results(root: Path, evidence: Path | None = None) -> None:
+def refuse_committed_results(root: Path, *evidence: Path | None) -> None:
     """Raise `DeclarationError` where git tracks a file below the repository's folders for results, or the evidence.
 
     Nothing is tracked where there is no repository; where there is one, a failure of git is reported.
@@ -24,7 +24,7 @@ def refuse_committed_results(root: Path, evidence: Path | None = None) -> None:
     top = root.resolve()
     if not any(os.path.lexists(folder / ".git") for folder in (top, *top.parents)):
         return
-    names = [*RESULTS, *_inside(top, evidence, users_folder())]
+    names = [*RESULTS, *_inside(top, *evidence, users_folder())]
     # another spelling is the same folder on some file systems
     listed = git(top, "--icase-pathspecs", "ls-files", "-z", "--", *names)
     if listed.returncode != 0:

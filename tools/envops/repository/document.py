@@ -42,7 +42,7 @@ _SCALARS: Any = yaml.SafeLoader("")
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML file. `problems` are those that left the data readable."""
+    """One YAML file. `problems` are those that leave the data readable."""
 
     file: str
     data: Any
@@ -50,7 +50,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
     def line(self, path: Steps) -> int | None:
-        """The line of the place, or of the nearest place around it."""
+        """The line of a place, or of the nearest place that contains it."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
@@ -66,7 +66,7 @@ def load_document(path: Path, root: Path) -> Document:
 
 
 def parse_document(text: str, file: str) -> Document:
-    """The same for given text; `file` is what problems name.
+    """Read given text as YAML; `file` is the name in problems.
 
     Raises `DeclarationError` if the text is not readable YAML.
     """
@@ -117,7 +117,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str) -> Proble
 class _Anchor:
     value: Any
     size: int
-    """Values it consists of."""
+    """The number of values that it consists of."""
 
 
 @dataclass
@@ -209,7 +209,7 @@ class _Builder:
         return str(event.value)
 
     def read_scalar(self, event: Any, path: Steps) -> Any:
-        """A SafeLoader value, but as YAML 1.2 has it: dates and `12:30` are text, `1e-5` is a number."""
+        """A SafeLoader value, read as in YAML 1.2: dates and `12:30` are text, `1e-5` is a number."""
         tag = event.tag
         if tag is None or tag == "!":
             tag = _tag_of_plain(event.value) if event.implicit[0] else _TAG + "str"

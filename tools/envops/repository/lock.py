@@ -1,4 +1,4 @@
-"""requirements.lock: exact versions with hashes, and nothing about where it was made.
+"""requirements.lock: exact versions with hashes, without any trace of the machine.
 
     # Written by `nox -s lock`. Every version is exact, every file has its hash.
     # inputs: sha256:…
@@ -7,10 +7,10 @@
     numpy==2.2.6 ; python_full_version < '3.14' \\
         --hash=sha256:…
 
-The header's digest covers the inputs of the resolution. A lock that does not match its pyproject.toml is detected by
-it, without resolving anything. The requirements below it show what has changed since.
+The header's digest covers the inputs of the resolution. It detects a lock that does not match its pyproject.toml,
+without resolving anything. The requirements below it show the changes since.
 
-A requirement at a git address has that address, with the commit, in place of a version. The commit stands for its hash.
+A requirement at a git address has the address with the commit in place of a version; the commit serves as its hash.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class _Parsed:
     """The requirements in the header; none in a lock that an older version of this tool wrote."""
     requires_python: str
     mistakes: tuple[tuple[int, str, str], ...]
-    """Line, message, what was found."""
+    """Line, message, found text."""
 
     def applicable(self, requires_python: str) -> dict[str, str]:
-        """One version for each name: where markers distinguish several, the one for the Python that is used."""
+        """One version for each name: of several with markers, the one for the current Python."""
         python = _python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
@@ -125,9 +125,9 @@ def inputs_digest(requires: Iterable[str], requires_python: str) -> str:
 
 
 def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
-    """The text of a requirements.lock from what `uv pip compile --generate-hashes` printed for these requirements.
+    """The text of a requirements.lock from the output of `uv pip compile --generate-hashes` for these requirements.
 
-    Comments, index addresses and options go; entries keep their markers and hashes. Raises
+    Comments, index addresses and options are dropped; entries keep their markers and hashes. Raises
     `ValueError` when an entry is neither an exact version with hashes nor at a commit.
     """
     requires, requires_python = tuple(requires), "".join(requires_python.split())
@@ -149,7 +149,7 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
 
 
 def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:
-    """The environment's lock and everything that is wrong with it; `None` where it cannot be used."""
+    """The environment's lock and its problems; `None` if it cannot be used."""
     path = folder / LOCK_FILE
     file, fix = relative(path, root), f"nox -s lock -- {name}"
     if not path.exists() and not path.is_symlink():
@@ -293,7 +293,7 @@ def _parse(text: str) -> _Parsed:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Entries with their first line: comments gone, continued lines joined."""
+    """Entries with their first line, without comments, continued lines joined."""
     begun, joined = 0, ""
     for line, row in enumerate(text.split("\n"), start=1):
         code = re.sub(r"(^|\s)#.*", "", row).strip()
@@ -309,7 +309,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | str:
-    """The pin, or what is wrong with the entry."""
+    """The pin, or the problem of the entry."""
     if entry.startswith("-"):
         return "is an option; only exact versions are allowed"
     if commit:

@@ -1,4 +1,4 @@
-"""Recordings: rollouts of one speaker and their baseline, in an environment's folder `recordings/`.
+"""Recordings: rollouts of one policy or model and their baseline, in an environment's folder `recordings/`.
 
 `NAME.jsonl.gz` holds normalised rows (docs/results.md), `NAME.json` the baseline computed from exactly these rows.
 Equal rows make equal bytes: they contain no time, no machine name and no order of arrival.
@@ -23,7 +23,7 @@ from envops.files.atomic_write import write_whole
 from envops.repository.content import RECORDINGS
 
 MAX_BYTES = 2_000_000
-"""Of a recording with its baseline."""
+"""The most bytes of a recording with its baseline."""
 MAX_UNPACKED = 200 * 2**20
 MAX_LINES = 100_000
 MAX_VALUES = 5_000_000
@@ -32,7 +32,7 @@ MOST_PROBLEMS = 100
 """After this many, the rest of a recording is not read."""
 ROWS, BASELINE = ".jsonl.gz", ".json"
 GITIGNORE = (
-    "# git keeps recordings; the Hub does not get them: prime passes over a folder that is taken back.",
+    "# git keeps recordings; the Hub does not get them, because prime never re-includes a folder.",
     f"{RECORDINGS}/",
     f"!{RECORDINGS}/",
 )
@@ -51,7 +51,7 @@ Line = tuple[int, EvaluationRow]
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows as they are written."""
+    """Rows as written to the file."""
 
     rows: tuple[EvaluationRow, ...]
     content: bytes
@@ -65,7 +65,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class RecordingOnDisk:
-    """A recording as it was read, with everything that is wrong with its files."""
+    """A recording and the problems of its files."""
 
     file: str
     content: str
@@ -77,7 +77,7 @@ class RecordingOnDisk:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it has rows and nothing is wrong with them."""
+        """Whether it has rows and no problems."""
         return bool(self.rows) and not self.problems
 
     @property
@@ -103,7 +103,7 @@ def digest_of_lines(lines: Iterable[bytes]) -> str:
 
 
 def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Packed:
-    """The rows in their one order, at most `limit` bytes, and no more than can be read again.
+    """The rows in their fixed order, at most `limit` bytes, and no more than can be read again.
 
     If they exceed it, whole tasks are left out, so that groups stay complete. The tasks whose fingerprints hash lowest
     are kept, a choice that does not depend on the replies.
@@ -133,7 +133,7 @@ def _fits(rows: Sequence[EvaluationRow], limit: int) -> bool:
 
 
 def in_order(rows: Sequence[EvaluationRow]) -> list[EvaluationRow]:
-    """By task and completion, numbered again: rollouts of a task arrive in any order."""
+    """Rows by task and completion, numbered again: rollouts of a task arrive in any order."""
     numbers: dict[tuple[int, str], int] = {}
     ordered = []
     for row in sorted(rows, key=lambda row: (row.task, row.task_key, row_line(replace(row, rollout=0)))):
@@ -169,7 +169,7 @@ def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationR
 
 
 def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
-    """Indices of rows that contain what looks like a key."""
+    """Indices of rows with a text that looks like a key."""
     return [number for number, row in enumerate(rows) if SECRETS.search(row_line(row).decode())]
 
 
@@ -301,8 +301,8 @@ class _RowsRead:
             if SECRETS.search(line.decode("utf-8", "replace")):
                 self.report(self.lines, "contains what looks like an API key; revoke it")
         except (ValueError, RecursionError) as error:
-            said = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
-            self.report(self.lines, said[:300])
+            message = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
+            self.report(self.lines, message[:300])
         if len(self.problems) == MOST_PROBLEMS:
             raise _TooMuch(f"has {MOST_PROBLEMS} problems up to line {self.lines}, and was not read further")
 

@@ -1,8 +1,8 @@
-"""Packages as an earlier run read them, kept in `.envops/packages/` under a digest of everything that is read.
+"""Packages as an earlier run read them, in `.envops/packages/` under a digest of all inputs.
 
-Hashing the files of 1,000 environments takes 0.4 s, parsing them 5 s. Every file is hashed each time: its size and time
-alone would miss an edit within the clock's grain. Only folders of plain files without any problem are kept. So a link
-is followed each time, and every problem is reported with its place.
+Hashing the files of 1,000 environments takes 0.4 s, parsing them 5 s. Every file is hashed each time: size and time
+alone would miss an edit within the clock's resolution. Only folders of plain files without any problem are kept. So a
+link is followed each time, and every problem is reported with its place.
 """
 
 from __future__ import annotations
@@ -52,20 +52,19 @@ class RememberedPackages:
 
     @classmethod
     def of(cls, root: Path) -> RememberedPackages:
-        """Those of the repository at `root` that this version of the tool read on this machine."""
+        """The remembered packages of the repository at `root`, for this version of the tool on this machine."""
         markers = sorted(default_environment().items())  # the markers of a lock's entries depend on it
         versions = [sys.version, packaging.__version__, yaml.__version__]
         reader = json.dumps([code_digest(TOOLS), versions, markers])
         return cls(root, hashlib.sha256(reader.encode()).hexdigest())
 
     def digest_of(self, folder: Path) -> str | None:
-        """The digest under which a folder is remembered; `None` where the digest does not cover everything that is
-        read."""
+        """The digest under which a folder is remembered; `None` if the digest does not cover all inputs."""
         content = list_content(folder, self.root)
         return strict_digest(folder, content.files) if content.ordinary else None
 
     def read(self, folder: Path) -> Package | None:
-        """The package in a folder; `None` where it must be read after all."""
+        """The package in a folder; `None` if it must be read."""
         try:
             path = self._path(folder)
             raw = path.read_bytes()  # before the files are hashed: in a first run there is none
@@ -80,8 +79,8 @@ class RememberedPackages:
         return replace(kept.package, folder=folder, hub_hash=hub_hash)
 
     def keep(self, package: Package) -> None:
-        """Remember a package that was read without any problem. Where that fails, it is read again the next time."""
-        bare = replace(package, folder=Path(), hub_hash="")  # both are found anew each time
+        """Remember a package that was read without any problem. If that fails, it is read again the next time."""
+        bare = replace(package, folder=Path(), hub_hash="")  # both are determined anew each time
         kept = _Kept(self._key(package.folder, package.digest), bare)
         with suppress(OSError, ValueError):
             text = _adapter().dump_json(kept)

@@ -25,7 +25,7 @@ from envops_worker.author_tests.testing import main
 sys.exit(main())
 """
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "COLUMNS", "LINES", "CI", "PYTEST_ADDOPTS")
-"""Variables of the terminal and of pytest; everything else of the user's stays outside, as in the gates."""
+"""Variables of the terminal and of pytest; the user's other variables are not passed on, as in the gates."""
 
 
 def run_pytest(
@@ -67,7 +67,7 @@ def run_pytest(
 
 
 def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]:
-    """The arguments with paths relative to the root; the environment's folder where there are no paths."""
+    """The arguments with paths relative to the root; the environment's folder without paths."""
     found = False
     given = []
     for argument in arguments:

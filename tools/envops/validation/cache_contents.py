@@ -1,4 +1,4 @@
-"""The contents of the cache, and what to remove by last use and by size.
+"""The contents of the cache, and the entries to remove by last use and by size.
 
 Everything in the cache can be recreated, so a wrong clock only costs time. A file from the future counts as used now.
 """

@@ -26,7 +26,7 @@ for name in sys.argv[1:]:
 def import_together(packages: Sequence[Package], workspace: Workspace, stop: threading.Event) -> tuple[str, ...]:
     """Resolve, install and import all packages at once; returns a line with each module and its origin.
 
-    Raises `ProgramFailed` where they conflict, do not build, or cannot be imported.
+    Raises `ProgramFailed` if they conflict, do not build, or cannot be imported.
     """
     with workspace.scratch() as scratch:
         lock = scratch / "together.lock"
@@ -37,5 +37,5 @@ def import_together(packages: Sequence[Package], workspace: Workspace, stop: thr
         variables = {"PATH": os.defpath, "HOME": str(scratch), "HF_HUB_OFFLINE": "1"}
         variables |= {"PYTHONPATH": os.pathsep.join(overlays), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [str(venv.python), "-c", _IMPORTS, *(package.module for package in packages)]
-        said = run_program(command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop)
-    return tuple(said.splitlines())
+        output = run_program(command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop)
+    return tuple(output.splitlines())

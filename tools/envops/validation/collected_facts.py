@@ -94,7 +94,7 @@ class CollectedFacts:
     started: StartMode = field(default_factory=StartMode)
     description: Description | None = None
     parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
-    """By stage and kind."""
+    """Items by stage and kind."""
     played: dict[tuple[int, str], float | None] = field(default_factory=dict)
     """Rewards of rollouts for the rewards gate, by task and policy."""
     failures: dict[StageName, Failure] = field(default_factory=dict)

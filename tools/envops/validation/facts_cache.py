@@ -26,7 +26,7 @@ SIGNED_AS = "facts"
 VERDICT = ".verdict"
 """The suffixes of files with verdicts on facts; their names begin with the facts' key."""
 ROOM_BYTES = 64 * 2**20
-"""With less free disk space, a failure may be due to that."""
+"""The bytes of free disk space below which a failure may be due to a full disk."""
 
 
 def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
@@ -94,7 +94,7 @@ def forget_verdicts(facts: Path) -> None:
 
 
 def remember(facts: Facts, workspace: Workspace) -> str:
-    """Keep facts for the next run, and no more than a few of each environment. Returns why that failed, or nothing."""
+    """Keep facts for the next run, and only a few of each environment. Returns why that failed, or nothing."""
     folder = workspace.facts / facts.environment
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,6 +121,6 @@ def read_facts(path: Path) -> Facts:
     Raises `ValueError` when the file is damaged, of another shape or not signed by this user,
     `OSError` when it cannot be read.
     """
-    text = verified(path.read_bytes(), SIGNED_AS)  # first: where there is no file, no checker needs to be made
+    text = verified(path.read_bytes(), SIGNED_AS)  # first: without a file, no checker is needed
     facts: Facts = adapter(Facts).validate_json(text, strict=False)
     return facts

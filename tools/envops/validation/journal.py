@@ -38,7 +38,7 @@ class Journal:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Whether this process alone continues the journal while the block runs; true as well where locking is not
+        """Whether this process alone continues the journal while the block runs; also true if locking is not
         possible."""
         path = self._path.with_suffix(".lock")
         with ExitStack() as stack:

@@ -29,12 +29,12 @@ from envops.validation.uv import uv_program
 from envops.validation.venv import is_sound
 
 PROGRAM_SECONDS = 60.0
-"""The first start of the prime CLI takes many seconds."""
+"""Seconds for the first start of the prime CLI."""
 REACH_SECONDS = 4.0
 
 Level = Literal["ok", "advice", "fail"]
 LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
-"""A virtual environment of verifiers takes 0.6 GB, and there are several."""
+"""The least free disk space: a virtual environment of verifiers takes 0.6 GB, and there are several."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Machine:
     free_bytes: int
     prime: str | None
     prime_key: str | None
-    """Where a key for Prime is: a variable or a file, by name. Never the key."""
+    """The place of a key for Prime: a variable or a file, by name. Never the key."""
     hub_token: bool
     writes_bytecode: bool
     endpoints: tuple[Reach, ...] = ()
@@ -115,12 +115,12 @@ def _uv() -> list[str]:
 
 
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
-    """The version that a program prints, without its name; `None` where it does not run."""
+    """The version that a program prints, without its name; `None` if it does not run."""
     try:
-        said = _output_of([*program(), "--version"], variables)
+        output = _output_of([*program(), "--version"], variables)
     except (ImportError, OSError):
         return None
-    found = re.search(r"\d+(?:\.\d+)+\S*", said or "")
+    found = re.search(r"\d+(?:\.\d+)+\S*", output or "")
     return found[0] if found else None
 
 
@@ -177,9 +177,9 @@ class HealthCheck:
     level: Level
     found: str
     do: str = ""
-    """The user's next step; empty where none is needed."""
+    """The user's next step; empty if none is needed."""
     repair: str = ""
-    """The fix that `--fix` makes; empty where there is none."""
+    """The fix that `--fix` makes; empty if there is none."""
 
 
 def examined(machine: Machine) -> list[HealthCheck]:

@@ -35,8 +35,8 @@ from envops.validation.unrequired_pins import unrequired_pins
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
-# Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
-# time instead of 53 s, because each job has its own working set.
+# The limit for all environments of a run together: with twice as many stages as cores, ten environments took 66 s of
+# processor time instead of 53 s, because each job has its own working set.
 IMPORT_SECONDS = 60.0
 """Seconds for the import of verifiers beside the budget, on a slow disk."""
 TASKS_SHARE = 0.25
@@ -120,7 +120,7 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
 
 
 def _prepare(observation: Observation) -> None:
-    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` where one cannot be made."""
+    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` if one cannot be made."""
     package, workspace, stop = observation.package, observation.workspace, observation.stop
     with observation.collected.observing("venv"):
         alone = bool(reason_against_forks(package))
@@ -133,7 +133,7 @@ def _prepare(observation: Observation) -> None:
 
 
 def _load_and_run(observation: Observation) -> None:
-    """Load the environment and run the stages that have jobs. Raises `StageFailed` where it cannot be loaded."""
+    """Load the environment and run the stages that have jobs. Raises `StageFailed` if it cannot be loaded."""
     collected = observation.collected
     with ExitStack() as stack:
         with collected.observing("load", ends=False):
@@ -199,7 +199,7 @@ def _run_stages(observation: Observation) -> None:
 
 def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[str]) -> None:
     job = job_of(stage)
-    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages go on
+    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages continue
         if job.applies(observation):
             with _timed(stage.name, observation, observation.budget.allowance(stage, unfinished)):
                 job.run(observation, observation.requests.stages[stage.name])

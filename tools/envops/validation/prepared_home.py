@@ -23,7 +23,7 @@ from envops.repository.workspace import Workspace, mark_used
 from envops.validation.interpreter import interpreter_if_any
 
 MISSING = "missing"
-"""In the key of facts, marks a preparation that is declared and missing."""
+"""The mark of a declared and missing preparation in the key of facts."""
 HOME = "home"
 COMPLETE = "prepared.json"
 HUB_CACHE = ".cache/huggingface/"
@@ -43,7 +43,7 @@ class PreparedHome:
 def preparation_key(preparation: Preparation, package: Package) -> str:
     """The name of a preparation: equal declarations and locks have one.
 
-    The package's code is included where the command names its module, because only then it can be imported.
+    The package's code is included if the command names its module, because only then it can be imported.
     """
     code = package.digest if names_module(preparation.command, package.module) else ""
     datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]
@@ -60,7 +60,7 @@ def names_module(command: str, module: str) -> bool:
 
 
 def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | None:
-    """The prepared data of an environment; `None` where nothing is declared or it is missing."""
+    """The prepared data of an environment; `None` if nothing is declared or it is missing."""
     if not entry.prepare.needed:
         return None
     return read_prepared(folder_of(entry.prepare, package))
@@ -72,10 +72,10 @@ def folder_of(preparation: Preparation, package: Package) -> Path:
 
 
 def read_prepared(folder: Path) -> PreparedHome | None:
-    """The preparation in a folder; `None` where it is missing or damaged."""
+    """The preparation in a folder; `None` if it is missing or damaged."""
     try:
-        said = json.loads((folder / COMPLETE).read_bytes())
-        found = PreparedHome(folder / HOME, str(said["content"]), int(said["bytes"]))
+        data = json.loads((folder / COMPLETE).read_bytes())
+        found = PreparedHome(folder / HOME, str(data["content"]), int(data["bytes"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
     mark_used(folder)

@@ -13,7 +13,7 @@ from envops_worker.forking import Descriptors
 
 WORKER_FOLDER = Path(envops_worker.__file__).parent
 IMPORT_WORKER = f"import runpy\nrunpy.run_path({str(WORKER_FOLDER / 'make_importable.py')!r})\n"
-"""What a Python of a virtual environment runs before it can import `envops_worker`."""
+"""The code that a virtual environment's Python runs before it can import `envops_worker`."""
 BEGIN = IMPORT_WORKER + (
     "from envops_worker.supervisor import begin\n"
     "start = begin()\n"
@@ -27,7 +27,7 @@ def new_process(
 ) -> subprocess.Popen[bytes]:
     """A new process that `worker/main.py` starts in, under a supervisor that watches the given lifeline.
 
-    Standard streams that it is not given are /dev/null.
+    Omitted standard streams are /dev/null.
     """
     passed = {name: descriptor for name, descriptor in given.items() if name not in ("stdin", "stdout", "stderr")}
     return subprocess.Popen(

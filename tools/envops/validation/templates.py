@@ -31,8 +31,8 @@ from envops.facts.observed import Failure, JobOrigin, StartMode
 from envops.facts.stages import StageName
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace
-from envops.system.subprocesses import Interrupted
-from envops.validation.job import MARK, Confinement, Job, Process, WorkerLost, end_marked, worker_environment
+from envops.system.subprocesses import MARK, Interrupted, end_marked
+from envops.validation.job import Confinement, Job, Process, WorkerLost, worker_environment
 from envops.validation.memory import MemoryWatch
 from envops.validation.starting import new_process
 from envops.validation.venv import VirtualEnvironment, mark_imported
@@ -48,7 +48,7 @@ class ForkingProcess:
     """The host's end of a lock template or a base, which forks others on request."""
 
     def __init__(self, begin: Callable[[Descriptors], Process], lifeline: str) -> None:
-        """Begin it with a control socket and a lifeline, which goes by this name."""
+        """Start it with a control socket and a lifeline of this name."""
         with ExitStack() as theirs, ExitStack() as ours:
             self.control, given = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.enter_context(self.control)
@@ -104,7 +104,7 @@ class LockTemplate(ForkingProcess):
 
 
 class LockTemplates(ExitStack):
-    """The lock templates of one run, begun when they are first needed; use as a context manager."""
+    """The lock templates of one run, started when they are first needed; use as a context manager."""
 
     def __init__(self, workspace: Workspace, stop: threading.Event) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class LockTemplates(ExitStack):
         confinement: Confinement,
         settings: Mapping[str, Any],
     ) -> ForkingProcess:
-        """The base of an environment. Raises `NotForked` where there can be none, and `Interrupted`."""
+        """The base of an environment. Raises `NotForked` if there can be none, and `Interrupted`."""
         if reason := reason_against_forks(package) or reason_in_wheel(venv, overlay):
             raise NotForked(reason)
         template = self.begin(venv, package, confinement)
@@ -211,13 +211,13 @@ def environment_processes(
 class EnvironmentProcesses:
     """Makes the jobs of one environment.
 
-    The environment template is a fork of the base, or a new process where there is no base. A job is a fork of that
-    template. Where loading left state that does not survive a fork, each job is made like the template.
+    The environment template is a fork of the base, or a new process if there is no base. A job is a fork of that
+    template. If loading left state that does not survive a fork, each job is made like the template.
     """
 
     base: ForkingProcess | None
     begin: Callable[[Descriptors], Process]
-    """Starts a process anew, where there is no base."""
+    """Starts a new process if there is no base."""
     settings: Mapping[str, Any]
     memory: MemoryWatch
     stop: threading.Event
@@ -226,7 +226,7 @@ class EnvironmentProcesses:
     reason: str
     """Why jobs are not made in a cheaper way."""
     stack: ExitStack
-    """Closed when the environment ends."""
+    """The resources that close when the environment ends."""
     template: socket.socket | None = None
     """The socket for requests to the environment template."""
 
@@ -244,7 +244,7 @@ class EnvironmentProcesses:
     def load(self) -> Iterator[tuple[StageName, Iterator[tuple[str, Any]]]]:
         """Load the environment and read its tasks; this process becomes the template of all jobs.
 
-        Yields each stage with its messages. Raises `StageFailed` where that cannot be done.
+        Yields each stage with its messages. Raises `StageFailed` if that cannot be done.
         """
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stack.callback(control.close)
@@ -264,7 +264,7 @@ class EnvironmentProcesses:
     def job(self) -> Iterator[Job]:
         """A job that has only loaded the environment; it ends with the block.
 
-        Raises `StageFailed` where the environment cannot be loaded again, and `WorkerLost`.
+        Raises `StageFailed` if the environment cannot be loaded again, and `WorkerLost`.
         """
         if self.template is not None:
             with self._forked(self.template) as job:
@@ -278,13 +278,13 @@ class EnvironmentProcesses:
             yield job
 
     def unloaded_job(self, **given: int) -> Job:
-        """A job that has imported verifiers or nothing."""
+        """A job that has imported only verifiers, or nothing."""
         if self.base is not None:
             return self._forked(self.base.control, **given)
         return Job(lambda pipes: self.begin({**pipes, **given}), self.memory, self.stop)
 
     def _forked(self, template: socket.socket, **given: int) -> Job:
-        """A job that a template forks. Raises `WorkerLost` where none comes: the template was ended."""
+        """A job that a template forks. Raises `WorkerLost` if none comes: the template was ended."""
         try:
             return Job(lambda pipes: fork(template, {}, {**pipes, **given}), self.memory, self.stop)
         except NotForked as error:

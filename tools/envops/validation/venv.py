@@ -64,7 +64,7 @@ def environment_venv(
 ) -> VirtualEnvironment:
     """The virtual environment of a package: its lock, on a Python that its `requires-python` allows.
 
-    Raises what `venv_for` raises.
+    Raises the errors of `venv_for`.
     """
     interpreter = interpreter_for(package.requires_python)
     return venv_for(package.folder / LOCK_FILE, workspace, stop, imported=imported, interpreter=interpreter)
@@ -102,7 +102,7 @@ def venv_for(
 
 
 def mark_imported(folder: Path) -> None:
-    """Remember that a process has imported verifiers there, or is about to, and wrote the bytecode."""
+    """Remember that a process imports verifiers there and writes the bytecode."""
     with suppress(OSError):  # another user's, or read-only
         (folder / IMPORTED).touch()
 
@@ -131,7 +131,7 @@ def _digest_of_pins(lock: bytes) -> str:
 
 
 def pins_of(lock: bytes) -> bytes:
-    """A lock without its comments, and so independent of its package."""
+    """A lock without its comments, which makes it independent of its package."""
     return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
 
 

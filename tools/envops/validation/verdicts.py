@@ -64,7 +64,7 @@ class KeptVerdict:
     key: str
 
     def read(self) -> EnvironmentResult | None:
-        """The result; `None` where there is none, a damaged one, one of other rules, or one not signed by this user."""
+        """The result; `None` if there is none, a damaged one, one of other rules, or one not signed by this user."""
         try:
             kept: _Kept = adapter(_Kept).validate_json(verified(self.path.read_bytes(), SIGNED_AS), strict=False)
         except (OSError, ValueError):
@@ -82,7 +82,7 @@ class KeptVerdict:
 
 
 def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:
-    """The result of an environment from the cache; `None` where it has to be observed.
+    """The result of an environment from the cache; `None` if it has to be observed.
 
     A failure here recurs and is reported when the environment is observed.
     """
@@ -154,7 +154,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "facts": facts.stem,
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
-        # its line in registry.yaml matters where a rule names it
+        # its line in registry.yaml matters if a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),

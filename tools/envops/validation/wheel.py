@@ -29,7 +29,7 @@ BUILD_LOCK = TOOL_LOCKS / "build.lock"
 TESTS_LOCK = TOOL_LOCKS / "tests.lock"
 BUILD_SECONDS = 180.0
 BUILD_WITH_TOOLS = ("--no-isolation", "--skip-dependency-check")
-"""For a build that needs only the tool's own packages. To look them up again would start another Python."""
+"""The options of a build that needs only the tool's own packages; checking them again would start another Python."""
 INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode")
 SEEN_BY_UV = {"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_LINK_MODE", "UV_NO_CACHE",
               "UV_NO_PROGRESS", "UV_PYTHON_DOWNLOADS"}  # fmt: skip
@@ -98,9 +98,9 @@ def _make(
         wheel = _built(source, unfinished, tools, stop, isolated=not _brought_along(package))
         _unpack(wheel, unfinished / "site", interpreter, stop)
     except ProgramFailed as error:
-        said = error.failure
-        message = said.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
-        raise ProgramFailed(replace(said, message=message.replace(f"{unfinished}/", ""))) from None
+        failure = error.failure
+        message = failure.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
+        raise ProgramFailed(replace(failure, message=message.replace(f"{unfinished}/", ""))) from None
     shutil.rmtree(source)
 
 
@@ -145,7 +145,7 @@ def _authors(failure: Failure, type_: str) -> Failure:
 def _build_environment(*, isolated: bool) -> dict[str, str]:
     """The variables of a build, which may run the author's code: none that could be a secret.
 
-    Only a build that pip must fetch tools for gets what pip needs to reach its index.
+    Only a build for which pip must fetch tools gets pip's settings for its index.
     """
     passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ"}
     if isolated:
@@ -177,7 +177,7 @@ def _brought_along(package: Package) -> bool:
 
 
 def describe_wheel(path: Path) -> Wheel:
-    """The contents of a wheel. Raises `ProgramFailed` when it is none."""
+    """The contents of a wheel. Raises `ProgramFailed` if the file is not a wheel."""
     content = path.read_bytes()
     try:
         with zipfile.ZipFile(path) as archive:

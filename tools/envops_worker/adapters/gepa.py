@@ -20,7 +20,7 @@ PLACES = {
     "v0": (("verifiers.legacy.scripts.gepa", ""), ("verifiers.scripts.gepa", "")),
     "v1": (("verifiers.v1.cli.gepa", "verifiers.v1.gepa.runner"),),
 }
-"""Where the command is, and where `optimize` is called, release by release."""
+"""The module of the command, and the one that calls `optimize`, release by release."""
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def _quoted(reply: Any) -> str:
 
 
 def gold_of(plan: EnvironmentPlan, index: int = 0) -> str:
-    """An example's answer as a reply writes it."""
+    """An example's answer in the form of a reply."""
     answer = plan.examples[index].answer
     return "\n".join(answer) if isinstance(answer, list) else answer
 
@@ -147,7 +147,7 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
-    """The same answer in another notation."""
+    """The first answer in other notations."""
     match plan.answer:
         case "number":
             digits = gold.lstrip("-")
@@ -228,7 +228,7 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
 
 
 def wrong_answer(plan: EnvironmentPlan, gold: str) -> str:
-    """An answer of the same format that is wrong: another example's, where there is one, else a changed one."""
+    """An answer of the same format that is wrong: another example's if there is one, else a changed one."""
     others = (gold_of(plan, index) for index in range(len(plan.examples)))
     if plan.answer == "choice":
         return "B" if gold != "B" else "A"

@@ -13,7 +13,7 @@ from envops.authoring.new.plan import EnvironmentPlan
 
 @dataclass(frozen=True)
 class AnswerStyle:
-    """One format, as its environment requests and reads it."""
+    """One format: its request in the prompt, and its parser."""
 
     noun: str
     plural: str
@@ -135,7 +135,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
 }
-"""The output that a program must print, where replies are programs and answers are not."""
+"""The output that a program must print, if replies are programs and answers are not."""
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
@@ -149,7 +149,7 @@ _WAYS = {
     "single-turn": "answered in one reply",
     "multi-turn": "answered, looked at again, and answered again",
     "tool": "answered after reading with a tool",
-    "judge": "answered in one reply, and judged by a model where comparing is not enough",
+    "judge": "answered in one reply, and judged by a model if comparing is not enough",
     "code": "answered with a program that is run",
     "multi-agent": "answered by two agents, one of whom reads the other's answer",
 }
@@ -207,7 +207,7 @@ def lead_of(plan: EnvironmentPlan) -> str:
 
 
 def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str:
-    """The prompt of an example, as the environment will make it."""
+    """The prompt of an example, as in the environment."""
     parts = [plan.question(example), instruction_of(plan)]
     if plan.kind == "tool":
         parts = [lead_of(plan).format(number=number), *(parts[1:] if plan.hides_question else parts)]
@@ -215,7 +215,7 @@ def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str
 
 
 def prompt_expression(plan: EnvironmentPlan) -> str:
-    """The Python expression that makes it from a row."""
+    """The Python expression that makes the prompt from a row."""
     parts = ["{row['question']}", "{INSTRUCTION}"]
     if plan.kind == "tool":
         parts = ["{LEAD.format(number=number)}", *(parts[1:] if plan.hides_question else parts)]
@@ -245,7 +245,7 @@ def meaning_of(plan: EnvironmentPlan) -> str:
     if plan.prints:
         return f"the one program given prints the right {noun}"
     if plan.kind == "judge":
-        return "the one answer given says what the reference says"
+        return "the one answer given means the same as the reference"
     return f"the one {noun} given{' in the last turn' if plan.turns > 1 else ''} is the right one"
 
 

@@ -1,6 +1,6 @@
 """Rules of the requirements on Python and verifiers.
 
-Generations and Pythons of each release are as measured: v0 ends with 0.3, one v1 code path works from 0.2.1 on.
+Generations and Pythons of each release were measured: v0 ends with 0.3, and v1 works from 0.2.1 on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REVISION = re.compile(r"@(?:[0-9a-f]{7,40}|v?\d[\w.]*)(?:#|$)")
 
 
 def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
-    """The requirement on verifiers, `None` where there is none."""
+    """The requirement on verifiers, `None` if there is none."""
     for text in requires:
         try:
             requirement = Requirement(text)
@@ -55,14 +55,14 @@ def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
 
 
 def is_bounded_above(requirement: Requirement) -> bool:
-    """Whether some later release will not satisfy the requirement; a commit or a tag in an address is a bound."""
+    """Whether the requirement excludes some later release; a commit or a tag in an address is a bound."""
     if requirement.url is not None:
         return _REVISION.search(requirement.url) is not None
     return any(part.operator in _BOUNDING for part in requirement.specifier)
 
 
 def misfit(requirement: Requirement, generation: Generation) -> str | None:
-    """A release that the requirement admits and that lacks the generation, or that none is admitted."""
+    """A release without the generation that the requirement admits, or a note that none is admitted."""
     admitted = list(requirement.specifier.filter(sorted(_probes(requirement)), prereleases=True))
     if not admitted:
         return None
@@ -88,7 +88,7 @@ def _probes(requirement: Requirement) -> Iterator[Version]:
 
 
 def python_of(version: str) -> SpecifierSet | None:
-    """The Pythons that a release of verifiers runs on; `None` when the version is not one."""
+    """The Pythons that a release of verifiers runs on; `None` if the version is invalid."""
     try:
         release = Version(version)
     except InvalidVersion:
@@ -147,7 +147,7 @@ def locked_without_v0(package: Package) -> str | None:
 
 
 def _exports_taskset(package: Package) -> bool:
-    """Whether the module's `__all__` has anything besides the loader of v0."""
+    """Whether the module's `__all__` has names besides the loader of v0."""
     return bool(set(package.exports) - {"load_environment"})
 
 
@@ -283,15 +283,15 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     if subject.facts.description is not None:
         return  # it was loaded, so the source text does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
-    said = {
+    messages = {
         "v0": None if loader else "there is no load_environment, which a v0 environment needs",
         "v1": None if _exports_taskset(package) else "its __all__ exports no Taskset, which a v1 environment needs",
         None: "there is neither load_environment nor an exported Taskset",
     }[package.generation]
-    if said is None:
+    if messages is None:
         return
     yield Found(
-        f"module {package.module}: {said}",
+        f"module {package.module}: {messages}",
         Evidence(details={"exports": list(package.exports), "generation": package.generation}),
     )
 

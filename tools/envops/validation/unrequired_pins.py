@@ -71,7 +71,7 @@ def _markers_of(package: Package) -> dict[str, str]:
 @lru_cache(maxsize=8)  # environments of one lock share it
 def _requirements_in(site_packages: Path) -> dict[str, tuple[str, ...]]:
     """Distribution → its requirements, as its metadata states them."""
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for path in site_packages.glob("*.dist-info/METADATA"):
         headers = path.read_text("utf-8", "replace").partition("\n\n")[0]
         if name := _NAME.search(headers):

@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +26,29 @@ import nox
 with contextlib.suppress(OSError, AttributeError):  # Linux: what runs below may not read this process's variables
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 
+
+def refuse_committed_programs() -> None:
+    """Exit where git tracks files in .nox: a commit may not bring the programs that run here.
+
+    `envops` refuses the same of .envops and reports (`repository/committed_results.py`).
+    """
+    here = Path.cwd()
+    if not any(os.path.lexists(folder / ".git") for folder in (here, *here.parents)):
+        return
+    command = ["git", "--icase-pathspecs", "ls-files", "--", ".nox"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except FileNotFoundError:
+        said = "git is not installed: install it"
+    else:
+        tracked = listed.stdout.splitlines()
+        said = f"{tracked[0]} is tracked by git: git rm -r --cached .nox" if tracked else listed.stderr.strip()
+    if said:
+        print(f"nothing was run: {said}", file=sys.stderr)
+        sys.exit(2)
+
+
+refuse_committed_programs()
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "none"  # sessions that need the same packages share an environment
 nox.options.sessions = ["validate"]
@@ -75,13 +99,18 @@ def installed(session: nox.Session, environment: str) -> Path:
 
 def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
     """Make an environment with exactly the packages that the files name."""
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    uv = uv_program()
     folder = interpreter.parents[1]
     made = folder / "pyvenv.cfg"
     if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
         session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter)]
     session.run(uv, *synced, *map(str, files), external=True)
+
+
+def uv_program() -> str:
+    """The uv that was installed beside nox, or the one of this machine."""
+    return shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 
 
 @nox.session(tags=["gates"])
@@ -206,21 +235,14 @@ def warm(session: nox.Session) -> None:
     """Download what the locks name into uv's cache, for the jobs that come after; none of it is run."""
     for environment in ("envops", "prime", "lint", "tests"):
         installed(session, environment)
-    for lock in {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}.values():
-        folder = Path(session.create_tmp()) / "locked"
-        session.run("uv", "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
-        synced = [
-            "pip",
-            "sync",
-            "--quiet",
-            "--no-config",
-            "--require-hashes",
-            "--no-build",
-            "-p",
-            str(folder),
-            str(lock),
-        ]
-        session.run("uv", *synced, external=True, success_codes=range(256))  # a lock that needs a build is left out
+    locks = {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}
+    folder = Path(session.create_tmp()) / "locked"
+    synced = ["pip", "sync", "--quiet", "--no-config", "--require-hashes", "--no-build", "-p", str(folder)]
+    for lock in locks.values():
+        session.run(uv_program(), "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
+        # a lock that needs a build is left out: a build runs code
+        session.run(uv_program(), *synced, str(lock), external=True, success_codes=range(256))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @nox.session(default=False)

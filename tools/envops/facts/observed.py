@@ -454,6 +454,8 @@ class Facts:
     """The outcome of a search for exploits; `None` if that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
+    unrequired: tuple[str, ...] = ()
+    """Pins of the lock, `name==version`, that no requirement of the package leads to."""
     started: StartMode = StartMode()
     memory: int = 0
     """The most bytes that the worker and its processes held, as far as that was measured."""

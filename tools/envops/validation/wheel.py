@@ -23,6 +23,7 @@ from envops.repository.content import strict_digest
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.subprocesses import ProgramFailed, run_program
+from envops.validation.cached_files import has_its_files, write_digests
 from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
 from envops.validation.sandbox import CERTIFICATES, sandbox_of
 from envops.validation.uv import NO_SETTINGS, uv_environment, uv_program
@@ -63,7 +64,7 @@ class BuiltWheel:
 
 
 def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -> BuiltWheel:
-    """The package's wheel, built and unpacked once per digest.
+    """The package's wheel, built and unpacked once per digest, and again where its files have changed since.
 
     Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
     author's to fix, and `Interrupted` when `stop` is set.
@@ -73,8 +74,10 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
     def make(unfinished: Path) -> None:
         unfinished.mkdir(parents=True)
         _make(package, unfinished, venv_for(BUILD_LOCK, workspace, stop), interpreter, stop)
+        write_digests(unfinished, target.name)
 
-    folder = made_once(_folder(package, interpreter, workspace), make, _is_whole, stop)
+    target = _folder(package, interpreter, workspace)
+    folder = made_once(target, make, has_its_files, stop)
     mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
 
@@ -95,10 +98,6 @@ def changed_since_read(package: Package) -> bool:
         return strict_digest(package.folder, package.files) != package.digest
     except OSError:
         return True
-
-
-def _is_whole(folder: Path) -> bool:
-    return (folder / "site").is_dir() and any(folder.glob("*.whl"))
 
 
 def _make(

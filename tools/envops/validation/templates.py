@@ -91,6 +91,8 @@ class LockTemplate(ForkingProcess):
 
     def _sandbox_of(self, package: Package, confinement: Confinement, workspace: Workspace) -> Sandbox | None:
         """What the template reaches and what is forked from it: packages and wheels, and its own scratch folder."""
+        for folder in (workspace.wheels, workspace.prepared):
+            folder.mkdir(parents=True, exist_ok=True)  # access cannot be allowed to what does not exist yet
         reads = [package.folder.parent, workspace.wheels, workspace.prepared, *tool_folders(workspace)]
         writes = [self.scratch]
         writes += [self._bytecode] if self._bytecode else []

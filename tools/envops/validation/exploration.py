@@ -72,7 +72,9 @@ def explored(
             "HF_HOME": str(home / ".cache/huggingface"),
             "HF_TOKEN": "",
         }  # in place of the user's
-        confinement = Confinement(variables, allow_network=True)
+        confinement = Confinement(
+            variables, allow_network=True, sandbox=entry.sandbox, writes=(home, temporary.resolve())
+        )
         settings = requests_for(undeclared, ObservationRequest(allow_network=True)).settings(package, overlay)
         stack.enter_context(_watched(DownloadWatch(entry.name, home, note)))
         processes = stack.enter_context(

@@ -62,6 +62,8 @@ class Confinement:
     """PYTHONHASHSEED, which decides the order of sets of strings."""
     sandbox: str = "preferred"
     """As registry.yaml declares it."""
+    writes: tuple[Path, ...] = ()
+    """Folders that it may write beside its scratch folder."""
     has_harness: bool = False
     """Whether a harness of others may install itself."""
     home: Path | None = None

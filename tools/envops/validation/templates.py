@@ -262,7 +262,7 @@ def _sandbox(
         confinement.sandbox,
         venv.python,
         reads=[*reads, *((uv_program(),) if harness else ())],
-        writes=[*writes, *harness],
+        writes=[*writes, *confinement.writes, *harness],
         network="open" if confinement.allow_network else "loopback",
     )
 

@@ -76,7 +76,7 @@ def test_recording_above_limit_drops_whole_tasks_reproducibly() -> None:
     assert packed(rows, limit=100).rows == ()
 
 
-def test_folder_of_this_machine_is_not_written_down() -> None:
+def test_folder_of_this_machine_is_not_recorded() -> None:
     places = {"/home/me": "<home>", "/home/me/work": "<repository>"}
     result = row(reply="see /home/me/work/x.py and /home/me, not /home/mean or /home")
     assert without_places(result, places).completion == (
@@ -139,7 +139,7 @@ def test_recording_with_invalid_archive_is_a_problem(tmp_path: Path) -> None:
 def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path)
     monkeypatch.setattr("envops.repository.recordings.MAX_UNPACKED", 1_000_000)
-    path.write_bytes(gzip.compress(b"\n" * 3_000_000))
+    path.write_bytes(gzip.compress(b" " * 3_000_000))
     assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
 
 

@@ -51,15 +51,15 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command("before and after training: the paired difference on the same tasks"),
     "plan": Command("show the changes that a release would publish; changes nothing"),
     "release": Command("publish the planned changes, on passing evidence"),
-    "release verify": Command("install and load what was published, without a key"),
-    "release join": Command("put what was published and what was loaded into one ledger"),
+    "release verify": Command("install and load the published packages, without a key"),
+    "release join": Command("join the results of publishing and loading in one ledger"),
     "release since": Command("print the commit of the last release that ended well, in a workflow"),
     "bump": Command("raise the version of environments by one step"),
     "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
     "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
     "comment": Command("create or update the comment of a pull request from a run's report"),
     "claim": Command("allow one evaluation per commit"),
-    "past-run": Command("print the id of an earlier run of a workflow, in a workflow", "past_run"),
+    "past-run": Command("print the id of an earlier workflow run, in a workflow", "past_run"),
     "propose": Command("make a pull request with renewed locks, in a workflow"),
     "inspect": Command("describe a dataset and suggest an environment"),
     "new": Command("create an environment that passes all gates"),
@@ -102,9 +102,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser(()).print_help()
         return exit_codes.USAGE
     command = import_module(f"envops.cli.{options.module}")
+    if "root" in options:
+        _refuse_committed_results(options)
     gc.enable()
     code: int = command.run(options)
     return code
+
+
+def _refuse_committed_results(options: argparse.Namespace) -> None:
+    from envops.repository.committed_results import refuse_committed_results
+
+    given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
+    refuse_committed_results(options.root, *given)
 
 
 def run() -> None:

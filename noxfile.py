@@ -99,13 +99,18 @@ def installed(session: nox.Session, environment: str) -> Path:
 
 def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
     """Make an environment with exactly the packages that the files name."""
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    uv = uv_program()
     folder = interpreter.parents[1]
     made = folder / "pyvenv.cfg"
     if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
         session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter)]
     session.run(uv, *synced, *map(str, files), external=True)
+
+
+def uv_program() -> str:
+    """The uv that was installed beside nox, or the one of this machine."""
+    return shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 
 
 @nox.session(tags=["gates"])
@@ -230,21 +235,14 @@ def warm(session: nox.Session) -> None:
     """Download what the locks name into uv's cache, for the jobs that come after; none of it is run."""
     for environment in ("envops", "prime", "lint", "tests"):
         installed(session, environment)
-    for lock in {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}.values():
-        folder = Path(session.create_tmp()) / "locked"
-        session.run("uv", "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
-        synced = [
-            "pip",
-            "sync",
-            "--quiet",
-            "--no-config",
-            "--require-hashes",
-            "--no-build",
-            "-p",
-            str(folder),
-            str(lock),
-        ]
-        session.run("uv", *synced, external=True, success_codes=range(256))  # a lock that needs a build is left out
+    locks = {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}
+    folder = Path(session.create_tmp()) / "locked"
+    synced = ["pip", "sync", "--quiet", "--no-config", "--require-hashes", "--no-build", "-p", str(folder)]
+    for lock in locks.values():
+        session.run(uv_program(), "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
+        # a lock that needs a build is left out: a build runs code
+        session.run(uv_program(), *synced, str(lock), external=True, success_codes=range(256))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @nox.session(default=False)

@@ -111,7 +111,7 @@ def test_removed_run_lists_its_submissions(
 ) -> None:
     (branch / "registry.yaml").write_text(registry_with(first=""))
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
-    assert "- run second removed what was submitted of it stays as it is" in capsys.readouterr().out
+    assert "- run second removed its submissions are unchanged" in capsys.readouterr().out
 
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
@@ -204,7 +204,7 @@ def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pyte
     output = capsys.readouterr().out
     assert "word-problems: acme/tiny, 2026-11-02, sha256:" in output
     assert "reward 0.5 (0.4 to 0.6)" in output
-    assert "of groups of 8 would have no variance; the run begins with Qwen/Qwen3-4B" in output
+    assert "of groups of 8 would have no variance; the run starts from Qwen/Qwen3-4B" in output
     assert "RUN051" not in output
     run, _ = reported(branch, "plan.json")["runs"]
     assert run["played"][0].startswith("word-problems: acme/tiny")

@@ -185,7 +185,7 @@ def test_train_hub_on_terminal_prompts_for_model(
     monkeypatch.setattr("sys.stdin", Terminal("Qwen/Qwen3-8B\ny\n"))
     assert train(tmp_path, "hub", "acme/gsm8k") == 0
     output = capsys.readouterr().out
-    assert "Model to begin with [Qwen/Qwen3-4B-Instruct-2507]" in output
+    assert "Model to start from [Qwen/Qwen3-4B-Instruct-2507]" in output
     assert "2 GPUs of H200_141GB at $3.5 an hour: $7 per hour" in output
     [submitted] = signed_in.state()["submitted"]
     assert submitted["config"]["model"]["name"] == "Qwen/Qwen3-8B"

@@ -76,7 +76,7 @@ def test_recording_above_limit_drops_whole_tasks_reproducibly() -> None:
     assert packed(rows, limit=100).rows == ()
 
 
-def test_folder_of_this_machine_is_not_written_down() -> None:
+def test_folder_of_this_machine_is_not_recorded() -> None:
     places = {"/home/me": "<home>", "/home/me/work": "<repository>"}
     result = row(reply="see /home/me/work/x.py and /home/me, not /home/mean or /home")
     assert without_places(result, places).completion == (

@@ -117,17 +117,17 @@ def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:
     assert seen == {"publish", "record", "train"}
 
 
-def test_release_jobs_that_run_environments_have_no_rights_and_no_root() -> None:
+def test_jobs_that_run_environments_give_up_root_first() -> None:
     seen = set()
     for name, _, job_name, job in jobs():
         commands = [step.get("run", "") for step in job.get("steps", ())]
-        if name in ("release.yml", "validate.yml") and any(RUNS_ENVIRONMENTS.search(each) for each in commands):
-            assert job["permissions"] == HARMLESS
+        if any(RUNS_ENVIRONMENTS.search(each) for each in commands) and "macos" not in str(job["runs-on"]):
+            assert set(job["permissions"].values()) == {"read"}
             used = [step.get("uses") for step in job["steps"]]
             first = next(place for place, step in enumerate(job["steps"]) if "run" in step)
             assert "./.github/actions/without-root" in used[:first], f"{name}:{job_name} can become root"
             seen.add(job_name)
-    assert seen == {"shard", "verify"}
+    assert seen >= {"shard", "verify", "evaluate", "dependencies", "together"}
 
 
 def test_release_proves_from_the_last_release_that_ended_well() -> None:

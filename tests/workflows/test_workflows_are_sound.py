@@ -109,3 +109,26 @@ def test_ci_script_installs_by_hashes_alone() -> None:
     lines = [line for line in (ROOT / ".ci/run").read_text().splitlines() if "pip install" in line]
     assert [line for line in lines if "--require-hashes" not in line] == []
     assert len(lines) == 1
+
+
+def test_documented_number_of_jobs_for_one_environment_is_right() -> None:
+    jobs = {name: set(workflow["jobs"]) for name, workflow in workflows()}
+    validated = jobs["validate.yml"] - {"project"}  # needs a change of the project
+    published = (jobs["release.yml"] - {"prove"}) | {f"pages {job}" for job in jobs["pages.yml"] - {"prove"}}
+    assert (
+        f"| **{2 * len(validated) + len(jobs['comment.yml']) + len(published)}** |" in (ROOT / "docs/ci.md").read_text()
+    )
+
+
+def test_jobs_with_a_key_or_a_right_to_write_restore_no_cache() -> None:
+    for name, workflow in workflows():
+        for job_name, job in workflow["jobs"].items():
+            restores = any(step.get("with", {}).get("cache") for step in job.get("steps", ()))
+            writes = "write" in job["permissions"].values() or "secrets." in str(job)
+            assert not (restores and writes), f"{name}:{job_name}"
+
+
+def test_only_the_site_of_main_writes_caches() -> None:
+    writers = {path.name for path in FILES if re.search(r"uses: actions/cache(/save)?@", path.read_text())}
+    assert writers == {"pages.yml"}
+    assert set(dict(workflows())["pages.yml"]["on"]) == {"workflow_run", "workflow_dispatch"}

@@ -29,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--sarif",
         type=Path,
         metavar="FILE",
-        help="write the findings as SARIF too, where the pull request is open; its number goes to GITHUB_OUTPUT",
+        help="write the findings as SARIF too, if the pull request is open; its number goes to GITHUB_OUTPUT",
     )
 
 

@@ -63,7 +63,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
     )
-    budget = command.add_argument_group("budget", "shown before the start; too much is refused")
+    budget = command.add_argument_group("budget", "shown before the start, and refused above the limit")
     budget.add_argument(
         "--max-calls",
         type=arguments.positive,

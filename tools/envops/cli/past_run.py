@@ -14,7 +14,7 @@ EXAMPLES = """examples:
   envops past-run pages.yml                                the last run on main that succeeded
   envops past-run validate.yml --queued COMMIT BASE        the run of the merge queue that proved COMMIT against BASE
 
-it prints nothing where there is no such run
+it prints nothing if there is no such run
 needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)
 """
 

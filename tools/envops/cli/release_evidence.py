@@ -116,7 +116,7 @@ def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> Non
 
 
 def run_without_key(command: list[str], root: Path, reports: Path, granted: Mapping[str, str], *, quiet: bool) -> None:
-    """Run a command of envops whose variables have no secret but what was granted."""
+    """Run one of the tool's commands, without secrets in its variables except the granted ones."""
     kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
     kept.pop("GITHUB_STEP_SUMMARY", None)
     arguments = [*command, "--root", str(root), "--reports", str(reports), *(["--quiet"] if quiet else [])]

@@ -1,4 +1,4 @@
-"""`envops release join`: put what was published and what was loaded into one ledger."""
+"""`envops release join`: join the results of publishing and loading in one ledger."""
 
 from __future__ import annotations
 

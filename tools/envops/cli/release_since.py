@@ -14,7 +14,7 @@ from envops.repository.git import git
 EXAMPLES = """examples:
   envops release since --workflow release.yml     the base of `envops validate --changed` in a release
 
-it prints nothing where no release ended well before: then everything has to be proved
+it prints nothing if no release ended well before; everything must then be proved
 needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)
 """
 LOOKED_AT = 100

@@ -24,7 +24,7 @@ from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import on_one_line
 
 EXAMPLES = """examples:
-  envops release verify published/     what `envops release --evidence-only` left in its reports
+  envops release verify published/     the reports of a release with --evidence-only
 
 it runs the published code, so it must not have a key, and ends with exit code 2 if PRIME_API_KEY is set
 reports/loaded.json has the results, for: envops release join
@@ -36,7 +36,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with release.json and published/")
     arguments.root(command)
     arguments.reports(command, "loaded.json goes")
-    command.add_argument("--quiet", action="store_true", help="report only what does not load")
+    command.add_argument("--quiet", action="store_true", help="report only packages that do not load")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -409,6 +409,8 @@ class StartMode:
     """Why a cheaper way was not possible."""
     origin: JobOrigin = "process"
     """The origin of each job."""
+    unconfined: str = ""
+    """Why they ran without a sandbox; empty where they ran in one."""
 
 
 @dataclass(frozen=True)

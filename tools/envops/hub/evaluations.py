@@ -119,4 +119,4 @@ def _evaluation(row: Mapping[str, Any]) -> PlatformEvaluation:
 
 
 def _why(answer: HubAnswer) -> str:
-    return answer.message or (f"HTTP {answer.status}" if answer.status not in (None, 200) else "the answer is none")
+    return answer.message or (f"HTTP {answer.status}" if answer.status not in (None, 200) else "it is malformed")

@@ -143,9 +143,24 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
     rows = [_HEADER, f"# inputs: {inputs_digest(requires, requires_python)}"]
     rows += [f"# requires-python: {requires_python}"] if requires_python else []
     rows += [f"# requires: {text}" for text in sorted(map(_stated, requires))]
-    hashed = ([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))] for pin in entries)
-    rows += [" \\\n    ".join(lines) for lines in hashed]
+    rows += map(_with_hashes, entries)
     return "\n".join(rows) + "\n"
+
+
+def installable(lock: Path) -> str:
+    """What an installer is to read in place of a lock: the entries that we read, and nothing else of the file.
+
+    Another parser could see more in the file than ours. Raises `DeclarationError` and `ValueError`.
+    """
+    parsed = _parse_content(lock.read_bytes(), lock, lock.parent)
+    if parsed.mistakes:
+        line, message, found = parsed.mistakes[0]
+        raise ValueError(f"{lock.name}:{line} {message}: {found}")
+    return "".join(f"{_with_hashes(pin)}\n" for pin in parsed.pins)
+
+
+def _with_hashes(pin: Pin) -> str:
+    return " \\\n    ".join([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))])
 
 
 def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:

@@ -69,7 +69,7 @@ class RewardProfile:
 
     policy: str
     source: ProfileSource
-    """One reply for each task, scored in the process; rollouts over HTTP; or the rows of a recording."""
+    """The source: one reply for each task, scored in process; rollouts over HTTP; or the rows of a recording."""
     scripted: bool
     tasks: int
     spreads: tuple[Spread, ...]

@@ -20,6 +20,7 @@ from envops.repository.workspace import OBSERVING, TOOLS, Workspace, code_digest
 from envops.validation.interpreter import interpreter_if_any
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
+from envops.validation.sandbox import reason_against_sandbox
 
 FACTS_KEPT = 5
 SIGNED_AS = "facts"
@@ -36,6 +37,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
+        "sandbox": reason_against_sandbox(),
         "python": [_interpreter(package), sys.platform, platform.machine()],
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()

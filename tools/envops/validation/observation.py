@@ -29,6 +29,7 @@ from envops.validation.job import StageFailed
 from envops.validation.journal import PASSING_FAULTS, Journal
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
+from envops.validation.sandbox import require_sandbox
 from envops.validation.stage import Observation, job_of
 from envops.validation.templates import LockTemplates, reason_against_forks
 from envops.validation.unrequired_pins import unrequired_pins
@@ -123,6 +124,7 @@ def _prepare(observation: Observation) -> None:
     """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` if one cannot be made."""
     package, workspace, stop = observation.package, observation.workspace, observation.stop
     with observation.collected.observing("venv"):
+        require_sandbox(observation.requests.confinement.sandbox)
         alone = bool(reason_against_forks(package))
         observation.venv = environment_venv(package, workspace, stop, imported=alone)
         observation.templates.begin(observation.venv, package, observation.requests.confinement)

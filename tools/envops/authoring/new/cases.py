@@ -212,17 +212,17 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "digits of other scripts are not a number", "４２"
         case "choice":
             yield "several letters earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
-            yield "a letter that is not offered is none", "Z"
+            yield "a letter that is not offered is not an answer", "Z"
         case "boolean":
             yield "both words earn nothing", " or ".join(plan.words)
-            yield "another word is none", "perhaps"
+            yield "another word is not an answer", "perhaps"
         case "label":
             yield "several labels earn nothing", " or ".join(plan.vocabulary[:2])
             yield "another word is not a label", "something else"
         case "json":
-            yield "cut-off JSON is none", gold[:-1]
-            yield "a key that comes twice makes it no answer", '{"a": 1, "a": 2}'
-            yield "NaN is no JSON", "NaN"
+            yield "cut-off JSON is not an answer", gold[:-1]
+            yield "JSON with a repeated key is not an answer", '{"a": 1, "a": 2}'
+            yield "NaN is not JSON", "NaN"
         case _:
             return
 

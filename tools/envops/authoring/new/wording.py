@@ -38,7 +38,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_number",
         "Decimal",
         ("import re", "from decimal import Decimal"),
-        "`1,250`, `1250`, `$1250`, `1250%` and `1250.00` are the same number; with a word beside it, it is none.",
+        "`1,250`, `1250`, `$1250`, `1250%` and `1250.00` are the same number; with a further word it is not a number.",
     ),
     "choice": AnswerStyle(
         "letter",
@@ -47,7 +47,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_letter",
         "str",
         ("import re",),
-        "`B`, `b`, `(B)` and `B.` are the same letter. The option's text instead of its letter is no answer.",
+        "`B`, `b`, `(B)` and `B.` are the same letter. The option's text instead of its letter is not an answer.",
     ),
     "boolean": AnswerStyle(
         "word",
@@ -56,7 +56,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_boolean",
         "bool",
         (),
-        "`yes` and `true` are the same, and so are `no` and `false`, in any case. Any further word makes it no answer.",
+        "`yes` and `true` are the same, as are `no` and `false`, in any case. With a further word it is not an answer.",
         insensitive=True,
     ),
     "label": AnswerStyle(
@@ -66,7 +66,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_label",
         "str",
         (),
-        "Case does not matter. Anything but one of the labels is no answer.",
+        "Case does not matter. Any other text is not an answer.",
         insensitive=True,
     ),
     "json": AnswerStyle(
@@ -76,8 +76,8 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_json",
         "str",
         ("import json", "from typing import Any"),
-        "The order of keys, spaces and `1.0` for `1` do not matter; everything else does. A key that comes twice makes "
-        "it no answer.",
+        "The order of keys, spaces and `1.0` for `1` do not matter; everything else does. JSON with a "
+        "repeated key is not an answer.",
     ),
     "list": AnswerStyle(
         "list",

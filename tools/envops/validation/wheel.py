@@ -173,7 +173,17 @@ def _fetch_tools(
     run = partial(run_program, folder=folder, seconds=BUILD_SECONDS, stop=stop)
     run([tools.python, "-I", "-m", "venv", folder / "tools"], environment=_fetching_environment())
     python = folder / "tools/bin/python"
-    install: list[str | Path] = [python, "-I", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--requirement"]
+    install: list[str | Path] = [
+        python,
+        "-I",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+        "--requirement",
+    ]
     wanted = folder / "requirements.txt"
     wanted.write_text("\n".join([f"build=={_pins()['build']}", *map(_readable, package.build_requires or BY_DEFAULT)]))
     run([*install, wanted], environment=_fetching_environment())

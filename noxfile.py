@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +26,29 @@ import nox
 with contextlib.suppress(OSError, AttributeError):  # Linux: what runs below may not read this process's variables
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 
+
+def refuse_committed_programs() -> None:
+    """Exit where git tracks files in .nox: a commit may not bring the programs that run here.
+
+    `envops` refuses the same of .envops and reports (`repository/committed_results.py`).
+    """
+    here = Path.cwd()
+    if not any(os.path.lexists(folder / ".git") for folder in (here, *here.parents)):
+        return
+    command = ["git", "--icase-pathspecs", "ls-files", "--", ".nox"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except FileNotFoundError:
+        said = "git is not installed: install it"
+    else:
+        tracked = listed.stdout.splitlines()
+        said = f"{tracked[0]} is tracked by git: git rm -r --cached .nox" if tracked else listed.stderr.strip()
+    if said:
+        print(f"nothing was run: {said}", file=sys.stderr)
+        sys.exit(2)
+
+
+refuse_committed_programs()
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "none"  # sessions that need the same packages share an environment
 nox.options.sessions = ["validate"]

@@ -156,8 +156,9 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
     No verdict is planted: the first run over them judges.
     """
     from envops.repository.repository import Repository
+    from envops.repository.signature import signed, verified
     from envops.repository.workspace import Workspace
-    from envops.validation.facts_cache import facts_key
+    from envops.validation.facts_cache import SIGNED_AS, facts_key
     from envops.validation.observation_request import ObservationRequest
 
     donors = {(one.template, one.extra): one for one in reversed(made)}
@@ -186,10 +187,11 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
         donor = donors[one.template, one.extra]
         key, path = place(one)
         if one is not donor:
-            text = place(donor)[1].read_text().replace(donor.module, one.module).replace(donor.name, one.name)
+            text = verified(place(donor)[1].read_bytes(), SIGNED_AS).decode()
+            text = text.replace(donor.module, one.module).replace(donor.name, one.name)
             data = json.loads(text) | {"key": key, "digest": repository.packages[one.name].digest}
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(data, separators=(",", ":")))
+            path.write_bytes(signed(json.dumps(data, separators=(",", ":")).encode(), SIGNED_AS))
 
 
 def one_changed(folder: Path) -> list[Line]:

@@ -21,6 +21,7 @@ from envops.reports.declared_runs import RunResult, render_runs_markdown
 from envops.reports.json_report import render_json
 from envops.reports.markdown import render_markdown
 from envops.reports.run_report import RunReport, render_run_markdown
+from envops.reports.sarif import render_sarif
 from envops.rules.engine import GATES, Finding
 from envops.rules.result import EnvironmentResult, ValidationResult
 from envops.statistics.reward_comparison import RewardComparison
@@ -114,6 +115,13 @@ def test_hostile_text_of_a_writer_adds_no_block(writer: str) -> None:
 def test_hostile_artifact_in_a_comment_stays_text(tmp_path: Path) -> None:
     found = {text: _alive(_comment(tmp_path, text)) for text in HOSTILE}
     assert {text: alive for text, alive in found.items() if alive} == {}
+
+
+@pytest.mark.parametrize("text", ["[x](http://evil.example)", "[x]\u200b(1)", "[[x]](1)"])
+def test_hostile_text_in_code_scanning_is_no_link(text: str) -> None:
+    messages = [result["message"]["text"] for result in json.loads(render_sarif(_result(text)))["runs"][0]["results"]]
+    assert messages
+    assert not [message for message in messages if "](" in message]
 
 
 def _comment(folder: Path, text: str) -> str:

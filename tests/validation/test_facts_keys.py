@@ -33,6 +33,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "probe": Probe({"tasks": 3}),
         "prepare": None,  # tests/validation/test_prepared_home.py: the key follows what was prepared
         "secrets": ("SUMS_API_KEY", "OTHER_KEY"),
+        "sandbox": "none",
         "publish_evals": True,
         "gates": None,
         "ignore": {"RWD001": "a reason"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
+from envops_worker import supervisor
 from sample_packages import processes_with
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def test_program_and_children_end_with_a_killed_host(tmp_path: Path):
     host = f"""
 import os, sys, threading
 from pathlib import Path
+from envops_worker import supervisor
+
 from envops.system.subprocesses import run_program
 command = [sys.executable, "-c", {program!r}, "orphaned-program"]
 run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), seconds=600, stop=threading.Event())
@@ -110,6 +113,14 @@ run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), sec
     while processes_with("orphaned-program") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not processes_with("orphaned-program")
+
+
+def test_descendants_are_found_without_a_process_file_system(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supervisor, "PROCESSES", "/nowhere")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert supervisor.descendants(os.getpid()) >= {child.pid}
+        child.communicate(b"\n")
+    assert child.pid not in supervisor.descendants(os.getpid())
 
 
 def test_missing_program_is_a_failure(tmp_path: Path):

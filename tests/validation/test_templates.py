@@ -186,7 +186,8 @@ class Origins:
     def worker(self, origin: From, overlay: Path, **limits: Any) -> Iterator[Job]:
         """A job that has loaded nothing, over a folder in place of an unpacked wheel."""
         package = replace(package_at(overlay), fresh_process=origin == "process")
-        confinement, stop = Confinement(**{"secrets": {}, **limits}), threading.Event()
+        # Modules write what they see beside them, which a sandbox refuses.
+        confinement, stop = Confinement(**{"secrets": {}, "sandbox": "none", **limits}), threading.Event()
         arguments = (self.venv, package, overlay, {}, confinement, self.workspace, stop, self.templates)
         with environment_processes(*arguments) as processes, processes.unloaded_job() as job:
             assert processes.started.origin == origin, processes.started

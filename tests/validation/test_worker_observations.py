@@ -231,6 +231,7 @@ def test_rollouts_requested_are_counted(seen: Seen):
 
 
 def test_author_tests_have_separate_outcomes(seen: Seen):
+    assert seen.facts.failures == {}
     outcomes = {one.test.rpartition("::")[2]: one.outcome for one in seen.facts.tests}
     assert outcomes == {
         "test_that_passes": "passed",

@@ -174,7 +174,18 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner)
     head = origin.git("rev-parse", "HEAD")
     quiet = Runner(origin.bare, runner.folder)
     sessions: list[str] = []
-    for job in ("drift", "dependencies", "locks", "propose", "together", "macos", "models", "learner", "made"):
+    for job in (
+        "drift",
+        "dependencies",
+        "locks",
+        "propose",
+        "together",
+        "macos",
+        "models",
+        "learner",
+        "project",
+        "made",
+    ):
         done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": "lowest-direct"})
         assert done.passed, done.output
         sessions += done.sessions
@@ -192,6 +203,8 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner)
         "tests -n 2 tests/rules tests/repository tests/files tests/system",
         "models --check",
         "learner",
+        "lint",
+        "tests",
         "tests -m slow",
     ]
 
@@ -224,7 +237,18 @@ def test_workflow_steps_are_all_tested() -> None:
         "validate.yml": {"plan", "shard", "project", "gate"},
         "release.yml": {"since", "publish", "verify", "record", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
-        "nightly.yml": {"drift", "dependencies", "locks", "propose", "together", "macos", "models", "learner", "made"},
+        "nightly.yml": {
+            "drift",
+            "dependencies",
+            "locks",
+            "propose",
+            "together",
+            "macos",
+            "models",
+            "learner",
+            "project",
+            "made",
+        },
         "comment.yml": {"comment"},
         "pages.yml": {"build"},
     }

@@ -26,15 +26,6 @@ class NetworkBlocked(ConnectionError):
     """The environment tried to use the network while the gates run offline."""
 
 
-def prefer_to_be_killed() -> None:
-    """Make the kernel end the worker first if memory runs out."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
-            file.write("1000")
-    except OSError:
-        pass
-
-
 class NetworkGuard:
     """Refuses connections beyond loopback and records the first 20 attempts."""
 

@@ -102,9 +102,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser(()).print_help()
         return exit_codes.USAGE
     command = import_module(f"envops.cli.{options.module}")
+    if "root" in options:
+        _refuse_committed_results(options)
     gc.enable()
     code: int = command.run(options)
     return code
+
+
+def _refuse_committed_results(options: argparse.Namespace) -> None:
+    from envops.repository.committed_results import refuse_committed_results
+
+    given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
+    refuse_committed_results(options.root, *given)
 
 
 def run() -> None:

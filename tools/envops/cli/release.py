@@ -39,7 +39,7 @@ from envops.training.submit import Submission
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
-  envops release                                   validate (cached), publish, verify, submit runs
+  envops release                                   validate, publish, verify, submit runs
   envops release --evidence reports/validate.json  on the evidence of an earlier job
   envops release --evidence-only proven/           push what jobs without a key proved: no code of it runs here
   envops release reverse-text                      one environment

@@ -409,6 +409,8 @@ class StartMode:
     """Why a cheaper way was not possible."""
     origin: JobOrigin = "process"
     """The origin of each job."""
+    unconfined: str = ""
+    """Why they ran without a sandbox; empty where they ran in one."""
 
 
 @dataclass(frozen=True)
@@ -452,6 +454,8 @@ class Facts:
     """The outcome of a search for exploits; `None` if that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
+    unrequired: tuple[str, ...] = ()
+    """Pins of the lock, `name==version`, that no requirement of the package leads to."""
     started: StartMode = StartMode()
     memory: int = 0
     """The most bytes that the worker and its processes held, as far as that was measured."""

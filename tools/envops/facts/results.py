@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -181,6 +181,12 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
     for name in ("task", "rollout"):
         if type(raw[name]) is not int or raw[name] < 0:
             raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
+    for name in ("environment", "task_key", "digest", "policy", "model", "group", "stop"):
+        if not isinstance(raw.get(name), str | None):
+            raise MalformedRow(f"{name} is {type(raw[name]).__name__}, not text")
+    completion = raw.get("completion") or []
+    if not isinstance(completion, list) or not all(isinstance(message, dict) for message in completion):
+        raise MalformedRow("completion is not a list of messages")
     if raw.get("split") not in (None, *get_args(Split)):
         raise MalformedRow(f"split is {raw['split']!r}, neither 'train' nor 'eval'")
     if raw["generation"] not in ("v0", "v1"):
@@ -209,7 +215,8 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
 def _is_finite_or_none(value: Any) -> bool:
     if value is None:
         return True
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # an integer may be too large for `isfinite`
 
 
 def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envops_worker.sandbox import Sandbox
+
 from envops.models.model_evaluation import sampling_of
 from envops.models.relay import Relay
 from envops.repository.package import Package
@@ -19,11 +21,12 @@ from envops.validation.job import worker_environment
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
 from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
+from envops.validation.templates import environment_sandbox
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
-GUARD = f"""{IMPORT_WORKER}
+GUARD = """
 from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources
 NetworkGuard(Sources(), allowed=False).watch()
@@ -41,6 +44,7 @@ class ConfinedCommand:
     modules: Path
     """The first folder of its import path."""
     variables: dict[str, str]
+    sandbox: Sandbox | None
 
 
 @contextmanager
@@ -61,15 +65,15 @@ def confined_command(
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
-        if not allow_network:
-            guard(modules)
+        guard(modules, refuses=not allow_network)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
-        yield ConfinedCommand(venv, scratch, modules, variables)
+        sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
+        yield ConfinedCommand(venv, scratch, modules, variables, sandbox)
 
 
-def guard(modules: Path) -> None:
-    """Make every Python with this folder on its path refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(GUARD)
+def guard(modules: Path, *, refuses: bool = True) -> None:
+    """Let every Python with this folder on its path import the worker, and refuse connections beyond this machine."""
+    (modules / "sitecustomize.py").write_text(IMPORT_WORKER + (GUARD if refuses else ""))
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:

@@ -149,6 +149,7 @@ def optimize_prompt(
             folder=scratch,
             seconds=budget.seconds,
             stop=stop,
+            sandbox=confined.sandbox,
             sends=json.dumps(asked | {"result": str(result), "progress": str(progress.path)}),
             look=progress.look,
         )

@@ -495,6 +495,11 @@ def _declared(registry: Registry) -> Iterator[str]:
 
 def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterator[str]:
     change = choice.change
+    for name in choice.names:
+        mode = registry.environments[name].sandbox
+        if mode in ("none", "gpu"):
+            what = "is confined by nothing" if mode == "none" else "reaches the machine's accelerators"
+            yield f"{name} declares `sandbox: {mode}`: its code {what}, here and in every check"
     if change is not None:
         yield change.reason
         for name in sorted(change.removed):

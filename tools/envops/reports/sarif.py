@@ -145,7 +145,8 @@ def _notification(environment: EnvironmentResult, stage: str, failure: Failure) 
 
 
 def _text(text: str) -> dict[str, str]:
-    return {"text": visible(shortened(text, LONGEST_TEXT))}
+    """A message, in which `[text](address)` would be a link: SARIF 2.1.0, section 3.11.6."""
+    return {"text": visible(shortened(text, LONGEST_TEXT)).replace("](", "] (")}
 
 
 def _location(file: str, line: int | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops.repository.declared_text import leads_inside, relative
+from envops.repository.ignore_pattern import IgnorePattern
 from envops.repository.problem import Problem
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _LEFT_BEHIND_ANYWHERE = frozenset(
 )
 _LEFT_BEHIND_AT_ROOT = frozenset({"build", "dist", "outputs"})
 RECORDINGS = "recordings"
+LONGEST_PATTERN = 1_000
+"""Characters of a line of .gitignore."""
 
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
@@ -177,7 +180,7 @@ def hub_files(folder: Path) -> list[str]:
 
 
 class UnreadablePatternError(ValueError):
-    """A line of .gitignore on which the prime CLI stops with an error of its own."""
+    """A line of .gitignore on which the prime CLI stops with an error of its own, or that is too long to be matched."""
 
     def __init__(self, pattern: str, line: int) -> None:
         super().__init__(f".gitignore line {line}: {pattern!r}")
@@ -199,16 +202,18 @@ def ignore_matcher(folder: Path) -> Callable[[str], bool]:
     from gitignore_parser import rule_from_pattern
 
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    rules: list[tuple[re.Pattern[str], bool]] = []
+    rules: list[tuple[IgnorePattern, bool]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:
+            if len(line) > LONGEST_PATTERN:
+                raise UnreadablePatternError(f"{line[:60]}…", number)
             if rule := rule_from_pattern(line):
-                rules.append((re.compile(rule.regex), rule.negation))
+                rules.append((IgnorePattern(rule.regex), rule.negation))
         except (re.error, IndexError):
             raise UnreadablePatternError(line, number) from None
 
     def is_ignored(name: str) -> bool:
-        return next((not negation for regex, negation in reversed(rules) if regex.search(name)), False)
+        return next((not negation for pattern, negation in reversed(rules) if pattern.matches(name)), False)
 
     return is_ignored
 

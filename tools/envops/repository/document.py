@@ -16,6 +16,7 @@ import yaml
 
 from envops.repository.declared_text import read_text, relative
 from envops.repository.problem import DeclarationError, Problem
+from envops.repository.toml_document import is_too_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ MAX_VALUES = 300_000
 """Values in one file; a registry of 1,000 environments has some 20,000."""
 MAX_REPEATED = 10_000
 """Values that aliases may repeat in one file, all together."""
+LONGEST_FOUND = 120
 
 Steps = tuple[str | int, ...]
 
@@ -219,7 +221,9 @@ class _Builder:
         else:
             value = self.construct(event, tag, path)
         if isinstance(value, float) and not math.isfinite(value):
-            self.report(event, "is not a finite number", path, found=event.value)
+            self.report(event, "is not a finite number", path, found=event.value[:LONGEST_FOUND])
+        if is_too_large(value):
+            self.refuse(event, "is an integer that is too large", path, found=event.value[:LONGEST_FOUND])
         return value
 
     def construct(self, event: Any, tag: str, path: Steps) -> Any:
@@ -228,7 +232,8 @@ class _Builder:
         try:
             return _value_of_scalar(tag, event.value)
         except (ValueError, KeyError, IndexError, yaml.YAMLError):
-            self.refuse(event, f"is not a value of type {tag.removeprefix(_TAG)}", path, found=event.value)
+            kind = tag.removeprefix(_TAG)
+            self.refuse(event, f"is not a value of type {kind}", path, found=event.value[:LONGEST_FOUND])
 
     def repeat(self, event: Any, path: Steps) -> Any:
         anchor = self.anchors.get(event.anchor)

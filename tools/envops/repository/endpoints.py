@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 from envops.repository.declared_text import read_text, relative
 from envops.repository.problem import DeclarationError, Problem, nearest
+from envops.repository.toml_document import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -152,13 +152,7 @@ def _read_entries(root: Path) -> tuple[str, str, list[dict[str, Any]]] | None:
     if not path.exists():
         return None
     text, file = read_text(path, root, MAX_BYTES), relative(path, root)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DeclarationError([_syntax_problem(str(error), file)]) from None
-    except (RecursionError, ValueError) as error:
-        raise DeclarationError([Problem(file, None, f"is not valid TOML: {error}")]) from None
-    entries = data.get("endpoint", [])
+    entries = parse_toml(text, file, quotes=False).get("endpoint", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise DeclarationError(
             [Problem(file, None, "its key endpoint is not a list of tables", fix="write [[endpoint]]")]
@@ -247,12 +241,6 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         yield problem(
             there, "is set without the other price", fix="set both prices, in dollars per million tokens, or neither"
         )
-
-
-def _syntax_problem(message: str, file: str) -> Problem:
-    what, _, where = message.rpartition(" (at ")
-    numbers = re.match(r"line (\d+), column \d+\)", where)
-    return Problem(file, int(numbers[1]) if numbers else None, f"is not TOML: {what or message}")
 
 
 class _Lines:

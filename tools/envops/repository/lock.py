@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING
 from packaging.markers import InvalidMarker, Marker
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envops.repository.declared_text import read_bytes, relative, text_of
 from envops.repository.package import Lock
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import readable_requirement
 from envops.repository.sources import requirements_to_lock
+from envops.repository.toml_document import long_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,9 +143,24 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
     rows = [_HEADER, f"# inputs: {inputs_digest(requires, requires_python)}"]
     rows += [f"# requires-python: {requires_python}"] if requires_python else []
     rows += [f"# requires: {text}" for text in sorted(map(_stated, requires))]
-    hashed = ([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))] for pin in entries)
-    rows += [" \\\n    ".join(lines) for lines in hashed]
+    rows += map(_with_hashes, entries)
     return "\n".join(rows) + "\n"
+
+
+def installable(lock: Path) -> str:
+    """What an installer is to read in place of a lock: the entries that we read, and nothing else of the file.
+
+    Another parser could see more in the file than ours. Raises `DeclarationError` and `ValueError`.
+    """
+    parsed = _parse_content(lock.read_bytes(), lock, lock.parent)
+    if parsed.mistakes:
+        line, message, found = parsed.mistakes[0]
+        raise ValueError(f"{lock.name}:{line} {message}: {found}")
+    return "".join(f"{_with_hashes(pin)}\n" for pin in parsed.pins)
+
+
+def _with_hashes(pin: Pin) -> str:
+    return " \\\n    ".join([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))])
 
 
 def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:
@@ -242,7 +258,7 @@ def _stated(text: str) -> str:
 def _allows(specifier: SpecifierSet, version: str) -> bool:
     try:
         return specifier.contains(Version(version), prereleases=True)
-    except InvalidVersion:
+    except ValueError:
         return False
 
 
@@ -269,6 +285,8 @@ def _parse(text: str) -> _Parsed:
     inputs = ""
     stated: dict[str, list[str]] = {"requires": [], "requires-python": []}
     for line, row in enumerate(text.split("\n"), start=1):
+        if len(row.splitlines()) > 1:
+            mistakes.append((line, "contains a character at which uv begins another line", _visible(row)))
         if header := _RESOLVED_FROM.fullmatch(row.strip()):
             stated[header[1]].append(header[2])
         elif "://" in row and not _COMMIT.fullmatch(row.strip()):
@@ -314,6 +332,8 @@ def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | st
         if marker and not _is_marker(marker):
             return "has a marker that cannot be read"
         return Pin(canonicalize_name(commit["name"]), commit["address"], marker, (), line, is_commit=True)
+    if long_number(entry):
+        return "has a number that is too large"
     hashes = tuple(_HASH.findall(entry))
     found = _ENTRY.fullmatch(_HASH.sub("", entry))
     if not found:
@@ -322,7 +342,7 @@ def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | st
         return "has no hash"
     try:
         Version(found["version"])
-    except InvalidVersion:
+    except ValueError:  # also a number of too many digits
         return "is not a version"
     if found["marker"] and not _is_marker(found["marker"]):
         return "has a marker that cannot be read"
@@ -335,6 +355,10 @@ def _is_marker(text: str) -> bool:
     except (InvalidMarker, RecursionError):
         return False
     return True
+
+
+def _visible(row: str) -> str:
+    return row.strip().encode("unicode_escape").decode()[:120]
 
 
 def _without_password(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from envops.repository.declared_text import read_text, relative
-from envops.repository.problem import DeclarationError, Problem
+from envops.repository.problem import Problem
+from envops.repository.toml_document import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,22 +62,7 @@ def read_pyproject(path: Path, root: Path) -> Pyproject:
     Raises `DeclarationError` if it is not readable TOML (see also `read_text`).
     """
     text, file = read_text(path, root, MAX_BYTES), relative(path, root)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DeclarationError([_syntax_problem(str(error), text, file)]) from None
-    except (RecursionError, ValueError) as error:
-        raise DeclarationError([Problem(file, None, f"is not valid TOML: {error}")]) from None
-    return Pyproject(file, data, key_lines(text))
-
-
-def _syntax_problem(message: str, text: str, file: str) -> Problem:
-    what, _, where = message.rpartition(" (at ")
-    numbers = re.match(r"line (\d+), column \d+\)", where)
-    line = int(numbers[1]) if numbers else text.count("\n") + 1
-    rows = text.splitlines()
-    shown = rows[line - 1].strip()[:120] if line <= len(rows) else ""
-    return Problem(file, line, f"is not TOML: {what or message}", found=shown)
+    return Pyproject(file, parse_toml(text, file), key_lines(text))
 
 
 def key_lines(text: str) -> dict[str, int]:

@@ -215,7 +215,7 @@ def _hub_hash(folder: Path, root: Path) -> tuple[str, list[Problem]]:
     try:
         return hub_content_hash(folder), []
     except UnreadablePatternError as error:
-        file, message = relative(folder / ".gitignore", root), "has a pattern on which prime env push fails"
+        file, message = relative(folder / ".gitignore", root), "has a pattern on which prime env push fails or hangs"
         return "", [Problem(file, error.line, message, found=error.pattern, fix="write the pattern another way")]
 
 

@@ -50,6 +50,15 @@ SCHEMA_FILE = "tools/envops/repository/registry.schema.json"
 Visibility = Annotated[Literal["PUBLIC", "PRIVATE"], Field(description="Who can see the environment on the Hub.")]
 
 
+SandboxMode = Annotated[
+    Literal["preferred", "required", "gpu", "none"],
+    Field(
+        description="Whether its code is confined by the kernel: `preferred`, where the kernel can; `required`, or not "
+        "run; `gpu`, with access to accelerators; `none`, for what needs more, such as docker, which reviewers see."
+    ),
+]
+
+
 @dataclass(frozen=True)
 class SmokeGate:
     """The smoke evaluation: size and limits."""
@@ -212,6 +221,7 @@ class EnvironmentKeys:
             "configs/endpoints.toml) and variables of the machine or of tools (PRIME_*, GITHUB_*, PATH …) are refused."
         ),
     ] = ()
+    sandbox: SandboxMode = "preferred"
     publish_evals: Annotated[
         Flag, Field(description="Push the recorded baseline to the Hub's evaluations after a release.")
     ] = False
@@ -270,6 +280,7 @@ class Defaults:
     __pydantic_config__ = KEYS
 
     visibility: Visibility = "PRIVATE"
+    sandbox: SandboxMode = "preferred"
     gates: Gates = Gates()
 
 
@@ -404,8 +415,7 @@ def _entry(
 ) -> EnvironmentEntry:
     """The entry with the registry's defaults for omitted keys."""
     own = dict(vars(keys))
-    if "visibility" in defaults and "visibility" not in declared:
-        own["visibility"] = defaults["visibility"]
+    own |= {key: defaults[key] for key in ("visibility", "sandbox") if key in defaults and key not in declared}
     if "gates" in defaults:
         own["gates"] = adapter(Gates).validate_python(_merged(defaults["gates"], declared.get("gates", {})))
     return EnvironmentEntry(name=name, line=line, **own)

@@ -23,10 +23,14 @@ from packaging.markers import default_environment
 from envops.files.atomic_write import write_whole
 from envops.repository.content import hub_content_hash, list_content, strict_digest
 from envops.repository.package import Package
+from envops.repository.signature import signed, verified
 from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+SIGNED_AS = "package"
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,10 @@ class _Kept:
 
 @dataclass(frozen=True)
 class RememberedPackages:
-    """The packages of one repository that were read before. Damaged or foreign entries are read again."""
+    """The packages of one repository that were read before.
+
+    Entries that are damaged, foreign or not signed by this user are read again.
+    """
 
     root: Path
     reader: str
@@ -60,8 +67,8 @@ class RememberedPackages:
         """The package in a folder; `None` if it must be read."""
         try:
             path = self._path(folder)
-            text = path.read_bytes()  # before the files are hashed: in a first run there is none
-            kept = _adapter().validate_json(text, strict=False)
+            raw = path.read_bytes()  # before the files are hashed: in a first run there is none
+            kept = _adapter().validate_json(verified(raw, SIGNED_AS), strict=False)
             digest = self.digest_of(folder)
             if digest is None or kept.key != self._key(folder, digest):
                 return None
@@ -81,7 +88,7 @@ class RememberedPackages:
             # not kept.
             if repr(_adapter().validate_json(text, strict=False)) == repr(kept):
                 path = self._path(package.folder)
-                write_whole(path, text.decode())
+                write_whole(path, signed(text, SIGNED_AS))
 
     def _path(self, folder: Path) -> Path:
         return Workspace(self.root).packages / f"{folder.name}.json"

@@ -62,6 +62,11 @@ class Workspace:
         return self.shared / "venvs"
 
     @property
+    def tools(self) -> Path:
+        """Virtual environments of the tool's own locks, which every job may read."""
+        return self.shared / "tools"
+
+    @property
     def prepared(self) -> Path:
         return self.shared / "prepared"
 
@@ -110,8 +115,10 @@ class Workspace:
             yield folder / "in-use.lock"
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self, inside: Path | None = None) -> Iterator[Path]:
         """A folder for one worker, removed afterwards, with the leftovers of killed runs.
+
+        It is made inside another one, if that is given, whose processes may then write there too.
 
         Nothing is pruned while it exists, because its worker imports from the cache until its end.
         """
@@ -119,7 +126,7 @@ class Workspace:
         with ExitStack() as stack:
             with suppress(OSError):
                 stack.enter_context(self.used())
-            yield stack.enter_context(scratch_folder(SCRATCH, self.base, _remove_scratch))
+            yield stack.enter_context(scratch_folder(SCRATCH, inside or self.base, _remove_scratch))
 
 
 def temporary_folder(scratch: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import envops_worker
+from envops_worker.sandbox import Sandbox
 from envops_worker.supervisor import PATIENCE_SECONDS
 
 from envops.facts.observed import Failure
@@ -49,11 +51,13 @@ def run_program(
     seconds: float,
     stop: threading.Event,
     sends: str | None = None,
+    sandbox: Sandbox | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> str:
     """Run a program in a process group of its own and return its output; `sends` is its standard input.
 
-    `look` is called several times a second while it runs, and once when it has ended.
+    `look` is called several times a second while it runs, and once when it has ended. With a `sandbox`, the kernel
+    confines it and all that it starts.
 
     Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`, `Interrupted` when `stop` is
     set. Its child processes end with it, and with this process even if that is killed: `envops_worker/supervisor.py`
@@ -68,7 +72,7 @@ def run_program(
         lifeline, held = os.pipe()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), *map(str, command)],
+                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), *map(str, command)],
                 cwd=folder,
                 env={**environment, MARK: mark},
                 stdin=sent,
@@ -96,6 +100,24 @@ def run_program(
         message = f"{name} ended with exit code {process.returncode}:\n{output[-OUTPUT_LIMIT:].strip()}"
         raise ProgramFailed(Failure("infrastructure", "ProgramFailed", message))
     return output
+
+
+def run_at_terminal(
+    command: Sequence[str | Path], *, environment: Mapping[str, str], folder: Path, sandbox: Sandbox | None
+) -> int:
+    """Run a program that a person watches and may interrupt; return its exit code."""
+    lifeline, held = os.pipe()
+    try:
+        return subprocess.run(
+            [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), "--terminal", *command],
+            cwd=folder,
+            env=dict(environment),
+            pass_fds=(lifeline,),
+            check=False,
+        ).returncode
+    finally:
+        os.close(lifeline)
+        os.close(held)
 
 
 def end_marked(mark: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from envops.repository.workspace import Workspace, remove_folder
 
-SHARED = ("venvs", "prepared")
+SHARED = ("venvs", "tools", "prepared")
 FOLDERS = ("wheels", "facts", "rollouts", "timings", "packages")
 """Folders of the checkout with many entries; all installations of harnesses are one entry."""
 KINDS = (*SHARED, *FOLDERS, "harnesses")

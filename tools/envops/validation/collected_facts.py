@@ -89,6 +89,7 @@ class CollectedFacts:
 
     listener: ProgressListener
     wheel: Wheel | None = None
+    unrequired: tuple[str, ...] = ()
     memory: int = 0
     started: StartMode = field(default_factory=StartMode)
     description: Description | None = None
@@ -187,6 +188,7 @@ class CollectedFacts:
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
             seconds=self.seconds,
+            unrequired=self.unrequired,
             started=self.started,
             memory=self.memory,
         )

@@ -60,6 +60,10 @@ class Confinement:
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
     """PYTHONHASHSEED, which decides the order of sets of strings."""
+    sandbox: str = "preferred"
+    """As registry.yaml declares it."""
+    has_harness: bool = False
+    """Whether a harness of others may install itself."""
     home: Path | None = None
     """The prepared folder whose files are in its home from the beginning."""
 

@@ -25,6 +25,7 @@ from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.validation.sandbox import reason_against_sandbox
 from envops.validation.uv import uv_program
 from envops.validation.venv import is_sound
 
@@ -64,6 +65,8 @@ class Machine:
     """The place of a key for Prime: a variable or a file, by name. Never the key."""
     hub_token: bool
     writes_bytecode: bool
+    no_sandbox: str = ""
+    """Why code of environments cannot be confined; empty where it can."""
     endpoints: tuple[Reach, ...] = ()
     problems: tuple[Problem, ...] = ()
     environments: int = 0
@@ -93,6 +96,7 @@ def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> 
         prime_key=_prime_key(variables),
         hub_token="HF_TOKEN" in variables or (_home(variables) / ".cache" / "huggingface" / "token").is_file(),
         writes_bytecode=not variables.get("PYTHONDONTWRITEBYTECODE"),
+        no_sandbox=reason_against_sandbox(),
         endpoints=tuple(_reach(endpoint, variables, offline) for endpoint in endpoints),
         problems=tuple(problems),
         environments=environments,
@@ -184,7 +188,14 @@ class HealthCheck:
 
 def examined(machine: Machine) -> list[HealthCheck]:
     """Every check, each after those that it depends on."""
-    return [*_programs(machine), *_space(machine), *_repository(machine), *_hub(machine), *_reached(machine)]
+    return [
+        *_programs(machine),
+        *_sandbox(machine),
+        *_space(machine),
+        *_repository(machine),
+        *_hub(machine),
+        *_reached(machine),
+    ]
 
 
 def _programs(machine: Machine) -> Iterator[HealthCheck]:
@@ -200,6 +211,12 @@ def _programs(machine: Machine) -> Iterator[HealthCheck]:
     if not machine.writes_bytecode:
         do = "unset it: an import of verifiers takes three times as long"
         yield HealthCheck("bytecode", "advice", "PYTHONDONTWRITEBYTECODE is set", do)
+
+
+def _sandbox(machine: Machine) -> Iterator[HealthCheck]:
+    level: Level = "advice" if machine.no_sandbox else "ok"
+    do = "run strangers' environments in a container or a virtual machine only" if machine.no_sandbox else ""
+    yield HealthCheck("sandbox", level, machine.no_sandbox or "Landlock and seccomp", do)
 
 
 def _space(machine: Machine) -> Iterator[HealthCheck]:

@@ -22,14 +22,17 @@ from envops.repository.workspace import Workspace
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.budget import Allowance, Budget, Deadline, deadline
+from envops.validation.cached_files import has_its_files
 from envops.validation.collected_facts import CollectedFacts, ProgressListener
 from envops.validation.facts_cache import facts_key, remember
 from envops.validation.job import StageFailed
 from envops.validation.journal import PASSING_FAULTS, Journal
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
+from envops.validation.sandbox import require_sandbox
 from envops.validation.stage import Observation, job_of
 from envops.validation.templates import LockTemplates, reason_against_forks
+from envops.validation.unrequired_pins import unrequired_pins
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
@@ -74,7 +77,8 @@ def observe(
         collected.failures["wheel"] = CHANGED
         journal.forget()
     facts = collected.facts(entry.name, key, package.digest)
-    if not _may_pass(facts, request) and not facts.broken_infrastructure():
+    damaged = bool(facts.failures) and collected.wheel is not None and not has_its_files(observation.overlay.parent)
+    if not _may_pass(facts, request) and not facts.broken_infrastructure() and not damaged:
         if trouble := remember(facts, workspace):
             listener.note(trouble)
         else:
@@ -120,9 +124,11 @@ def _prepare(observation: Observation) -> None:
     """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` if one cannot be made."""
     package, workspace, stop = observation.package, observation.workspace, observation.stop
     with observation.collected.observing("venv"):
+        require_sandbox(observation.requests.confinement.sandbox)
         alone = bool(reason_against_forks(package))
         observation.venv = environment_venv(package, workspace, stop, imported=alone)
         observation.templates.begin(observation.venv, package, observation.requests.confinement)
+        observation.collected.unrequired = unrequired_pins(package, observation.venv.site_packages)
     with observation.collected.observing("wheel"):
         built = built_wheel(package, workspace, stop)
         observation.collected.wheel, observation.overlay = built.wheel, built.overlay

@@ -100,7 +100,7 @@ class Requests:
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
             "is_harness": package.is_harness,
-            "prepared": self.confinement.home is not None,
+            "prepared": str(self.confinement.home.resolve()) if self.confinement.home else "",
         }
 
 

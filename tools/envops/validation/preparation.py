@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 import envops_worker
+from envops_worker.sandbox import Sandbox
 
 from envops.facts.observed import Failure
 from envops.repository.package import Package
@@ -41,6 +43,7 @@ from envops.validation.prepared_home import (
     read_prepared,
     without_command,
 )
+from envops.validation.sandbox import sandbox_of
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
@@ -127,19 +130,29 @@ def _prepared(
         home.mkdir(parents=True)
         if preparation.command and datasets.needed:
             first = _prepared(datasets, entry, package, workspace, venv, stop, note)
-            place_prepared(first / HOME, home)
+            place_prepared(first / HOME, home, copies=True)
         with tempfile.TemporaryDirectory(dir=staging.parent, prefix=f"{staging.name}.") as temporary:
             variables = preparing_variables(venv, home, Path(temporary))
             watch = DownloadWatch(entry.name, staging, note)
+            sandbox = partial(_sandbox, entry, venv, staging, Path(temporary))
             if preparation.command:
                 if names_module(preparation.command, package.module):
-                    variables["PYTHONPATH"] = str(built_wheel(package, workspace, stop).overlay.resolve())
-                _run_command(preparation.command, entry.name, variables, Path(temporary), watch, stop)
+                    overlay = built_wheel(package, workspace, stop).overlay.resolve()
+                    variables["PYTHONPATH"] = str(overlay)
+                    sandbox = partial(sandbox, overlay)
+                _run_command(preparation.command, entry.name, variables, Path(temporary), watch, stop, sandbox())
             else:
-                _download(preparation.datasets, entry.name, venv, variables, Path(temporary), watch, stop)
+                _download(preparation.datasets, entry.name, venv, variables, Path(temporary), watch, stop, sandbox())
         complete(staging)
 
     return made_once(folder_of(preparation, package), make, lambda folder: read_prepared(folder) is not None, stop)
+
+
+def _sandbox(
+    entry: EnvironmentEntry, venv: VirtualEnvironment, staging: Path, temporary: Path, *reads: Path
+) -> Sandbox | None:
+    """What a download reaches: the network, its own folders, and the package's wheel where it needs that."""
+    return sandbox_of(entry.sandbox, venv.python, reads=reads, writes=[staging / HOME, temporary], network="open")
 
 
 def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -> dict[str, str]:
@@ -194,6 +207,7 @@ def _download(
     temporary: Path,
     watch: DownloadWatch,
     stop: threading.Event,
+    sandbox: Sandbox | None,
 ) -> None:
     """Download datasets by the library that the environment itself reads them with."""
     asked = [{"name": one.name, "config": one.config, "revision": one.revision} for one in datasets]
@@ -201,7 +215,15 @@ def _download(
     command: list[str | Path] = [venv.python, "-s", "-P", SCRIPT, json.dumps(asked), outcome]
     watch.begin(f"downloading {', '.join(one.name for one in datasets)}")
     try:
-        run_program(command, environment=variables, folder=temporary, seconds=SECONDS, stop=stop, look=watch.look)
+        run_program(
+            command,
+            environment=variables,
+            folder=temporary,
+            seconds=SECONDS,
+            stop=stop,
+            sandbox=sandbox,
+            look=watch.look,
+        )
     except ProgramFailed as error:
         failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
         with suppress(OSError, ValueError):
@@ -240,7 +262,13 @@ def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: 
 
 
 def _run_command(
-    command: str, name: str, variables: Mapping[str, str], temporary: Path, watch: DownloadWatch, stop: threading.Event
+    command: str,
+    name: str,
+    variables: Mapping[str, str],
+    temporary: Path,
+    watch: DownloadWatch,
+    stop: threading.Event,
+    sandbox: Sandbox | None,
 ) -> None:
     words = split_command(command)
     program = words and shutil.which(words[0], path=variables["PATH"])
@@ -253,7 +281,13 @@ def _run_command(
     watch.begin(f"running {command}")
     try:
         run_program(
-            [program, *words[1:]], environment=variables, folder=folder, seconds=SECONDS, stop=stop, look=watch.look
+            [program, *words[1:]],
+            environment=variables,
+            folder=folder,
+            seconds=SECONDS,
+            stop=stop,
+            sandbox=sandbox,
+            look=watch.look,
         )
     except ProgramFailed as error:
         raise PreparationFailed(_broken_command(command, name, error.failure)) from None

@@ -121,8 +121,8 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def place_prepared(prepared: Path, home: Path) -> None:
-    """Put the prepared data into a home. The data of the Hub's cache is shared, everything else copied.
+def place_prepared(prepared: Path, home: Path, *, copies: bool = False) -> None:
+    """Put the prepared data into a home. The data of the Hub's cache is linked, unless `copies`; all else is copied.
 
     Its libraries never write into that data, only beside it. A database would be written in place, and with a link
     that would change what was prepared.
@@ -137,14 +137,8 @@ def place_prepared(prepared: Path, home: Path) -> None:
                 target.symlink_to(source.readlink())
             elif source.is_file():
                 is_data = in_cache and (source.parent.name == "blobs" or source.suffix == ".arrow")
-                _share(source, target) if is_data else _copy(source, target)
-
-
-def _share(source: Path, target: Path) -> None:
-    try:
-        target.hardlink_to(source)
-    except OSError:  # on another file system
-        target.symlink_to(source.absolute())
+                # A hard link would be written where it is, in a home that can be written.
+                target.symlink_to(source.absolute()) if is_data and not copies else _copy(source, target)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -29,7 +29,14 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
         home = prepared_home(entry, package)
         prepared = home.content if home else MISSING
     return Requests(
-        Confinement(secrets, request.allow_network, entry.gates.memory_mib * 2**20, home=home.home if home else None),
+        Confinement(
+            secrets,
+            request.allow_network,
+            entry.gates.memory_mib * 2**20,
+            sandbox=entry.sandbox,
+            has_harness=request.harness is not None,
+            home=home.home if home else None,
+        ),
         entry.args,
         None if entry.eval is None else entry.eval.settings(package.generation if package else None),
         _of_stages(entry, request),

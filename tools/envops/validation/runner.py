@@ -208,6 +208,8 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     if facts.started.reason:
         how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
+    if facts.started.unconfined:
+        shared.progress.note(f"{name}: ran without a sandbox because {facts.started.unconfined}")
     if request.score and request.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
     return facts, False

@@ -36,8 +36,8 @@ class Settings:
     """Whether the module exports only a v1 harness and no tasks."""
     held_out: Mapping[str, Any] | None = None
     """Arguments added to `args` for evaluation tasks; `None` if none are declared."""
-    prepared: bool = False
-    """Whether HOME has prepared data, which scoring may read."""
+    prepared: str = ""
+    """The folder of prepared data that files in HOME are copies of or links to, which scoring may read."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:

@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from envops_worker.temporary_paths import use_temporary_folder
+
 PLACES = {
     "v0": (("verifiers.legacy.scripts.gepa", ""), ("verifiers.scripts.gepa", "")),
     "v1": (("verifiers.v1.cli.gepa", "verifiers.v1.gepa.runner"),),
@@ -30,6 +32,7 @@ def main() -> None:
     except ImportError as error:
         Path(asked["result"]).write_text(json.dumps({"missing": str(error)}), encoding="utf-8")
         return
+    use_temporary_folder()
     optimize = caller.optimize
 
     def kept(**settings: Any) -> Any:

@@ -43,6 +43,7 @@ from envops_worker.failures import Sources, said_as_exception
 from envops_worker.messages import Message
 from envops_worker.policies.oracle import AskingAgent
 from envops_worker.splits import evaluation_split
+from envops_worker.temporary_paths import use_temporary_folder
 from envops_worker.tool_servers import fork_servers
 from envops_worker.waiting import Waits, at_once
 
@@ -105,6 +106,7 @@ class AdapterV1:
         self._requests: dict[str, RolloutTurn] = {}
         """Rollouts by the id of their trace."""
         if self.conversational:
+            use_temporary_folder()
             fork_servers()
 
     def describe(self) -> dict[str, Any]:

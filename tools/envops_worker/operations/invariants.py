@@ -85,7 +85,11 @@ def _units(session: Session, seconds: float, tasks: int) -> Iterator[Unit]:
 def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
     """Score a few conversations under watch."""
     settings = session.settings
-    readable = (settings.overlay, settings.package, *([Path.home()] if settings.prepared else ()))
+    readable = (
+        settings.overlay,
+        settings.package,
+        *((Path.home(), Path(settings.prepared)) if settings.prepared else ()),
+    )
     guard = ActGuard(session.sources, readable)
     chosen = {unit.task for unit in units}
     watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]

@@ -14,6 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from envops.facts.observed import Place
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
@@ -21,7 +22,6 @@ from envops.rules.schema.metadata import in_pyproject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.facts.observed import Place
     from envops.repository.package import Generation, Package
 
 FIRST_V1 = Version("0.2.1")
@@ -294,3 +294,23 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
         f"module {package.module}: {messages}",
         Evidence(details={"exports": list(package.exports), "generation": package.generation}),
     )
+
+
+@rule("SCH013", gate="schema", severity="warning")
+def lock_has_pins_that_nothing_requires(subject: Subject) -> Iterator[Found]:
+    """requirements.lock pins packages that nothing requires.
+
+    What: Every installed pin of requirements.lock is required by `project.dependencies`, directly or through the
+        packages that those require, on the Python that is used.
+    Why: `nox -s lock` pins nothing else, so the pin was added by hand. It is installed wherever the environment is
+        validated, and pyproject.toml does not show it to a reviewer.
+    Fix: `nox -s lock -- NAME` writes the lock again. If the package is needed, add it to `project.dependencies`.
+    """
+    pins = subject.facts.unrequired
+    if pins:
+        yield Found(
+            f"requirements.lock pins what nothing requires: {', '.join(pins[:10])}{' …' if len(pins) > 10 else ''}",
+            Evidence(details={"found": list(pins)}),
+            Place("requirements.lock"),
+            fix=f"Run `nox -s lock -- {subject.package.name}`.",
+        )

@@ -168,13 +168,14 @@ def _looked_at(search: PromptSearch) -> tuple[Description, tuple[Task, ...]]:
 
 def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
     options, name = search.options, search.entry.name
-    train, validation = options.train_tasks or TRAIN, options.validation_tasks or VALIDATION
+    size = description.datasets[0].size if len(description.datasets) == 1 else None
+    train, validation = _tasks_of_each_kind(options, size if description.generation == "v1" else None)
     prompted = any(task.data.get("system_prompt") or _has_system(task) for task in tasks)
     if description.generation == "v1":
-        size = description.datasets[0].size if len(description.datasets) == 1 else None
         if size is not None and train + validation > size:
             raise RunRefused(
-                f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more"
+                f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more.\n"
+                "Lower one of them; without both, the tasks are divided."
             )
         if not prompted and options.initial_prompt is None:
             raise RunRefused(
@@ -188,6 +189,15 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
         )
     seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
     return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
+
+
+def _tasks_of_each_kind(options: argparse.Namespace, size: int | None) -> tuple[int, int]:
+    """Training and validation tasks: as requested, or the defaults, in their proportion where there are fewer."""
+    train, validation = options.train_tasks, options.validation_tasks
+    if train is validation is None and size is not None and size < TRAIN + VALIDATION:
+        train = max(1, size * TRAIN // (TRAIN + VALIDATION))
+        return train, max(1, size - train)
+    return train or TRAIN, validation or VALIDATION
 
 
 def _has_system(task: Task) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from envops.cli import arguments
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
+from envops.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envops.models.model_evaluation import RunRefused
 from envops.models.model_run import breaking_off, price_source, refused_by, relay_to, spent
 from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
@@ -108,19 +110,11 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    if (entry.judge is not None or package.uses_judge) and not options.allow_network:
-        print_message(f"{name} calls a judge, which a search cannot reach: only the model has a relay here")
-        return exit_codes.USAGE
     search = PromptSearch(root, entry, package, options, threading.Event())
     try:
+        judge_endpoint(root, entry, package, scripted=False)
         with terminated_like_interrupted(), relay_to(root, options) as relay:
-            budget, bound = _approved(search, relay)
-            try:
-                with breaking_off(name, search.stop):
-                    found = _searched(search, relay, budget, bound)
-            finally:
-                print_message(spent(relay.spending, relay.endpoint))
-            report = _report(search, relay, found)
+            report = _optimized(search, relay)
     except RunRefused as error:
         print_message(f"{error}")
         return error.code
@@ -129,6 +123,20 @@ def run(options: argparse.Namespace) -> int:
         print_message(f"nothing was written: {report.place}")
         return exit_codes.USAGE
     return exit_codes.OF_VERDICT[report.verdict]
+
+
+def _optimized(search: PromptSearch, relay: Relay) -> OptimizationReport:
+    """The search and its result; both relays report what they spent."""
+    budget, bound = _approved(search, relay)
+    try:
+        judging = judge_of(search.root, search.entry, search.package, scripted=False)
+        with breaking_off(search.entry.name, search.stop), judging as judge:
+            real_judge = judge if isinstance(judge, Relay) else None
+            found = _searched(search, relay, real_judge, budget, bound)
+            cut_short = judge_cut_short(judge)
+    finally:
+        print_message(spent(relay.spending, relay.endpoint))
+    return _report(search, [relay, *([real_judge] if real_judge else [])], found, cut_short)
 
 
 def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
@@ -204,7 +212,9 @@ def _has_system(task: Task) -> bool:
     return bool(task.prompt) and task.prompt[0].get("role") == "system"
 
 
-def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: CostEstimate) -> Optimized:
+def _searched(
+    search: PromptSearch, relay: Relay, judge: Relay | None, budget: SearchBudget, bound: CostEstimate
+) -> Optimized:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
 
@@ -214,7 +224,15 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
 
     try:
         return optimize_prompt(
-            entry, package, workspace, relay, budget, search.stop, seen=seen, allow_network=options.allow_network
+            entry,
+            package,
+            workspace,
+            relay,
+            budget,
+            search.stop,
+            seen=seen,
+            judge=judge.base_url if judge else None,
+            allow_network=options.allow_network,
         )
     except NoGepa as error:
         raise RunRefused(
@@ -225,7 +243,7 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
     except ProgramFailed as error:
         if relay.refusal is not None:
             raise refused_by(relay.refusal) from None
-        message = str(relay.scrub(error.failure.message))
+        message = str(relay.scrub(error.failure.message if judge is None else judge.scrub(error.failure.message)))
         if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
             raise RunRefused(
                 f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
@@ -240,13 +258,15 @@ def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEsti
     return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
 
 
-def _report(search: PromptSearch, relay: Relay, found: Optimized) -> OptimizationReport:
+def _report(search: PromptSearch, relays: Sequence[Relay], found: Optimized, judge_cut: str) -> OptimizationReport:
+    """The report; `relays` begin with the model's, and `judge_cut` is why verdicts of a judge are missing."""
+    relay = relays[0]
     before, after = found.candidates[0], found.candidates[found.best]
     subscores = (found.subscores[0], found.subscores[found.best])
     confidence = search.entry.gates.distribution.confidence
     difference = paired_difference(subscores[1], subscores[0], confidence) if found.best else None
     spending = relay.spending
-    lost = spending.failed + spending.refused
+    lost = sum(each.spending.failed + each.spending.refused for each in relays)
     better = found.scores[found.best] > found.scores[0] and after != before
     report = OptimizationReport(
         environment=search.entry.name,
@@ -267,7 +287,8 @@ def _report(search: PromptSearch, relay: Relay, found: Optimized) -> Optimizatio
     if lost:
         why = f"{lost} calls got no answer, and GEPA counts their rollouts as 0: no score here can be trusted"
         report = replace(report, reason=why)
-        return replace(report, reason=f"{why}; the ceiling was reached") if relay.ceiling_reached else report
+        ended = judge_cut or ("the ceiling was reached" if relay.ceiling_reached else "")
+        return replace(report, reason=f"{why}; {ended}") if ended else report
     return _placed(search, report) if better else report
 
 

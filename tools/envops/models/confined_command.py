@@ -29,6 +29,11 @@ from envops_worker.failures import Sources
 NetworkGuard(Sources(), allowed=False).watch()
 """
 """`sitecustomize` of the command and of every server that it starts."""
+RELAY_JUDGES = """
+from envops_worker.endpoint.judge_requests import JudgeRequests
+JudgeRequests({place!r}).install()
+"""
+"""The rest of it: requests to a judge go to the relay at `place`, or are refused where it is `None`."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,18 @@ class ConfinedCommand:
 
 @contextmanager
 def confined_command(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, stop: threading.Event, *, allow_network: bool
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    stop: threading.Event,
+    *,
+    judge: str | None,
+    allow_network: bool,
 ) -> Iterator[ConfinedCommand]:
     """The circumstances of a command of verifiers, with the chat harness of our workers and the declared secrets.
 
-    Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
+    Python's connections beyond this machine are refused as in a worker, unless the network is allowed. Requests to a
+    judge go to the address `judge`, and are refused without one.
     Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
     """
     venv = environment_venv(package, workspace, stop)
@@ -62,15 +74,15 @@ def confined_command(
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
-        if not allow_network:
-            guard(modules)
+        guard(modules, judge, allow_network=allow_network)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
         yield ConfinedCommand(venv, scratch, modules, variables)
 
 
-def guard(modules: Path) -> None:
-    """Make every Python with this folder on its path refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(GUARD)
+def guard(modules: Path, judge: str | None = None, *, allow_network: bool = False) -> None:
+    """Make every Python with this folder on its path refuse connections beyond this machine, and relay its judges."""
+    begins = IMPORT_WORKER if allow_network else GUARD
+    (modules / "sitecustomize.py").write_text(begins + RELAY_JUDGES.format(place=judge))
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:

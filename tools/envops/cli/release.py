@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from envops.system.termination import terminated_like_interrupted
 from envops.text.scrubbing import SECRET_NAME
 from envops.text.visible_text import on_one_line
 from envops.training.due import Situation, carry_out, decided_runs
-from envops.training.submit import Submission
+from envops.training.submit import Submission, SubmissionOutcome
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
@@ -150,6 +150,7 @@ def _applied(
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
     ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__)
     if planned.prime is None or planned.hub is None:
+        ledger.runs = _not_due(planned.plan.runs)
         return ledger
     release = Release(
         _repository(root, planned),
@@ -190,8 +191,10 @@ def _applied(
 def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
     """The results of the runs; an error in one does not lose the record of the release."""
     due = [run.name for run in planned if run.action == "submit"]
+    others = _not_due(planned)
     try:
-        return [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
+        submitted = [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
+        return [*others, *submitted]
     except Interrupted:
         raise
     except Exception as error:
@@ -199,7 +202,17 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
         named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
         said = situation.access.scrubber.text(named)
         said_next = "nox -s train: it reads the list of runs first"
-        return [asdict(Submission(name, "unknown", said, said_next)) for name in due]
+        return [*others, *(asdict(Submission(name, "unknown", said, said_next)) for name in due)]
+
+
+def _not_due(planned: Iterable[PlannedRun]) -> list[dict[str, Any]]:
+    """The runs that the plan refused or could not decide on; the release ends as the plan does."""
+    outcomes: dict[str, SubmissionOutcome] = {"refused": "failed", "unreadable": "unknown"}
+    return [
+        asdict(Submission(run.name, outcomes[run.action], run.reason, run.next))
+        for run in planned
+        if run.action in outcomes
+    ]
 
 
 def _repository(root: Path, planned: Planned) -> Repository:
@@ -277,7 +290,7 @@ def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
 def _parts_with(ledger: ReleaseLedger, outcome: str) -> Iterator[str]:
     for entry in ledger.entries:
         yield from (f"evaluation {each.name} {outcome}" for each in entry.evaluations if each.outcome == outcome)
-    yield from (f"run {run['name']} {outcome}" for run in ledger.runs if run["outcome"] == outcome)
+    yield from (f"run {run['name']} {outcome}: {run['message']}" for run in ledger.runs if run["outcome"] == outcome)
 
 
 def _external_with(planned: Planned, standings: set[str]) -> Iterator[str]:

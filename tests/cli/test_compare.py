@@ -133,7 +133,7 @@ def test_compare_pairs_held_out_tasks_where_there_are_some(
             models["base"].seen.clear()
             code, said = compare(name, "base", "trained", "-n", "6", "-r", "1", *asked)
             assert code in (exit_codes.PASS, exit_codes.INCONCLUSIVE), said
-            found = report(root, f"{name}--base--trained")
+            found = report(root, f"{name}--base--trained{'--eval' if split == 'eval' else ''}")
             assert (found["split"], len(found["tasks"])) == (split, 6)
             told = {"eval": "on the tasks held out for evaluation", "train": "on the tasks to train on"}
             assert told[split] in " ".join(said.split())
@@ -142,7 +142,7 @@ def test_compare_pairs_held_out_tasks_where_there_are_some(
         assert not prompts["eval"] & prompts["train"]
         compare(name, "base", "trained", "-n", "6", "-r", "1", "--quiet")
         evaluated = root / "evaluated.jsonl"
-        written = root / "reports" / "rollouts" / f"{name}--base--compare-before.jsonl"
+        written = root / "reports" / "rollouts" / f"{name}--base--eval--compare-before.jsonl"
         evaluated.write_bytes(written.read_bytes())
         models["trained"].seen.clear()
         _, said = compare(name, str(evaluated), "trained", "--format", "json")

@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +26,29 @@ import nox
 with contextlib.suppress(OSError, AttributeError):  # Linux: what runs below may not read this process's variables
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 
+
+def refuse_committed_programs() -> None:
+    """Exit where git tracks files in .nox: a commit may not bring the programs that run here.
+
+    `envops` refuses the same of .envops and reports (`repository/committed_results.py`).
+    """
+    here = Path.cwd()
+    if not any(os.path.lexists(folder / ".git") for folder in (here, *here.parents)):
+        return
+    command = ["git", "--icase-pathspecs", "ls-files", "--", ".nox"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except FileNotFoundError:
+        said = "git is not installed: install it"
+    else:
+        tracked = listed.stdout.splitlines()
+        said = f"{tracked[0]} is tracked by git: git rm -r --cached .nox" if tracked else listed.stderr.strip()
+    if said:
+        print(f"nothing was run: {said}", file=sys.stderr)
+        sys.exit(2)
+
+
+refuse_committed_programs()
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "none"  # sessions that need the same packages share an environment
 nox.options.sessions = ["validate"]
@@ -39,7 +63,7 @@ ENVIRONMENTS = {
     "trl": ("requirements.lock", "requirements-trl.lock"),
     "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
 }
-"""Virtual environments in .nox/, and what is installed in each."""
+"""Virtual environments in .nox/, and the packages of each."""
 HOSTED = {"hosted", "--hosted"}
 """Arguments of `distribution` that call the prime CLI."""
 
@@ -50,7 +74,7 @@ def envops(session: nox.Session, command: str, environment: str = "envops") -> N
 
 
 def run(session: nox.Session, environment: str, program: str, *arguments: str, **variables: str) -> None:
-    """Run a program of one of the environments, which come first on PATH."""
+    """Run a program of one of the environments, whose programs come first on PATH."""
     programs = installed(session, environment)
     path = os.pathsep.join((str(programs), os.environ["PATH"]))
     active = {"PATH": path, "VIRTUAL_ENV": str(programs.parent)}
@@ -58,7 +82,7 @@ def run(session: nox.Session, environment: str, program: str, *arguments: str, *
 
 
 def installed(session: nox.Session, environment: str) -> Path:
-    """The programs of an environment. It is installed first where it is missing or its files have changed."""
+    """The programs of an environment. It is installed first if it is missing or its files have changed."""
     files = [Path("tools", name) for name in ENVIRONMENTS[environment]]
     wanted = hashlib.sha256(sys.version.encode() + b"".join(file.read_bytes() for file in files)).hexdigest()
     folder = Path(session.cache_dir).absolute().parent / environment
@@ -74,14 +98,19 @@ def installed(session: nox.Session, environment: str) -> Path:
 
 
 def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
-    """Make an environment that holds exactly what the files name."""
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    """Make an environment with exactly the packages that the files name."""
+    uv = uv_program()
     folder = interpreter.parents[1]
     made = folder / "pyvenv.cfg"
     if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
         session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter)]
     session.run(uv, *synced, *map(str, files), external=True)
+
+
+def uv_program() -> str:
+    """The uv that was installed beside nox, or the one of this machine."""
+    return shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 
 
 @nox.session(tags=["gates"])
@@ -98,7 +127,7 @@ def schema(session: nox.Session) -> None:
 
 @nox.session(tags=["gates"], default=False)
 def rewards(session: nox.Session) -> None:
-    """One gate: what the reward functions return for right and wrong replies. `-- diff`, `-- explain`, `-- reply`."""
+    """One gate: the rewards of right and wrong replies. `-- diff`, `-- explain`, `-- reply`."""
     envops(session, "rewards")
 
 
@@ -122,7 +151,7 @@ def prepare(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def inspect(session: nox.Session) -> None:
-    """What a dataset holds, and which environment fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
+    """Describe a dataset, and the environment that fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
     envops(session, "inspect", "inspect")
 
 
@@ -134,7 +163,7 @@ def new(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def adopt(session: nox.Session) -> None:
-    """Bring environments that exist elsewhere in. `-- FOLDER`, `-- https://…/repository@ref#path`, `-- owner/name`."""
+    """Bring in environments from elsewhere. `-- FOLDER`, `-- https://…/repository@ref#path`, `-- owner/name`."""
     from_hub = [
         one for one in session.posargs if re.fullmatch(r"[\w.-]+/[\w.-]+(@\S+)?", one) and not Path(one).is_dir()
     ]
@@ -149,7 +178,7 @@ def record(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def test(session: nox.Session) -> None:
-    """An environment's own tests and cases, by pytest. `-- NAME [PYTEST ARGUMENTS]`."""
+    """Run an environment's own tests and cases with pytest. `-- NAME [PYTEST ARGUMENTS]`."""
     envops(session, "test")
 
 
@@ -185,8 +214,35 @@ def comment(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def claim(session: nox.Session) -> None:
-    """Let an evaluation happen once per commit, in a workflow. `-- PULL_REQUEST`."""
+    """Allow an evaluation once per commit, in a workflow. `-- PULL_REQUEST`."""
     envops(session, "claim")
+
+
+@nox.session(name="past-run", default=False)
+def past_run(session: nox.Session) -> None:
+    """The id of an earlier run of a workflow, in a workflow. `-- WORKFLOW`, `-- WORKFLOW --queued COMMIT BASE`."""
+    envops(session, "past-run")
+
+
+@nox.session(default=False)
+def propose(session: nox.Session) -> None:
+    """A pull request with the locks that differ, in a workflow. `-- --dry-run`."""
+    envops(session, "propose")
+
+
+@nox.session(default=False)
+def warm(session: nox.Session) -> None:
+    """Download what the locks name into uv's cache, for the jobs that come after; none of it is run."""
+    for environment in ("envops", "prime", "lint", "tests"):
+        installed(session, environment)
+    locks = {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}
+    folder = Path(session.create_tmp()) / "locked"
+    synced = ["pip", "sync", "--quiet", "--no-config", "--require-hashes", "--no-build", "-p", str(folder)]
+    for lock in locks.values():
+        session.run(uv_program(), "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
+        # a lock that needs a build is left out: a build runs code
+        session.run(uv_program(), *synced, str(lock), external=True, success_codes=range(256))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @nox.session(default=False)
@@ -197,13 +253,13 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def plan(session: nox.Session) -> None:
-    """What a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
+    """Show the changes that a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
     envops(session, "plan", "prime")
 
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
-    """Publish what the plan says, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
+    """Publish the planned changes, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
     envops(session, "release", "prime")
 
 
@@ -215,7 +271,7 @@ def bump(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
-    """Write what is generated: CODEOWNERS, pages and tables in docs, the registry's schema. `-- --check` in CI."""
+    """Write the generated files: CODEOWNERS, pages and tables in docs, the registry's schema. `-- --check` in CI."""
     envops(session, "docs")
 
 
@@ -243,7 +299,7 @@ def watch(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def diagnose(session: nox.Session) -> None:
-    """Name what is wrong with a training run, and the change that fixes it. `-- RUN|METRICS`."""
+    """Name the problems of a training run, and the change that fixes each. `-- RUN|METRICS`."""
     envops(session, "diagnose", "prime")
 
 
@@ -261,8 +317,10 @@ def optimize(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
-    """The project's own tests, a process per core; arguments go to pytest."""
-    side_by_side = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", *longest_first()]
+    """The project's own tests, side by side; arguments go to pytest."""
+    # one more than there are cores: at two processes the cores idled for a quarter of the time, as tests wait
+    processes = str((os.cpu_count() or 1) + 1)
+    side_by_side = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder", *longest_first()]
     # what earlier checkouts of this user compiled must not change what tests find
     cache = str(installed(session, "tests").parent / "cache")
     run(session, "tests", "pytest", *(session.posargs or side_by_side), ENVOPS_CACHE_DIR=cache)
@@ -277,7 +335,7 @@ def learner(session: nox.Session) -> None:
 
 
 def longest_first() -> list[str]:
-    """The folders of tests, with those first that take minutes: no core is left without work at the end."""
+    """The folders of tests, the slowest first, so that no core is idle at the end."""
     long = ["docs", "authoring", "e2e", "workflows", "defects", "validation"]
     found = [path for path in Path("tests").iterdir() if path.match("test_*.py") or any(path.rglob("test_*.py"))]
     return [str(path) for path in sorted(found, key=lambda path: ([*long, path.name].index(path.name), path))]
@@ -285,7 +343,7 @@ def longest_first() -> list[str]:
 
 @nox.session(tags=["project"], default=False)
 def lint(session: nox.Session) -> None:
-    """Lint, format and strict types, and the generated files are up to date."""
+    """Check lint, format, strict types, and that the generated files are up to date."""
     run(session, "lint", "ruff", "check", ".")
     run(session, "lint", "ruff", "format", "--check", ".")
     run(session, "lint", "mypy", "--config-file", "tools/pyproject.toml", MYPYPATH="tools", PYTHONPATH="")
@@ -312,7 +370,7 @@ def report(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def site(session: nox.Session) -> None:
-    """The catalogue as static pages in reports/site, from what the last validation wrote. `-- --out FOLDER`"""
+    """The catalogue as static pages in reports/site, from the results of the last validation. `-- --out FOLDER`"""
     envops(session, "site")
 
 
@@ -324,23 +382,24 @@ def screenshots(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def migrate(session: nox.Session) -> None:
-    """Move an environment from verifiers 0.3 to 0.4, and prove that it pays the same. `-- NAME`."""
+    """Move an environment from verifiers 0.3 to 0.4, and test that its rewards stay the same. `-- NAME`."""
     envops(session, "migrate")
 
 
 @nox.session(default=False)
 def explain(session: nox.Session) -> None:
-    """What a rule checks, why, and how to fix what it finds. `-- RULE`; without it, a line for each rule."""
+    """Explain a rule: its check, its reason, and the fix of its findings. `-- RULE`; without it, a line for each
+    rule."""
     envops(session, "explain")
 
 
 @nox.session(default=False)
 def doctor(session: nox.Session) -> None:
-    """Check this machine, and suggest fixes. `-- --fix`."""
+    """Check this machine and suggest fixes. `-- --fix`."""
     envops(session, "doctor")
 
 
 @nox.session(default=False)
 def cache(session: nox.Session) -> None:
-    """What .envops/ takes up; `-- --older-than DAYS --max-size GB` prunes it."""
+    """Show the size of the cache; `-- --older-than DAYS --max-size GB` prunes it."""
     envops(session, "cache")

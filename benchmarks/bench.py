@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 ENVOPS = [sys.executable, "-m", "envops"]
 RESULTS = ROOT / "benchmarks/results.json"
 MEASURED = (ROOT / "tools", ROOT / "benchmarks", ROOT / "environments")
-"""What was measured with other code than now in these folders is measured again."""
+"""Measurements with other code in these folders are repeated."""
 HEAD = ("| what | measured | promised | kept | note |", "|---|---|---|---|---|")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 ENVIRONMENT["PYTHONPATH"] = str(ROOT / "tools")
@@ -98,7 +98,7 @@ def main() -> int:
 
 
 def kept_parts() -> dict[str, Any]:
-    """What was measured so far, part by part; nothing where that cannot be read."""
+    """The measurements so far, part by part; none if the file cannot be read."""
     try:
         parts = json.loads(RESULTS.read_bytes())["parts"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -123,10 +123,10 @@ def render(parts: Mapping[str, Any]) -> str:
     """The table that people read: every part in its place, whenever it was measured."""
     measured = [parts[name] for step in STEPS if (name := name_of(step)) in parts]
     machine, loads = measured[-1]["machine"], sorted(part["load"] for part in measured)
-    busy = f"{loads[0]} to {loads[-1]} processes wanted to run meanwhile"
+    busy = f"{loads[0]} to {loads[-1]} processes were runnable during the measurement"
     about = f"{machine['cores']} cores, Python {machine['python']}; {busy}. Written by `nox -s bench`."
     rows = [measurement_of(row) for part in measured for row in part["measured"]]
-    return "\n".join(["# What was measured", "", about, "", *HEAD, render_rows(rows), ""])
+    return "\n".join(["# Measurements", "", about, "", *HEAD, render_rows(rows), ""])
 
 
 def measurement_of(row: Mapping[str, Any]) -> Measurement:
@@ -263,36 +263,36 @@ def judging() -> list[Measurement]:
     """The distribution gate on many rollouts, in a process of its own."""
     command = [sys.executable, ROOT / "benchmarks/judging.py", "10000"]
     output = subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout
-    said = json.loads(output)
+    data = json.loads(output)
     return [
-        Measurement("10,000 rollouts judged", said["seconds"], 2.0, "s"),
-        Measurement("memory of that process", said["megabytes"], 300.0, "MB"),
+        Measurement("10,000 rollouts judged", data["seconds"], 2.0, "s"),
+        Measurement("memory of that process", data["megabytes"], 300.0, "MB"),
     ]
 
 
 def releasing() -> list[Measurement]:
     """A plan of a thousand environments beside a Hub on loopback."""
     command = [sys.executable, ROOT / "benchmarks/releasing.py", "1000"]
-    said = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
-    note = f"{said['cpu_seconds']:.1f} s of processor time"
+    data = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    note = f"{data['cpu_seconds']:.1f} s of processor time"
     return [
-        Measurement("`plan`, 1,000 environments, a Hub on loopback", said["seconds"], 10.0, "s", note=note),
-        Measurement("reads of the Hub for each of them", said["reads_per_environment"], 1.0, ""),
-        Measurement("`plan --changed`, nothing changed", said["changed_seconds"], 2.0, "s"),
+        Measurement("`plan`, 1,000 environments, a Hub on loopback", data["seconds"], 10.0, "s", note=note),
+        Measurement("reads of the Hub for each of them", data["reads_per_environment"], 1.0, ""),
+        Measurement("`plan --changed`, nothing changed", data["changed_seconds"], 2.0, "s"),
     ]
 
 
 def reporting() -> list[Measurement]:
     """The HTML report of a big monorepo: measured, written, and opened in a real browser."""
     command = [sys.executable, ROOT / "benchmarks/pages.py"]
-    said = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
-    what = f"report of {said['environments']} environments and {said['rollouts']:,} rollouts"
-    note = f"of one core; of it {said['measuring']:.1f} s for profiles and distributions, the rest for five files"
+    data = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    what = f"report of {data['environments']} environments and {data['rollouts']:,} rollouts"
+    note = f"of one core; of it {data['measuring']:.1f} s for profiles and distributions, the rest for five files"
     return [
-        Measurement(f"{what}, built", said["seconds"], 5.0, "s", note=note),
-        Measurement("memory of building that report", said["megabytes"], 300.0, "MB"),
-        Measurement("size of that page", said["page_megabytes"], 5.0, "MB"),
-        Measurement("that page interactive in headless Chromium", said["interactive"], 2.0, "s", note=said["opened"]),
+        Measurement(f"{what}, built", data["seconds"], 5.0, "s", note=note),
+        Measurement("memory of building that report", data["megabytes"], 300.0, "MB"),
+        Measurement("size of that page", data["page_megabytes"], 5.0, "MB"),
+        Measurement("that page interactive in headless Chromium", data["interactive"], 2.0, "s", note=data["opened"]),
     ]
 
 
@@ -300,9 +300,9 @@ def calibration() -> list[Measurement]:
     """A/A pairs and the power of drift; the tables are in calibration.md."""
     command = [sys.executable, ROOT / "benchmarks/calibration.py"]
     subprocess.run(command, env=ENVIRONMENT, stdout=sys.stderr, check=False)
-    said = json.loads((ROOT / "benchmarks/calibration.json").read_text())
-    worst = max(said["calibrations"], key=lambda one: one["pass_fail"])
-    note = f"[calibration.md](calibration.md), {said['pairs']:,} pairs each; most with {worst['policy']}"
+    data = json.loads((ROOT / "benchmarks/calibration.json").read_text())
+    worst = max(data["calibrations"], key=lambda one: one["pass_fail"])
+    note = f"[calibration.md](calibration.md), {data['pairs']:,} pairs each; most with {worst['policy']}"
     return [
         Measurement("A/A pairs that flip between PASS and FAIL, worst policy", worst["pass_fail"], 0.05, "", note=note)
     ]

@@ -58,7 +58,7 @@ class Policy:
     name: str
     skill: Skills
     pay: Pay = lambda skill, generator: float(generator.random() < skill)
-    """Right or wrong, where nothing else is said."""
+    """Right or wrong, by default."""
     formed: bool = False
     """A second reward pays for form."""
 
@@ -181,9 +181,9 @@ def calibrate(policy: Policy, tasks: int, rollouts: int, pairs: int, *, same_tas
         skills = [policy.skill(generator) for _ in range(tasks)]
         others = skills if same_tasks else [policy.skill(generator) for _ in range(tasks)]
         pair = drawn(skills, rollouts, generator, policy.pay), drawn(others, rollouts, generator, policy.pay)
-        said = [verdict(each, formed=policy.formed) for each in pair]
-        verdicts.update(said)
-        flips[frozenset(said)] += 1
+        verdicts_of_pair = [verdict(each, formed=policy.formed) for each in pair]
+        verdicts.update(verdicts_of_pair)
+        flips[frozenset(verdicts_of_pair)] += 1
         classic += len({classic_verdict(each) for each in pair}) == 2
 
     def flipped(*between: str) -> float:
@@ -284,7 +284,7 @@ def render(
         "# How far the distribution gate can be trusted",
         "",
         f"{pairs:,} A/A pairs each: the same policy measured twice, at {GATE.confidence:.0%} confidence. Each pair",
-        "on two draws of tasks, where nothing else is said. Written by `nox -s bench`; how to read it is in",
+        "on two draws of tasks, by default. Written by `nox -s bench`; how to read it is in",
         "[docs/distribution.md](../docs/distribution.md).",
         "",
         "| policy | tasks×rollouts | PASS | INCONC. | FAIL | PASS ↔ FAIL | PASS ↔ INC | FAIL ↔ INC | classic flips |",
@@ -308,8 +308,8 @@ def render(
     size = f"{GATE.tasks} × {GATE.group_size}"
     lines += ["", f"Real evaluations of the blend on the same tasks, {size} each:", ""]
     for name, verdicts in played.items():
-        said = ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
-        lines.append(f"- {name}: {said}; {flipping(verdicts):.0%} of pairs flip between PASS and FAIL")
+        message = ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items())
+        lines.append(f"- {name}: {message}; {flipping(verdicts):.0%} of pairs flip between PASS and FAIL")
     return "\n".join(lines) + "\n"
 
 

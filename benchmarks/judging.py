@@ -27,9 +27,9 @@ def main(count: int) -> None:
         skill = generator.betavariate(0.6, 1.8)
         for number in range(GROUP):
             reward = float(generator.random() < skill)
-            said = ({"role": "assistant", "content": f"{task} {number} " + "word " * 100},)
+            replies = ({"role": "assistant", "content": f"{task} {number} " + "word " * 100},)
             functions = {"correct_answer": FunctionScore(reward, 1.0, "reward")}
-            rollouts.append(Rollout(task, "model", number, said, reward, functions))
+            rollouts.append(Rollout(task, "model", number, replies, reward, functions))
     facts = Facts("gsm8k", "key", package.digest, rollouts=tuple(rollouts), completed=("distribution",))
     all_rules()
     started = time.perf_counter()

@@ -42,7 +42,7 @@ def main() -> None:
         page = Path(folder) / "validate.html"
         size = page.stat().st_size
         seconds = [interactive(page) for _ in range(OPENED)]
-    said = {
+    data = {
         "environments": ENVIRONMENTS,
         "rollouts": ROLLOUTS,
         "measuring": measuring,
@@ -52,7 +52,7 @@ def main() -> None:
         "interactive": statistics.median(seconds),
         "opened": f"until a search was answered; median of {OPENED}, slowest {max(seconds):.2f} s",
     }
-    print(json.dumps(said))
+    print(json.dumps(data))
 
 
 def interactive(page: Path) -> float:

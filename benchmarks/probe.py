@@ -2,7 +2,7 @@
 
 Needs `tools/requirements.lock` and `tools/requirements-trl.lock`. Each seed is a call of `envops train probe
 ENVIRONMENT`. A seed that is finished is not run again, and one that was cut short continues after its last finished
-step: after Ctrl-C the same command continues. What was measured is kept by the content of the environment and of the
+step: after Ctrl-C the same command continues. Measurements are kept by the content of the environment and of the
 probe; remove `.envops/probes/seeds` to measure anew. Writes probe.json and probe.md; exit code 1 where less is
 reached than promised.
 """
@@ -61,21 +61,21 @@ def _about(name: str) -> str:
 
 
 def _measured(name: str, seed: int) -> dict[str, Any] | None:
-    """One probe, `None` where it was interrupted."""
+    """One probe, `None` if it was interrupted."""
     command = [sys.executable, "-m", "envops", "train", "probe", name, "--format", "json", "--seed", str(seed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
         try:
-            said = running.communicate()[0]
+            output = running.communicate()[0]
         except KeyboardInterrupt:
             running.wait()  # it heard the same and keeps its last finished step
             return None
     if running.returncode == 130:
         return None
-    if not said.strip():
-        raise SystemExit(f"seed {seed}: the probe ended with {running.returncode} and said nothing")
-    found: dict[str, Any] = json.loads(said)
+    if not output.strip():
+        raise SystemExit(f"seed {seed}: the probe ended with {running.returncode} without output")
+    found: dict[str, Any] = json.loads(output)
     return {
         "seed": seed,
         "outcome": found["outcome"],

@@ -73,7 +73,9 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
         seconds=rng.uniform(4, 40),
         stage_seconds={"venv": 0.1, "load": 3.4, "rewards": 1.7, "mutation": 4.0, "smoke": 0.9, "distribution": 2.2},
         gates=gates,
-        reasons={gate: "RWD005" if said == "fail" else "nothing found that counts" for gate, said in gates.items()},
+        reasons={
+            gate: "RWD005" if verdict == "fail" else "nothing found that counts" for gate, verdict in gates.items()
+        },
         findings=tuple(_findings(rng, failing, thin)),
         tasks_count=100,
         scores_count=len(facts.scores),
@@ -168,12 +170,12 @@ def _rollout(rng: random.Random, task: int, policy: str, skill: float) -> Rollou
 
 def _paid(rng: random.Random, skill: float) -> tuple[float, dict[str, FunctionScore]]:
     right, form = float(rng.random() < skill), float(rng.random() < 0.5 + skill / 2)
-    said = {
+    data = {
         "correct_answer": FunctionScore(right, 0.8, "reward"),
         "format_reward": FunctionScore(form, 0.2, "reward"),
         "num_turns": FunctionScore(float(rng.randrange(1, 6)), 0.0, "metric"),
     }
-    return 0.8 * right + 0.2 * form, said
+    return 0.8 * right + 0.2 * form, data
 
 
 def _recording(rng: random.Random) -> RecordingFacts:
@@ -199,8 +201,8 @@ def _findings(rng: random.Random, failing: bool, thin: bool) -> Iterator[Finding
         "correct_answer": {"score": 1.0, "weight": 0.8, "kind": "reward"},
         "format_reward": {"score": 1.0, "weight": 0.2, "kind": "reward"},
     }
-    said = {"task": rng.randrange(100), "policy": "near-miss", "reply": reply, "reward": 1.0, "functions": paid}
-    evidence = Evidence.read(said)
+    data = {"task": rng.randrange(100), "policy": "near-miss", "reply": reply, "reward": 1.0, "functions": paid}
+    evidence = Evidence.read(data)
     if failing:
         yield Finding(
             "RWD005",

@@ -60,7 +60,7 @@ class Line:
     measured: str
     promised: str
     kept: bool | None
-    """`None` where nothing was promised."""
+    """`None` if nothing was promised."""
     note: str = ""
 
 
@@ -111,7 +111,7 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
         made = make_monorepo(root, size, LOCKS)
         say(f"{size} environments: generated")
         load = cost_of([sys.executable, ROOT / "benchmarks/loading.py", root], root)
-        said = json.loads(load.output)
+        data = json.loads(load.output)
         loads[size] = load.cpu
         nothing = envops(root, "validate", "--changed", "main", "--quiet")
         shards = envops(root, "shards", "--format", "json")
@@ -119,12 +119,12 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
         judging = envops(root, "validate", "--quiet")
         everything = envops(root, "validate", "--quiet")
         assert "all from the cache" in everything.output, everything.output[-2000:]
-        cached[size], hosts[size] = everything.cpu, everything.host - said["registry_megabytes"]
+        cached[size], hosts[size] = everything.cpu, everything.host - data["registry_megabytes"]
         target = size == max(SIZES)
         lines += [
             row(f"{size} environments: registry validated, packages digested", load, 5.0 if target else None),
-            Line(f"{size} environments: memory of that, all processes", f"{said['megabytes']:.0f} MB",
-                 "≤ 300 MB" if target else "", said["megabytes"] <= 300 if target else None),
+            Line(f"{size} environments: memory of that, all processes", f"{data['megabytes']:.0f} MB",
+                 "≤ 300 MB" if target else "", data["megabytes"] <= 300 if target else None),
             row(f"{size} environments: `validate --changed`, nothing changed", nothing, 2.0 if target else None),
             row(f"{size} environments: divided for a matrix", shards, None),
             row(f"{size} environments: `validate`, all facts cached, judged anew", judging, None),
@@ -156,8 +156,9 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
     No verdict is planted: the first run over them judges.
     """
     from envops.repository.repository import Repository
+    from envops.repository.signature import signed, verified
     from envops.repository.workspace import Workspace
-    from envops.validation.facts_cache import facts_key
+    from envops.validation.facts_cache import SIGNED_AS, facts_key
     from envops.validation.observation_request import ObservationRequest
 
     donors = {(one.template, one.extra): one for one in reversed(made)}
@@ -186,10 +187,11 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
         donor = donors[one.template, one.extra]
         key, path = place(one)
         if one is not donor:
-            text = place(donor)[1].read_text().replace(donor.module, one.module).replace(donor.name, one.name)
+            text = verified(place(donor)[1].read_bytes(), SIGNED_AS).decode()
+            text = text.replace(donor.module, one.module).replace(donor.name, one.name)
             data = json.loads(text) | {"key": key, "digest": repository.packages[one.name].digest}
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(data, separators=(",", ":")))
+            path.write_bytes(signed(json.dumps(data, separators=(",", ":")).encode(), SIGNED_AS))
 
 
 def one_changed(folder: Path) -> list[Line]:
@@ -346,8 +348,10 @@ def uv_cache() -> str:
 
 def indexes() -> dict[str, str]:
     """The variables that set package sources for pip and uv on this machine, without nox's own folders."""
-    told = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "REQUESTS_"))}
-    return {name: value for name, value in told.items() if name not in ("UV_PYTHON", "UV_PROJECT_ENVIRONMENT")}
+    variables = {
+        name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "REQUESTS_"))
+    }
+    return {name: value for name, value in variables.items() if name not in ("UV_PYTHON", "UV_PROJECT_ENVIRONMENT")}
 
 
 def beside(what: str, mine: Cost, theirs: Sequence[Cost], promised: float) -> list[Line]:
@@ -387,11 +391,11 @@ def write(part: str, lines: Sequence[Line]) -> None:
     page.write_text(f"{before}<!-- measured -->\n{tables}<!-- /measured -->\n{after}")
 
 
-def table(said: dict[str, Any], lines: Sequence[Line]) -> str:
+def table(document: dict[str, Any], lines: Sequence[Line]) -> str:
     """What one part of the page shows."""
-    machine = said["machine"]
-    about = f"{machine['cores']} cores, Python {machine['python']}; load average {said['load']}; "
-    about += f"a loop of ten million additions took {said.get('speed', '?')} s."
+    machine = document["machine"]
+    about = f"{machine['cores']} cores, Python {machine['python']}; load average {document['load']}; "
+    about += f"a loop of ten million additions took {document.get('speed', '?')} s."
     rows = [f"| {one.what} | {one.measured} | {one.promised} | {_kept(one)} | {one.note} |" for one in lines]
     head = ["| what | measured | promised | kept | note |", "|---|---|---|---|---|"]
     return "\n".join([about, "", *head, *rows]) + "\n"
@@ -402,7 +406,7 @@ def _kept(one: Line) -> str:
 
 
 def measure(part: str, sample: int, sizes: Sequence[int] = SIZES, *, kept: bool = True) -> bool:
-    """Measure one part, print it, and write it down unless told otherwise; whether every promise was kept."""
+    """Measure one part, print it, and write it down by default; returns whether every promise was kept."""
     with tempfile.TemporaryDirectory(prefix="envops-scale-") as name:
         folder = Path(name)
         if part == "large":

@@ -65,8 +65,8 @@ async def plain_v1(pairs: list[Any]) -> None:
         agent = vf.AgentInfo(config=vf.AgentConfig(runtime=vf.SubprocessConfig()))
         trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=agent)
         trace.nodes.append(vf.MessageNode(parent=None, message=vf.UserMessage(content=task.data.prompt), sampled=False))
-        said = vf.AssistantMessage(content=completion[0]["content"])
-        trace.nodes.append(vf.MessageNode(parent=0, message=said, sampled=True))
+        content = vf.AssistantMessage(content=completion[0]["content"])
+        trace.nodes.append(vf.MessageNode(parent=0, message=content, sampled=True))
         await task.score(trace)
 
 

@@ -123,7 +123,7 @@ def test_slice_imports_only_slices_before_it(name: str) -> None:
     assert wrong == []
 
 
-def test_worker_imports_nothing_of_the_host() -> None:
+def test_worker_imports_no_host_module() -> None:
     wrong = [name for name, targets in imports().items() if name.startswith("envops_worker")
              and any(target.startswith("envops.") for target in targets)]  # fmt: skip
     assert wrong == []

@@ -61,5 +61,5 @@ def test_secret_variables_are_found_by_name() -> None:
 
 
 def test_data_is_scrubbed_recursively() -> None:
-    said = {"list": ["a canary-one", ("canary-one", 3)], "canary-one": None}
-    assert Scrubber("canary-one").value(said) == {"list": [f"a {HIDDEN}", [HIDDEN, 3]], HIDDEN: None}
+    data = {"list": ["a canary-one", ("canary-one", 3)], "canary-one": None}
+    assert Scrubber("canary-one").value(data) == {"list": [f"a {HIDDEN}", [HIDDEN, 3]], HIDDEN: None}

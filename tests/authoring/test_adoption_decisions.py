@@ -43,7 +43,7 @@ def test_decisions_of_an_adoption_list_its_open_questions():
         "which variables to pass to its code: loading needs a secret",
         "the reply of a perfect model (oracle)",
         "who reviews it",
-        "when to fix the findings that do not block now (RWD020)",
+        "when to fix the known findings (RWD020)",
     ]
 
 

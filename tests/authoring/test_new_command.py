@@ -82,9 +82,9 @@ def test_new_reports_unreadable_and_repeated_rows(repository: Path, tmp_path: Pa
     rows = [*ROWS, ROWS[0], {"question": "And this?", "answer": "nobody knows"}]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert new(repository, "more-sums", "--data", str(tmp_path / "q.jsonl")) == 0
-    told = capsys.readouterr().err
-    assert "left out 1 row(s); the first: row 22" in told
-    assert "left out 1 row(s) with a repeated question" in told
+    output = capsys.readouterr().err
+    assert "left out 1 row(s); the first: row 22" in output
+    assert "left out 1 row(s) with a repeated question" in output
 
 
 def test_new_keeps_two_splits_apart(repository: Path, tmp_path: Path):
@@ -149,7 +149,7 @@ def test_new_tool_calls_without_described_tools_are_described_in_the_prompt(repo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["reverse-text"], "registry.yaml:6: reverse-text is already declared"),
         (["Reverse_Text"], "is not a valid name"),
@@ -160,11 +160,11 @@ def test_new_tool_calls_without_described_tools_are_described_in_the_prompt(repo
     ],
 )
 def test_new_refusal_changes_nothing(
-    repository: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    repository: Path, arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ):
     before = contents(repository)
     assert new(repository, *arguments) == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert contents(repository) == before
 
 

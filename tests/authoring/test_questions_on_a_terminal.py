@@ -19,12 +19,12 @@ def repository(root: Path) -> Path:
     return root
 
 
-def on_a_terminal(root: Path, said: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+def on_a_terminal(root: Path, typed: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """`envops new` with a terminal for standard input and error, with a user who types."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name != "CI"}
     try:
-        os.write(ours, said.encode())
+        os.write(ours, typed.encode())
         return subprocess.run(
             [sys.executable, "-m", "envops", "new", "--root", str(root)],
             env=kept | {"PYTHONPATH": str(ROOT / "tools")} | environment,

@@ -44,7 +44,10 @@ def visit(browser: Browser) -> Iterator[Visit]:
     made = Visit(page)
     page.on("request", lambda request: made.requested.append(request.url))
     page.on("pageerror", lambda error: made.complaints.append(error.stack or str(error)))
-    page.on("console", lambda said: made.complaints.append(said.text) if said.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda expected: made.complaints.append(expected.text) if expected.type in ("error", "warning") else None,
+    )
     page.on("dialog", lambda dialog: (made.complaints.append(dialog.message), dialog.dismiss()))
     yield made
     context.close()

@@ -44,9 +44,9 @@ def reward_diff(result: ValidationResult) -> dict:
         "problem": "",
     }
     changed = {"policy": "hedge", "task_base": 0, "task_head": 0, "reply": "1 or 2", "base": score}
-    said = {"policy": "hedge", "replies": 20, "changed": 1, "mean_base": 1.0, "mean_head": 0.9}
+    data = {"policy": "hedge", "replies": 20, "changed": 1, "mean_base": 1.0, "mean_head": 0.9}
     one = {"name": name, "verdict": "pass", "status": "compared", "reason": "1 of 20 replies is scored differently"}
-    one |= {"base": side, "head": side, "said_by": [said], "findings": [], "replies": 20}
+    one |= {"base": side, "head": side, "said_by": [data], "findings": [], "replies": 20}
     return {"environments": [one | {"changed": [changed | {"head": score | {"reward": 0.0}}]}]}
 
 

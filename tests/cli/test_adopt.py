@@ -104,9 +104,9 @@ def test_adopt_folder_declares_locks_and_bounds_environment(
 ):
     source = theirs / "environments/date_arithmetic"
     assert adopt(repository, source) == 0
-    said = printed(capsys)
-    assert '"verifiers>=0.3.1" became "verifiers>=0.3.1,<0.4", because the code is v0' in said
-    assert "next nox -s validate -- date-arithmetic" in said
+    output = printed(capsys)
+    assert '"verifiers>=0.3.1" became "verifiers>=0.3.1,<0.4", because the code is v0' in output
+    assert "next nox -s validate -- date-arithmetic" in output
     loaded = Repository.load(repository)
     package = loaded.packages["date-arithmetic"]
     assert (package.generation, package.lock is not None) == ("v0", True)
@@ -165,9 +165,9 @@ def test_adopt_dry_run_writes_nothing(repository: Path, theirs: Path, capsys: py
     before = contents(repository)
     assert adopt(repository, theirs, "--dry-run") == 0
     assert contents(repository) == before
-    said = printed(capsys)
-    assert "reverse-text would be adopted as environments/reverse_text" in said
-    assert "Nothing was written" in said
+    output = printed(capsys)
+    assert "reverse-text would be adopted as environments/reverse_text" in output
+    assert "Nothing was written" in output
 
 
 def test_adopt_git_address_records_the_commit(repository: Path, theirs: Path):
@@ -224,7 +224,7 @@ def test_adopt_hub_version_that_does_not_exist_is_refused(
     assert contents(repository) == before
 
 
-def test_adopt_unregistered_folder_in_place(repository: Path, theirs: Path):
+def test_adopt_unregistered_folder_keeps_it_in_place(repository: Path, theirs: Path):
     place = repository / "environments/reverse_text"
     shutil.copytree(theirs / "environments/reverse_text", place)
     assert adopt(repository, place) == 0
@@ -255,10 +255,10 @@ def test_adopt_git_reference_that_does_not_exist_is_refused(
 ):
     address = committed(theirs, "v1")
     assert adopt(repository, f"{address}@v9", f"{address}@v1#environments/wordle") == 2
-    said = printed(capsys)
-    assert "has no branch, tag or commit v9" in said
-    assert "has no folder environments/wordle at v1" in said
-    assert "It has packages in: environments/date_arithmetic, environments/reverse_text." in said
+    output = printed(capsys)
+    assert "has no branch, tag or commit v9" in output
+    assert "has no folder environments/wordle at v1" in output
+    assert "It has packages in: environments/date_arithmetic, environments/reverse_text." in output
 
 
 def test_adopt_folder_registered_under_another_name_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]):
@@ -266,8 +266,8 @@ def test_adopt_folder_registered_under_another_name_is_refused(repository: Path,
     edit(place / "pyproject.toml", 'name = "number-guess"', 'name = "guessing"')
     before = contents(repository)
     assert adopt(repository, place) == 2
-    said = printed(capsys)
-    assert "environments/number_guess is registered as number-guess, and its pyproject.toml names it guessing" in said
+    output = printed(capsys)
+    assert "environments/number_guess is registered as number-guess, and its pyproject.toml names it guessing" in output
     assert contents(repository) == before
 
 
@@ -276,8 +276,8 @@ def test_adopt_package_that_does_not_build_is_refused_and_others_adopted(
 ):
     edit(theirs / "environments/reverse_text/pyproject.toml", "hatchling.build", "hatchling.nowhere")
     assert adopt(repository, theirs) == 1
-    said = printed(capsys)
-    assert "reverse_text: not adopted the package does not build" in said
+    output = printed(capsys)
+    assert "reverse_text: not adopted the package does not build" in output
     assert not (repository / "environments/reverse_text").exists()
     assert Repository.load(repository).packages.keys() == {"date-arithmetic", "number-guess", "word-problems"}
 

@@ -30,6 +30,8 @@ def test_help_imports_no_command_and_no_package() -> None:
         "envops.cli.main",
         "envops.cli.old_flags",
         "envops.exit_codes",
+        "envops.system",
+        "envops.system.hidden_memory",
     }
     assert found & (HEAVY | {"yaml", "packaging", "pydantic"}) == set()
 
@@ -74,14 +76,16 @@ def test_help_of_first_word_lists_command_of_two_words(command: str, capsys: pyt
     assert COMMANDS[command].summary in printed
 
 
-@pytest.mark.parametrize(("words", "said"), [([], "a command is missing"), (["mrge"], "there is no command 'mrge'")])
+@pytest.mark.parametrize(
+    ("words", "expected"), [([], "a command is missing"), (["mrge"], "there is no command 'mrge'")]
+)
 def test_group_without_known_command_names_them(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(["report", *words])
     assert ended.value.code == exit_codes.USAGE
-    assert f"{said}; use one of: envops report open, envops report merge" in capsys.readouterr().err
+    assert f"{expected}; use one of: envops report open, envops report merge" in capsys.readouterr().err
 
 
 def test_main_without_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

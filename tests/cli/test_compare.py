@@ -105,17 +105,17 @@ def test_compare_finds_better_model_and_fails_worse_one(
     assert (found["answer"], found["verdict"], len(found["tasks"])) == ("better", "pass", 9)
     assert found["difference"]["low"] > 0
     assert {one["name"] for one in found["functions"]} == {"reversed_text", "exact_match", "answer_format"}
-    code, said = compare("reverse-text", str(files["trained"]), str(files["base"]))
-    assert code == exit_codes.FAIL, said
-    assert "is worse than" in said
+    code, output = compare("reverse-text", str(files["trained"]), str(files["base"]))
+    assert code == exit_codes.FAIL, output
+    assert "is worse than" in output
 
 
 @worker
 def test_compare_supports_v0(
     root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
-    assert code == exit_codes.PASS, said
+    code, output = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
+    assert code == exit_codes.PASS, output
     assert len(models["base"].chats) == len(models["trained"].chats) == 8
     by_name = {one["name"]: one for one in report(root, "date-arithmetic--base--trained")["functions"]}
     assert by_name["format_reward"]["difference"]["value"] == 1.0
@@ -123,7 +123,7 @@ def test_compare_supports_v0(
 
 @worker
 @pytest.mark.parametrize("name", ["reverse-text", "date-arithmetic"])
-def test_compare_pairs_held_out_tasks_where_there_are_some(
+def test_compare_uses_held_out_tasks_if_declared(
     name: str, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
     prompts: dict[str, set[str]] = {}
@@ -131,12 +131,12 @@ def test_compare_pairs_held_out_tasks_where_there_are_some(
     with declared:
         for split, asked in (("eval", ()), ("train", ("--split", "train"))):
             models["base"].seen.clear()
-            code, said = compare(name, "base", "trained", "-n", "6", "-r", "1", *asked)
-            assert code in (exit_codes.PASS, exit_codes.INCONCLUSIVE), said
+            code, output = compare(name, "base", "trained", "-n", "6", "-r", "1", *asked)
+            assert code in (exit_codes.PASS, exit_codes.INCONCLUSIVE), output
             found = report(root, f"{name}--base--trained{'--eval' if split == 'eval' else ''}")
             assert (found["split"], len(found["tasks"])) == (split, 6)
-            told = {"eval": "on the tasks held out for evaluation", "train": "on the tasks to train on"}
-            assert told[split] in " ".join(said.split())
+            data = {"eval": "on the tasks held out for evaluation", "train": "on the tasks to train on"}
+            assert data[split] in " ".join(output.split())
             prompts[split] = {json.dumps(one.body["messages"]) for one in models["base"].chats}
         assert len(prompts["eval"]) == len(prompts["train"]) == 6
         assert not prompts["eval"] & prompts["train"]
@@ -145,8 +145,8 @@ def test_compare_pairs_held_out_tasks_where_there_are_some(
         written = root / "reports" / "rollouts" / f"{name}--base--eval--compare-before.jsonl"
         evaluated.write_bytes(written.read_bytes())
         models["trained"].seen.clear()
-        _, said = compare(name, str(evaluated), "trained", "--format", "json")
-        assert '"split": "eval"' in said
+        _, output = compare(name, str(evaluated), "trained", "--format", "json")
+        assert '"split": "eval"' in output
         assert {json.dumps(one.body["messages"]) for one in models["trained"].chats} == prompts["eval"]
 
 
@@ -160,23 +160,23 @@ def test_compare_refuses_results_of_different_splits(
             asked = ["-n", "8", "-r", "2", "--policy", policy, "--split", split, "--root", str(root)]
             assert main(["record", "reverse-text", *asked]) == exit_codes.PASS
         capfd.readouterr()
-        code, said = compare("reverse-text", "nop", "oracle--eval")
+        code, output = compare("reverse-text", "nop", "oracle--eval")
         assert code == exit_codes.USAGE
-        assert "nop is of the split train and oracle--eval is of the split eval" in said
-        code, said = compare("reverse-text", "nop--eval", "oracle--eval", "--split", "train")
+        assert "nop is of the split train and oracle--eval is of the split eval" in output
+        code, output = compare("reverse-text", "nop--eval", "oracle--eval", "--split", "train")
         assert code == exit_codes.USAGE
-        assert "nop--eval is of the split eval, not train" in said
-        code, said = compare("reverse-text", "nop--eval", "oracle--eval")
-        assert code == exit_codes.PASS, said
+        assert "nop--eval is of the split eval, not train" in output
+        code, output = compare("reverse-text", "nop--eval", "oracle--eval")
+        assert code == exit_codes.PASS, output
         found = report(root, "reverse-text--nop--eval--oracle--eval")
         assert (found["split"], len(found["tasks"])) == ("eval", 8)
         assert all(task["index"] is not None for task in found["tasks"])
         both = root / "both.jsonl"
         rows = [gzip.decompress((recordings / f"{name}.jsonl.gz").read_bytes()) for name in ("nop", "nop--eval")]
         both.write_bytes(b"".join(rows))
-        code, said = compare("reverse-text", str(both), "oracle--eval")
+        code, output = compare("reverse-text", str(both), "oracle--eval")
         assert code == exit_codes.USAGE
-        assert "both.jsonl: has rollouts of both splits" in said
+        assert "both.jsonl: has rollouts of both splits" in output
     shutil.rmtree(recordings)
     (
         recordings.parent / ".gitignore"
@@ -184,12 +184,12 @@ def test_compare_refuses_results_of_different_splits(
 
 
 @worker
-def test_compare_without_held_out_tasks_names_what_to_declare(
+def test_compare_without_held_out_tasks_names_the_declaration(
     models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = compare("reverse-text", "base", "trained", "--split", "eval")
+    code, output = compare("reverse-text", "base", "trained", "--split", "eval")
     assert code == exit_codes.USAGE
-    assert "environments.reverse-text.eval" in said
+    assert "environments.reverse-text.eval" in output
     assert [fake.chats for fake in models.values()] == [[], []]
 
 
@@ -199,9 +199,9 @@ def test_compare_of_equal_models_is_undecided(
 ) -> None:
     same = root / "same.jsonl"
     same.write_bytes(files["base"].read_bytes())
-    code, said = compare("reverse-text", str(files["base"]), str(same), "--format", "markdown")
-    assert code == exit_codes.INCONCLUSIVE, said
-    assert "**undecided**" in said
+    code, output = compare("reverse-text", str(files["base"]), str(same), "--format", "markdown")
+    assert code == exit_codes.INCONCLUSIVE, output
+    assert "**undecided**" in output
 
 
 @worker
@@ -210,8 +210,8 @@ def test_compare_runs_endpoint_only_on_tasks_of_the_file(
 ) -> None:
     odd = root / "odd.jsonl"
     odd.write_text("".join(f"{one}\n" for one in files["base"].read_text().splitlines() if json.loads(one)["task"] % 2))
-    code, said = compare("reverse-text", str(odd), "trained", "--format", "json", "--quiet")
-    assert code == exit_codes.INCONCLUSIVE, said  # four tasks decide nothing
+    code, output = compare("reverse-text", str(odd), "trained", "--format", "json", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, output  # four tasks decide nothing
     assert len(models["trained"].chats) == 8
 
 
@@ -224,18 +224,18 @@ def test_compare_never_overwrites_files_it_reads(
     by_distribution.write_bytes(files["base"].read_bytes())
     ours = folder / "reverse-text--base--compare-after.jsonl"
     ours.write_text("of an earlier comparison\n")
-    code, said = compare("reverse-text", str(by_distribution), "base", "--max-cost", "0.0001", "--quiet")
+    code, output = compare("reverse-text", str(by_distribution), "base", "--max-cost", "0.0001", "--quiet")
     assert code == exit_codes.USAGE
-    assert "--max-cost is $0.0001" in said
+    assert "--max-cost is $0.0001" in output
     assert ours.read_text() == "of an earlier comparison\n"  # what is refused leaves everything as it was
-    code, said = compare("reverse-text", str(by_distribution), "base", "--quiet")
-    assert code == exit_codes.INCONCLUSIVE, said
+    code, output = compare("reverse-text", str(by_distribution), "base", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, output
     assert by_distribution.read_bytes() == files["base"].read_bytes()
     assert len(ours.read_text().splitlines()) == 18
     models["base"].seen.clear()
-    code, said = compare("reverse-text", str(ours), "base")
+    code, output = compare("reverse-text", str(ours), "base")
     assert code == exit_codes.USAGE
-    assert "the rollouts of base would overwrite it" in said
+    assert "the rollouts of base would overwrite it" in output
     assert models["base"].chats == []
 
 
@@ -245,10 +245,10 @@ def test_compare_counts_torn_line_as_rollout_without_reward(
 ) -> None:
     torn = root / "torn.jsonl"
     torn.write_text("{half a li\n" + files["base"].read_text())
-    code, said = compare("reverse-text", str(torn), str(files["trained"]))
-    assert code == exit_codes.PASS, said
-    assert "line 1: is not JSON" in said
-    assert "18 of 19" in said
+    code, output = compare("reverse-text", str(torn), str(files["trained"]))
+    assert code == exit_codes.PASS, output
+    assert "line 1: is not JSON" in output
+    assert "18 of 19" in output
 
 
 @worker
@@ -257,20 +257,20 @@ def test_compare_refuses_foreign_results_with_line_number(
 ) -> None:
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     elsewhere = root / "elsewhere.jsonl"
-    for line, key, value, said in (
+    for line, key, value, result in (
         (2, "digest", "sha256:other", "line 3: has digest sha256:other, the package has"),
         (4, "environment", "gsm8k", "line 5: belongs to environment 'gsm8k', not 'reverse-text'"),
     ):
         changed = [{**each, key: value} if number == line else each for number, each in enumerate(lines)]
         elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
-        code, told = compare("reverse-text", str(elsewhere), "trained")
+        code, output = compare("reverse-text", str(elsewhere), "trained")
         assert code == exit_codes.USAGE
-        assert said in told
+        assert result in output
     changed = [{**each, "model": "another"} if number == 4 else each for number, each in enumerate(lines)]
     elsewhere.write_text("".join(json.dumps(each) + "\n" for each in changed))
-    code, told = compare("reverse-text", str(elsewhere), "trained")
+    code, output = compare("reverse-text", str(elsewhere), "trained")
     assert code == exit_codes.USAGE
-    assert f"one side must have one model or policy, this one has {MODEL} (from row 1), another (from row 5)" in told
+    assert f"one side must have one model or policy, this one has {MODEL} (from row 1), another (from row 5)" in output
     assert models["trained"].chats == []
 
 
@@ -281,13 +281,13 @@ def test_compare_refuses_different_sampling_before_any_call(
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     cold = root / "cold.jsonl"
     cold.write_text("".join(json.dumps({**each, "sampling": {"temperature": 0.0}}) + "\n" for each in lines))
-    code, said = compare("reverse-text", str(cold), "trained")
+    code, output = compare("reverse-text", str(cold), "trained")
     assert code == exit_codes.USAGE
-    assert "temperature 0.0 before and 1.0 after" in said
+    assert "temperature 0.0 before and 1.0 after" in output
     assert models["trained"].chats == []
-    code, said = compare("reverse-text", str(cold), str(files["trained"]), "--any-sampling")
+    code, output = compare("reverse-text", str(cold), str(files["trained"]), "--any-sampling")
     assert code == exit_codes.PASS
-    assert "sampled differently" in said
+    assert "sampled differently" in output
 
 
 @worker
@@ -298,15 +298,15 @@ def test_compare_refuses_recording_of_other_code(
     for policy in ("nop", "oracle"):
         assert main([*recorded, "--policy", policy]) == exit_codes.PASS
     capfd.readouterr()
-    code, said = compare("reverse-text", "recording:nop", "oracle")
-    assert code == exit_codes.PASS, said
-    assert "a scripted policy answered" in said
+    code, output = compare("reverse-text", "recording:nop", "oracle")
+    assert code == exit_codes.PASS, output
+    assert "a scripted policy answered" in output
     baseline = root / "environments" / "reverse_text" / "recordings" / "nop.json"
     baseline.write_text(baseline.read_text().replace('"reward_digest": "', '"reward_digest": "of-other-code-'))
-    code, said = compare("reverse-text", "nop", "oracle")
+    code, output = compare("reverse-text", "nop", "oracle")
     assert code == exit_codes.USAGE
-    assert "reverse_text/recordings/nop.jsonl.gz: recorded with the reward digest of-other-code-" in said
-    assert "nox -s record -- reverse-text" in said
+    assert "reverse_text/recordings/nop.jsonl.gz: recorded with the reward digest of-other-code-" in output
+    assert "nox -s record -- reverse-text" in output
 
 
 @worker
@@ -319,8 +319,8 @@ def test_compare_resumes_interrupted_run_without_paying_twice(
     models["trained"].always = None
     for fake in models.values():
         fake.seen.clear()
-    code, said = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
-    assert code == exit_codes.PASS, said
+    code, output = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
+    assert code == exit_codes.PASS, output
     assert models["base"].chats == []
     assert len(models["trained"].chats) == 12
 
@@ -336,8 +336,8 @@ def test_compare_resumed_rollouts_get_distinct_seeds(
     answered = {one.body["seed"] for one in trained.chats[:2]}
     trained.always = None
     trained.seen.clear()
-    code, said = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
-    assert code == exit_codes.INCONCLUSIVE, said  # one task decides nothing
+    code, output = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
+    assert code == exit_codes.INCONCLUSIVE, output  # one task decides nothing
     assert len(trained.chats) == 2
     assert len({one.body["seed"] for one in trained.chats} | answered) == 4
 
@@ -346,18 +346,18 @@ def test_compare_resumed_rollouts_get_distinct_seeds(
 def test_compare_ceiling_covers_both_sides(
     models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--max-cost", "0.02")
+    code, output = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--max-cost", "0.02")
     assert code == exit_codes.USAGE
-    assert "both sides could cost" in said
+    assert "both sides could cost" in output
     assert [fake.chats for fake in models.values()] == [[], []]
 
 
 def test_compare_refuses_unknown_and_identical_sides(
     compare: Callable[..., tuple[int, str]], models: dict[str, FakeProvider]
 ) -> None:
-    code, said = compare("reverse-text", "bas", "trained")
+    code, output = compare("reverse-text", "bas", "trained")
     assert code == exit_codes.USAGE
-    assert "bas is not an endpoint, a recording or a file; did you mean base?" in said
+    assert "bas is not an endpoint, a recording or a file; did you mean base?" in output
     assert compare("reverse-text", "base", "base")[0] == exit_codes.USAGE
     assert compare("reverse-text", "results:base", "trained")[0] == exit_codes.USAGE
     assert not any(fake.chats for fake in models.values())

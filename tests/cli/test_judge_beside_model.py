@@ -111,15 +111,15 @@ def rows(root: Path) -> list[dict[str, Any]]:
 def test_judge_with_declaration_gets_real_calls_and_no_key(
     root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
-    assert code == exit_codes.PASS, said
+    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.PASS, output
     assert len(model.chats) == len(judge.chats) == 4
     assert {one.authorization for one in judge.chats} == {f"Bearer {KEY}"}
     assert all("Would the written sentence" in one.body["messages"][-1]["content"] for one in judge.chats)
     assert [(row["reward"], row["judge"]) for row in rows(root)] == [(1.0, MODEL)] * 4
     report = json.loads((root / "reports" / "validate.json").read_text())
     assert report["environments"][0]["judge"] == MODEL
-    assert f"{NAME}, judge: 4 of 4 calls answered" in said
+    assert f"{NAME}, judge: 4 of 4 calls answered" in output
 
 
 @worker
@@ -132,12 +132,12 @@ def test_judge_that_rejects_gives_no_reward(
 
 
 @worker
-def test_judge_ceiling_holds_apart_from_the_models(
+def test_judge_ceiling_is_separate_from_the_models(
     root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")
-    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
-    assert code == exit_codes.INCONCLUSIVE, said
+    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.INCONCLUSIVE, output
     report = json.loads((root / "reports" / "validate.json").read_text())
     assert "judge's ceiling of $0.0001" in report["environments"][0]["reasons"]["smoke"]
     assert judge.chats == []
@@ -149,13 +149,13 @@ def test_judge_ceiling_holds_apart_from_the_models(
 def test_record_with_judge_names_it_in_the_baseline(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = run("record", NAME, "--endpoint", "playing", *BOTH)
+    code, output = run("record", NAME, "--endpoint", "playing", *BOTH)
     folder = root / "environments" / "taboo_words" / "recordings"
     baseline = json.loads((folder / "playing.json").read_text())
     scripted = run("record", NAME, "--endpoint", "playing", "--scripted-judge", *BOTH)[1]
     again = json.loads((folder / "playing.json").read_text())
     shutil.rmtree(folder)
-    assert code == exit_codes.PASS, said
+    assert code == exit_codes.PASS, output
     assert (baseline["judge"], baseline["mean"]) == (MODEL, 1.0)
     assert (again["judge"], again["mean"]) == ("scripted", 0.0)
     assert "a scripted judge decides" in scripted
@@ -222,9 +222,9 @@ def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
 ) -> None:
     declare_judge(root, "")
     monkeypatch.setattr("envops.repository.source._calls_model", lambda _: False)
-    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
-    assert code == exit_codes.USAGE, said
-    assert f"{NAME} calls a judge, and registry.yaml declares none" in said
+    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    assert code == exit_codes.USAGE, output
+    assert f"{NAME} calls a judge, and registry.yaml declares none" in output
     assert judge.seen == []
 
 
@@ -250,9 +250,9 @@ def test_judge_without_declaration_is_refused_before_any_call(
     declare_judge(root, "")
     edit(root / "registry.yaml", "version: 1\n", "version: 1\nruns:\n  here:\n" + RUN.replace("prime", "trl"))
     assert run("train", "compile")[0] == exit_codes.PASS
-    code, said = run(*command)
+    code, output = run(*command)
     assert code == exit_codes.USAGE
-    assert "judge: {endpoint: ENDPOINT, max_cost: 1.0}" in said
+    assert "judge: {endpoint: ENDPOINT, max_cost: 1.0}" in output
     assert model.seen == judge.seen == []
 
 
@@ -265,14 +265,14 @@ def test_judge_without_price_or_key_is_refused_before_any_call(
 ) -> None:
     elsewhere = {"playing": (model.url, "MODEL_KEY"), "judging": ("https://judge.example.org/v1", "JUDGE_KEY")}
     declare_endpoints(root, elsewhere, prices="")
-    code, said = run("smoke", NAME, "--endpoint", "playing", "--max-cost", "none", *BOTH)
+    code, output = run("smoke", NAME, "--endpoint", "playing", "--max-cost", "none", *BOTH)
     assert code == exit_codes.USAGE
-    assert f"no price configured for the judge of {NAME}" in said
+    assert f"no price configured for the judge of {NAME}" in output
     declare_endpoints(root, elsewhere)
     monkeypatch.delenv("JUDGE_KEY")
-    code, said = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
     assert code == exit_codes.USAGE
-    assert "JUDGE_KEY" in said
+    assert "JUDGE_KEY" in output
     assert model.seen == judge.seen == []
 
 
@@ -285,8 +285,8 @@ def test_judge_of_hosted_run_fails_the_rule_of_keys(root: Path) -> None:
     edit(root / "registry.yaml", "version: 1\n", "version: 1\nruns:\n  first:\n" + RUN)
     repository = Repository.load(root, [NAME])
     [declared] = declared_runs(repository.registry, repository.packages)
-    said = [finding.message for finding in declared.findings if finding.rule == "RUN047"]
-    assert said == [f"first: {NAME} needs JUDGE_KEY, which hosted training does not forward"]
+    message = [finding.message for finding in declared.findings if finding.rule == "RUN047"]
+    assert message == [f"first: {NAME} needs JUDGE_KEY, which hosted training does not forward"]
 
 
 RUN = """    backend: prime

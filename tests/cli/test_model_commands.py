@@ -115,9 +115,9 @@ def test_smoke_with_provider_faults_loses_no_rollout(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.faults = ["429", "500", "cut", "malformed"]
-    code, said = run("smoke", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--quiet")
-    assert code == exit_codes.PASS, said
-    assert "at most $" in said
+    code, output = run("smoke", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--quiet")
+    assert code == exit_codes.PASS, output
+    assert "at most $" in output
     assert [one["error"] for one in rows(root, name)] == [None] * 6
     assert {(one["model"], one["policy"], one["endpoint"]) for one in rows(root, name)} == {(MODEL, None, "fake")}
     assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
@@ -130,8 +130,8 @@ def test_harness_flag_runs_another_harness(
     gate: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     """One that the environment's own package brings; without `--harness` it would not play."""
-    code, said = run(gate, "word-problems", "--endpoint", "fake", "--harness", "word-problems", "-n", "2", "-r", "2")
-    assert code == (exit_codes.PASS if gate == "smoke" else exit_codes.INCONCLUSIVE), said
+    code, output = run(gate, "word-problems", "--endpoint", "fake", "--harness", "word-problems", "-n", "2", "-r", "2")
+    assert code == (exit_codes.PASS if gate == "smoke" else exit_codes.INCONCLUSIVE), output
     assert [one["error"] for one in rows(root, "word-problems")] == [None] * 4
     assert {one.body["messages"][-1]["content"][:18] for one in fake.chats} == {"this harness says:"}
 
@@ -140,9 +140,9 @@ def test_harness_flag_runs_another_harness(
 def test_harness_that_needs_container_is_an_error_without_calls(
     fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = run("smoke", "word-problems", "--endpoint", "fake", "--harness", "codex", "-n", "2", "-r", "1")
+    code, output = run("smoke", "word-problems", "--endpoint", "fake", "--harness", "codex", "-n", "2", "-r", "1")
     assert code == exit_codes.ERROR
-    assert "requires a container" in " ".join(said.split())
+    assert "requires a container" in " ".join(output.split())
     assert fake.chats == []
 
 
@@ -164,9 +164,9 @@ def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
 ) -> None:
     declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
     fake.usage = {"prompt_tokens": 9_000, "completion_tokens": 100}  # more than any tokenizer makes of that prompt
-    code, said = run("smoke", "word-problems", "--endpoint", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
-    assert code == exit_codes.INCONCLUSIVE, said
-    assert "limit of $0.01" in said
+    code, output = run("smoke", "word-problems", "--endpoint", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
+    assert code == exit_codes.INCONCLUSIVE, output
+    assert "limit of $0.01" in output
     assert [one["reward"] for one in rows(root, "word-problems")].count(None) >= 2
 
 
@@ -174,8 +174,8 @@ def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
 @pytest.mark.usefixtures("fake")
 def test_record_writes_two_small_files_without_key_or_paths(root: Path, run: Callable[..., tuple[int, str]]) -> None:
     arguments = ("record", "word-problems", "--endpoint", "fake", "-n", "3", "-r", "2", "--date", "2026-11-20")
-    code, said = run(*arguments)
-    assert code == exit_codes.PASS, said
+    code, output = run(*arguments)
+    assert code == exit_codes.PASS, output
     folder = root / "environments" / "word_problems" / "recordings"
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert set(first) == {"fake.json", "fake.jsonl.gz"}
@@ -202,14 +202,14 @@ def prompts(fake: FakeProvider) -> set[str]:
 @worker
 @pytest.mark.usefixtures("both_splits")
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_record_of_held_out_tasks_is_a_recording_of_its_own(
+def test_record_of_held_out_tasks_is_a_separate_recording(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     recordings = root / "environments" / name.replace("-", "_") / "recordings"
     try:
         for split in ("train", "eval"):
-            code, said = run("record", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--split", split)
-            assert code == exit_codes.PASS, said
+            code, output = run("record", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--split", split)
+            assert code == exit_codes.PASS, output
         trained, evaluated = (json.loads((recordings / f"{file}.json").read_text()) for file in ("fake", "fake--eval"))
         assert (trained.get("split"), evaluated["split"]) == (None, "eval")
         assert len(prompts(fake)) == 6
@@ -237,9 +237,9 @@ def test_gate_with_split_plays_held_out_tasks(
     arguments = ("distribution", name, "--endpoint", "fake", "-n", "3", "-r", "2")
     run(*arguments)
     trained = prompts(fake)
-    code, said = run(*arguments, "--split", "eval")
-    assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), said
-    assert "on the tasks held out for evaluation" in " ".join(said.split())
+    code, output = run(*arguments, "--split", "eval")
+    assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), output
+    assert "on the tasks held out for evaluation" in " ".join(output.split())
     assert (len(trained), len(prompts(fake))) == (3, 6)
     assert json.loads((root / "reports" / "validate.json").read_text())["split"] == "eval"
     path = root / "reports" / "rollouts" / f"{name}--fake--eval.jsonl"
@@ -257,12 +257,12 @@ def test_gate_with_split_plays_held_out_tasks(
         ("distribution", "--endpoint", "fake"),
     ],
 )
-def test_split_without_held_out_tasks_names_what_to_declare(
+def test_split_without_held_out_tasks_names_the_declaration(
     arguments: tuple[str, ...], fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = run(arguments[0], "word-problems", *arguments[1:], "--split", "eval")
+    code, output = run(arguments[0], "word-problems", *arguments[1:], "--split", "eval")
     assert code == exit_codes.USAGE
-    assert "environments.word-problems.eval" in said
+    assert "environments.word-problems.eval" in output
     assert fake.chats == []
 
 
@@ -271,9 +271,9 @@ def test_record_during_outage_writes_nothing(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.always = "429"
-    code, said = run("record", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "1")
+    code, output = run("record", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE
-    assert "nothing was recorded" in said
+    assert "nothing was recorded" in output
     assert not (root / "environments" / "date_arithmetic" / "recordings").exists()
 
 
@@ -281,19 +281,19 @@ def test_record_during_outage_writes_nothing(
 def test_smoke_above_max_cost_is_refused_before_any_call(
     fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = run("smoke", "word-problems", "--endpoint", "fake", "--max-cost", "0.001")
+    code, output = run("smoke", "word-problems", "--endpoint", "fake", "--max-cost", "0.001")
     assert code == exit_codes.USAGE
-    assert "30 rollouts" in said
-    assert "--max-cost is $0.001" in said
+    assert "30 rollouts" in output
+    assert "--max-cost is $0.001" in output
     assert fake.chats == []
 
 
 def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
     declare(root, fake.url, prices="")
-    code, said = run("smoke", "word-problems", "--endpoint", "fake")
+    code, output = run("smoke", "word-problems", "--endpoint", "fake")
     assert code == exit_codes.USAGE
-    assert "configs/endpoints.toml:1" in said
-    assert "--max-cost none" in said
+    assert "configs/endpoints.toml:1" in output
+    assert "--max-cost none" in output
     assert fake.seen == []
 
 
@@ -301,20 +301,20 @@ def test_smoke_with_rejected_key_is_a_usage_error(
     fake: FakeProvider, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_KEY", "sk-another-000000000")
-    code, said = run("smoke", "word-problems", "--endpoint", "fake")
+    code, output = run("smoke", "word-problems", "--endpoint", "fake")
     assert code == exit_codes.USAGE
-    assert "401" in said
-    assert "sk-another-000000000" not in said
+    assert "401" in output
+    assert "sk-another-000000000" not in output
     assert fake.chats == []
 
 
 @pytest.mark.usefixtures("fake")
 def test_smoke_with_unreachable_endpoint_is_an_error(root: Path, run: Callable[..., Any]) -> None:
     declare(root, "http://127.0.0.1:9/v1")
-    code, said = run("smoke", "word-problems", "--endpoint", "fake")
+    code, output = run("smoke", "word-problems", "--endpoint", "fake")
     assert code == exit_codes.ERROR
-    assert "unreachable" in said
-    assert "127.0.0.1:9" in said
+    assert "unreachable" in output
+    assert "127.0.0.1:9" in output
 
 
 def test_record_without_key_is_a_usage_error(
@@ -322,9 +322,9 @@ def test_record_without_key_is_a_usage_error(
 ) -> None:
     monkeypatch.delenv("FAKE_KEY", raising=False)
     declare(root, "https://api.example.org/v1")
-    code, said = run("record", "word-problems", "--endpoint", "fake")
+    code, output = run("record", "word-problems", "--endpoint", "fake")
     assert code == exit_codes.USAGE
-    assert "FAKE_KEY" in said
+    assert "FAKE_KEY" in output
 
 
 def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Callable[..., Any]) -> None:
@@ -363,8 +363,8 @@ def test_smoke_resumes_without_paying_twice(
     code, _ = run(*arguments)
     assert code == exit_codes.USAGE
     assert len(fake.chats) == 3
-    code, said = run(*arguments)
-    assert code == exit_codes.PASS, said
+    code, output = run(*arguments)
+    assert code == exit_codes.PASS, output
     assert len(fake.chats) == 5
     assert [one["reward"] is not None for one in rows(root, "date-arithmetic")] == [True] * 4
 
@@ -391,8 +391,8 @@ def test_smoke_beside_running_smoke_is_refused(
     while not any(map(is_held, root.glob(".envops/rollouts/word-problems/fake-*.lock"))):
         assert first.poll() is None
         time.sleep(0.02)
-    code, said = run(*arguments)
+    code, output = run(*arguments)
     assert first.wait() == exit_codes.PASS
-    assert code == exit_codes.ERROR, said
-    assert "another run evaluates word-problems with the same model" in " ".join(said.split())
+    assert code == exit_codes.ERROR, output
+    assert "another run evaluates word-problems with the same model" in " ".join(output.split())
     assert len(fake.chats) == len(rows(root, "word-problems")) == 4

@@ -71,7 +71,7 @@ def test_migration_single_file_package_is_moved(tmp_path: Path):
     ("limit", "written"),
     [("", "max_turns=10"), (", max_turns=3", "max_turns=3"), (", max_turns=-1", ""), (", max_turns=num_examples", "")],
 )
-def test_migration_carries_over_the_limit_of_turns_of_tools(tmp_path: Path, limit: str, written: str):
+def test_migration_keeps_the_limit_of_tool_turns(tmp_path: Path, limit: str, written: str):
     files = moved(tmp_path, WITH_TOOLS.replace("        rubric=rubric,\n", f"        rubric=rubric{limit},\n"))
     assert ("new_one/env.py" in files) == bool(written)
     assert written in files.get("new_one/env.py", "")
@@ -221,13 +221,13 @@ def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "expected"),
     [
         ("x = 1\n", "no modules define load_environment"),
         ("import verifiers as vf\ndef load_environment():\n    return vf.EnvGroup([])\n", "makes 0 environments"),
         ("def load_environment(:\n", "is not valid Python"),
     ],
 )
-def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, said: str):
-    with pytest.raises(NotMovable, match=said):
+def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, expected: str):
+    with pytest.raises(NotMovable, match=expected):
         moved(tmp_path, source)

@@ -8,7 +8,7 @@ import pytest
 from envops.cli.main import parsed
 
 
-def said(options: argparse.Namespace, *names: str) -> dict[str, object]:
+def values_of(options: argparse.Namespace, *names: str) -> dict[str, object]:
     return {name: getattr(options, name) for name in ("command", *names)}
 
 
@@ -63,7 +63,7 @@ def test_old_flag_is_rewritten_with_a_note(
     old: str, now: str, found: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = parsed(old.split())
-    assert said(options, *found) == found
+    assert values_of(options, *found) == found
     assert capsys.readouterr().err == f"note: deprecated; use: envops {now}\n"
 
 

@@ -38,12 +38,12 @@ if any("envops_gepa" in part for part in __import__("sys").orig_argv):
 
 def plays_and_reflects(messages: list[dict[str, Any]]) -> str:
     """Earns something only under the prompt that it proposes itself when GEPA asks for one."""
-    said = messages[-1]["content"]
-    if "```" in said and "no idea" in said:
+    content = messages[-1]["content"]
+    if "```" in content and "no idea" in content:
         return f"This will do better:\n```\n{BETTER}\n```"
     if BETTER not in messages[0]["content"]:
         return "no idea"
-    text = said.partition("<text>")[2].partition("</text>")[0]
+    text = content.partition("<text>")[2].partition("</text>")[0]
     return f"<reversed_text>{text[::-1]}</reversed_text>" if text else "<think>a</think><answer>1583-01-01</answer>"
 
 
@@ -93,17 +93,19 @@ def report(root: Path, name: str) -> dict[str, Any]:
 def test_optimize_v1_writes_better_prompt_in_place(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = optimize("reverse-text", *SMALL, "--write")
-    assert code == exit_codes.PASS, said
+    code, output = optimize("reverse-text", *SMALL, "--write")
+    assert code == exit_codes.PASS, output
     found = report(root, "reverse-text")
     assert (found["before"], found["after"], found["scores"]) == ("Answer in tags.", BETTER, [0.0, 1.0])
     assert found["placed"] == "written"
-    told = re.findall(r"reverse-text: (\d+) of 16 rollouts, (\d+) calls of at most \d+, \$([\d.]+) of at most", said)
-    assert int(told[0][0]) >= 4  # at least the validation tasks, with the prompt that it begins with
-    assert [int(calls) for _, calls, _ in told] == sorted(int(calls) for _, calls, _ in told)
-    assert int(told[-1][0]) == found["rollouts"]
-    assert float(told[-1][2]) > 0
-    assert "nox -s bump -- reverse-text --minor" in said
+    result = re.findall(
+        r"reverse-text: (\d+) of 16 rollouts, (\d+) calls of at most \d+, \$([\d.]+) of at most", output
+    )
+    assert int(result[0][0]) >= 4  # at least the validation tasks, with the prompt that it begins with
+    assert [int(calls) for _, calls, _ in result] == sorted(int(calls) for _, calls, _ in result)
+    assert int(result[-1][0]) == found["rollouts"]
+    assert float(result[-1][2]) > 0
+    assert "nox -s bump -- reverse-text --minor" in output
     assert git(root, "diff", "--name-only") == "environments/reverse_text/reverse_text/taskset.py"
     source = (root / "environments" / "reverse_text" / "reverse_text" / "taskset.py").read_text()
     assert f'SYSTEM_PROMPT = """{BETTER}"""' in source
@@ -115,10 +117,10 @@ def test_optimize_v1_writes_better_prompt_in_place(
 def test_optimize_v0_shows_diff_and_reason_for_not_writing(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = optimize("date-arithmetic", *SMALL, "--write")
-    assert code == exit_codes.USAGE, said
-    assert "+Think first." in said
-    assert "most likely from date_arithmetic/__init__.py:14" in said
+    code, output = optimize("date-arithmetic", *SMALL, "--write")
+    assert code == exit_codes.USAGE, output
+    assert "+Think first." in output
+    assert "most likely from date_arithmetic/__init__.py:14" in output
     found = report(root, "date-arithmetic")
     assert found["scores"] == [0.0, pytest.approx(0.2)]
     assert found["rollouts"] <= 16 + 6 + 4
@@ -133,9 +135,9 @@ def test_optimize_with_lost_calls_is_inconclusive(
 ) -> None:
     monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
     fake.faults = ["400"] * 2
-    code, said = optimize("reverse-text", *SMALL, "--write")
-    assert code == exit_codes.INCONCLUSIVE, said
-    assert "2 calls got no answer" in said
+    code, output = optimize("reverse-text", *SMALL, "--write")
+    assert code == exit_codes.INCONCLUSIVE, output
+    assert "2 calls got no answer" in output
     assert git(root, "diff", "--", "environments") == ""
 
 
@@ -156,19 +158,19 @@ def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Ca
 def test_optimize_refuses_cost_tasks_or_prompt_before_any_call(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:
-    code, said = optimize("reverse-text", *SMALL, "--max-cost", "0.01")
+    code, output = optimize("reverse-text", *SMALL, "--max-cost", "0.01")
     assert code == exit_codes.USAGE
-    assert "--max-cost is $0.01" in said
-    code, said = optimize("reverse-text", "--train-tasks", "190", "--validation-tasks", "20")
+    assert "--max-cost is $0.01" in output
+    code, output = optimize("reverse-text", "--train-tasks", "190", "--validation-tasks", "20")
     assert code == exit_codes.USAGE
-    assert "reverse-text has 200 tasks" in said
+    assert "reverse-text has 200 tasks" in output
     taskset = root / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
     edit(taskset, "system_prompt=SYSTEM_PROMPT, ", "")
-    code, said = optimize("reverse-text", *SMALL)
+    code, output = optimize("reverse-text", *SMALL)
     git(root, "checkout", "-q", "--", "environments")
     assert code == exit_codes.USAGE
-    assert "--initial-prompt TEXT" in said
-    code, said = optimize("meeting-time", *SMALL, "--initial-prompt", "Be quick.", "--max-cost", "20")
-    assert code == exit_codes.USAGE, said
-    assert "meeting-time has several agents" in said
+    assert "--initial-prompt TEXT" in output
+    code, output = optimize("meeting-time", *SMALL, "--initial-prompt", "Be quick.", "--max-cost", "20")
+    assert code == exit_codes.USAGE, output
+    assert "meeting-time has several agents" in output
     assert fake.chats == []

@@ -38,10 +38,10 @@ SMALL = ("--max-calls", "8", "--train-tasks", "2", "--validation-tasks", "2")
 
 def copies_or_solves(messages: list[dict[str, Any]]) -> str:
     """Right on reverse-text, under a prompt that it proposes itself when GEPA asks for one."""
-    said = messages[-1]["content"]
-    if "```" in said:
+    content = messages[-1]["content"]
+    if "```" in content:
         return "```\nReverse it.\n```"
-    return f"<reversed_text>{said.partition('<text>')[2].partition('</text>')[0][::-1]}</reversed_text>"
+    return f"<reversed_text>{content.partition('<text>')[2].partition('</text>')[0][::-1]}</reversed_text>"
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_model_flag_needs_only_prime_login(tmp_path: Path, inference: FakeProvid
     } == {"team-1"}
 
 
-def test_prices_of_the_file_win(tmp_path: Path, inference: FakeProvider) -> None:
+def test_price_in_the_file_overrides_others(tmp_path: Path, inference: FakeProvider) -> None:
     declare(tmp_path, inference.url, "input_price = 3.0\noutput_price = 9.0\n")
     endpoint = endpoint_named(tmp_path, MODEL)
     assert (endpoint.name, endpoint.input_price, endpoint.output_price) == ("own", 3.0, 9.0)
@@ -190,7 +190,7 @@ def test_compare_plays_two_models_of_prime_inference(root: Path, inference: Fake
     assert [one.body["model"] for one in inference.chats] == [MODEL] * 2 + [OTHER] * 2
 
 
-def test_compare_takes_missing_file_for_no_model(
+def test_compare_missing_file_is_not_a_model_name(
     root: Path, inference: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sides = ["--before", "after/results.jsonl", "--after", MODEL]

@@ -159,13 +159,13 @@ def test_rewards_reply_shows_each_function_and_extraction(clean: Path, capsys: p
     reply = "<think>Thursday.</think>\n<answer>2050-12-08</answer>"
     options = ("reply", "date-arithmetic", reply, "--task", "0", "--format", "json")
     assert rewards(clean, *options) == exit_codes.PASS
-    said = json.loads(capsys.readouterr().out)
-    assert said["reward"] == 0.2
-    assert said["functions"]["correct_answer"] == {"score": 0.0, "weight": 1.0, "kind": "reward"}
-    extracted = {one["by"]: one["value"] for one in said["extracted"]}
+    data = json.loads(capsys.readouterr().out)
+    assert data["reward"] == 0.2
+    assert data["functions"]["correct_answer"] == {"score": 0.0, "weight": 1.0, "kind": "reward"}
+    extracted = {one["by"]: one["value"] for one in data["extracted"]}
     assert extracted["parser.parse"] == {"think": "Thursday.", "answer": "2050-12-08"}
     assert extracted["parser.parse_answer"] == extracted["envops"] == "2050-12-08"
-    assert said["task"]["answer"] == "2050-12-07"
+    assert data["task"]["answer"] == "2050-12-07"
 
 
 def test_rewards_several_replies_are_turns_of_a_conversation(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,9 +179,9 @@ def test_rewards_several_replies_are_turns_of_a_conversation(clean: Path, capsys
 def test_rewards_reply_without_text_scores_the_oracle(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("word-problems", "number-guess"):
         assert rewards(clean, "reply", name, "--task", "3", "--format", "json") == exit_codes.PASS
-        said = json.loads(capsys.readouterr().out)
-        assert said["reward"] == 1.0
-        assert said["completion"][-1]["role"] == "assistant"
+        data = json.loads(capsys.readouterr().out)
+        assert data["reward"] == 1.0
+        assert data["completion"][-1]["role"] == "assistant"
 
 
 def test_rewards_reply_without_text_and_oracle_is_a_usage_error(
@@ -199,10 +199,10 @@ def test_rewards_reply_as_json_calls_tools(tmp_path: Path, capsys: pytest.Captur
     call = {"name": "ledger_list_accounts", "arguments": {"company": "Meadow Gardens"}}
     turns = (json.dumps({"tool_calls": [call]}), "<answer>8,388</answer>")
     assert rewards(root, "reply", "ledger-lookup", *turns, "--task", "4", "--format", "json") == exit_codes.PASS
-    said = json.loads(capsys.readouterr().out)
-    assert said["functions"]["tool_calls"]["score"] == 1.0
-    assert said["reward"] == 1.0
-    assert [message["role"] for message in said["completion"]] == ["assistant", "tool", "assistant"]
+    data = json.loads(capsys.readouterr().out)
+    assert data["functions"]["tool_calls"]["score"] == 1.0
+    assert data["reward"] == 1.0
+    assert [message["role"] for message in data["completion"]] == ["assistant", "tool", "assistant"]
 
 
 def test_rewards_reply_that_fits_no_task_is_a_usage_error(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,18 +76,18 @@ def adopt(root: Path, source: Path, hub: str) -> str:
     return " ".join(done.stdout.split())
 
 
-def test_adopt_declares_and_downloads_the_data_that_loading_wants(repository: Path, source: Path):
+def test_adopt_declares_and_downloads_data_of_loading(repository: Path, source: Path):
     with dataset_hub("acme/sums", ROWS) as hub:
-        said = adopt(repository, source, hub)
+        output = adopt(repository, source, hub)
     (declared,) = load_registry(repository).environments["sums"].prepare.datasets
     assert (declared.name, declared.revision) == ("acme/sums", COMMIT)
-    assert "declared prepare" in said
-    assert "SCH043" not in said
-    assert "SCH046" not in said
+    assert "declared prepare" in output
+    assert "SCH043" not in output
+    assert "SCH046" not in output
 
 
 def test_adopt_without_the_hub_lists_the_commit_as_open(repository: Path, source: Path):
-    said = adopt(repository, source, NOWHERE)
+    output = adopt(repository, source, NOWHERE)
     assert not load_registry(repository).environments["sums"].prepare.needed
-    assert "which commit of its data to use" in said
-    assert "next nox -s prepare -- sums" in said
+    assert "which commit of its data to use" in output
+    assert "next nox -s prepare -- sums" in output

@@ -154,7 +154,7 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_recognise_odd_datasets(name: str):
+def test_recognise_odd_datasets_returns_their_format(name: str):
     row, form, answer = SHAPES[name]
     found = recognise([(number, row(number)) for number in range(1, 25)])
     assert (found.layout.answer, found.unexplained) == (form, 0)
@@ -198,7 +198,7 @@ def test_example_of_a_pair_of_texts_has_both(first: str, second: str):
         {"id": "{}", "prompt": "Write {} words.", "language": "en", "url": "https://example.org/{}"},
     ],
 )
-def test_recognise_keys_and_titles_are_not_answers(row: dict[str, str]):
+def test_recognised_answers_exclude_keys_and_titles(row: dict[str, str]):
     rows = [(i, {name: value.replace("{}", str(i)) for name, value in row.items()}) for i in range(1, 20)]
     with pytest.raises(NothingToAnswer):
         recognise(rows)

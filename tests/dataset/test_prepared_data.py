@@ -103,8 +103,8 @@ class SmallRepository:
     def run(self, *arguments: str, hub: str = NOWHERE) -> tuple[int, str]:
         """Exit code and standard output of a command."""
         process = self.started(*arguments, hub=hub)
-        out, said = process.communicate(timeout=300)
-        assert "Traceback" not in said, said
+        out, output = process.communicate(timeout=300)
+        assert "Traceback" not in output, output
         return process.returncode, out
 
     def findings(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def test_prepared_dataset_is_read_by_offline_gates(sums: SmallRepository):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "hub", "code", "said"),
+    ("dataset", "hub", "code", "expected"),
     [
         ("acme/sums", "", 3, "127.0.0.1:9 could not be reached for acme/sums"),
         ("acme/missing", "own", 1, "acme/missing does not exist on the Hub, or is private"),
@@ -198,13 +198,13 @@ def test_prepared_dataset_is_read_by_offline_gates(sums: SmallRepository):
     ],
 )
 def test_failed_preparation_is_one_finding_and_leaves_nothing(
-    sums: SmallRepository, dataset: str, hub: str, code: int, said: str
+    sums: SmallRepository, dataset: str, hub: str, code: int, expected: str
 ):
     name, _, revision = dataset.partition(":")
     sums.declare(*DECLARED[:2], f'        - {{name: {name}, revision: "{revision or COMMIT}"}}')
     with dataset_hub("acme/sums", ROWS) as own:
         done, out = sums.run("prepare", "sums", hub=own if hub else NOWHERE)
-    assert (done, said in out, len(out.splitlines()), out.count("  fix  ")) == (code, True, 2, 1), out
+    assert (done, expected in out, len(out.splitlines()), out.count("  fix  ")) == (code, True, 2, 1), out
     assert sums.left == []
 
 
@@ -259,7 +259,7 @@ def test_changed_code_of_the_command_is_prepared_anew(words: SmallRepository):
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"),
+    ("command", "code", "expected"),
     [
         ("python -c \\\"import urllib.request as r; r.urlopen('http://127.0.0.1:9/x')\\\"", 3, "could not be reached"),
         ("python -c \\\"raise SystemExit('not today')\\\"", 1, "failed: not today"),
@@ -267,14 +267,16 @@ def test_changed_code_of_the_command_is_prepared_anew(words: SmallRepository):
         ("python -c 'open", 1, "was not found"),
     ],
 )
-def test_failed_command_is_one_finding_and_leaves_nothing(words: SmallRepository, command: str, code: int, said: str):
+def test_failed_command_is_one_finding_and_leaves_nothing(
+    words: SmallRepository, command: str, code: int, expected: str
+):
     words.declare(f'    prepare: {{command: "{command}"}}')
     done, out = words.run("prepare", "sums")
-    assert (done, said in out, out.count("  fix  ")) == (code, True, 1), out
+    assert (done, expected in out, out.count("  fix  ")) == (code, True, 1), out
     assert words.left == []
 
 
-def test_json_of_prepare_holds_the_lines_to_declare(sums: SmallRepository):
+def test_prepare_json_has_declaration_lines(sums: SmallRepository):
     with dataset_hub("acme/sums", ROWS) as hub:
         _, out = sums.run("prepare", "sums", "--format", "json", hub=hub)
     (found,) = json.loads(out)["environments"]

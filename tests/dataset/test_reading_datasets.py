@@ -72,7 +72,7 @@ def test_open_local_reads_compressed_files(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected"),
     [
         ("a.jsonl", b'{"q": 1}\n{"q": \n', "a.jsonl:2: is not JSON"),
         ("a.jsonl", b"[1, 2]\n", "is list, not an object"),
@@ -83,11 +83,11 @@ def test_open_local_reads_compressed_files(tmp_path: Path):
         ("a.jsonl.gz", gzip.compress(b'{"q": 1}\n' * 999, mtime=0)[:-20], "cannot be read"),
     ],
 )
-def test_open_local_broken_file_names_line_and_remedy(tmp_path: Path, name: str, content: bytes, said: str):
+def test_open_local_broken_file_names_line_and_remedy(tmp_path: Path, name: str, content: bytes, expected: str):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceProblem) as raised:
         profiled(open_local(tmp_path / name))
-    assert said in raised.value.reason
+    assert expected in raised.value.reason
     assert raised.value.remedy
 
 
@@ -125,10 +125,10 @@ def test_is_hub_name_excludes_local_files(name: str, hub: bool):
 
 def test_inspect_prints_json(capsys: pytest.CaptureFixture[str]):
     assert main(["inspect", str(DATASETS / "splits"), "--format", "json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["answer"]["format"] == "number"
-    assert said["overlap"] == [{"splits": ["test", "train"], "questions": 3}]
-    assert said["recommendation"]["command"].startswith("nox -s new -- NAME --data ")
+    data = json.loads(capsys.readouterr().out)
+    assert data["answer"]["format"] == "number"
+    assert data["overlap"] == [{"splits": ["test", "train"], "questions": 3}]
+    assert data["recommendation"]["command"].startswith("nox -s new -- NAME --data ")
 
 
 def test_inspect_prints_tables(capsys: pytest.CaptureFixture[str]):

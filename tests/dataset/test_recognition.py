@@ -54,7 +54,7 @@ def recognised(name: str) -> Recognised:
 @pytest.mark.parametrize(
     ("name", "form", "question", "answer", "kind", "task", "against"), EXPECTED, ids=[row[0] for row in EXPECTED]
 )
-def test_recognise_small_datasets_of_every_format(name, form, question, answer, kind, task, against):
+def test_recognise_small_datasets_returns_every_format(name, form, question, answer, kind, task, against):
     found = recognised(name)
     assert (found.layout.answer, found.layout.roles.question, found.layout.roles.answer) == (form, question, answer)
     assert found.unexplained == against

@@ -240,7 +240,7 @@ SHAPES: dict[str, tuple[Rows, str]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_recognise_well_known_datasets(name: str):
+def test_recognise_well_known_datasets_returns_their_format(name: str):
     rows, form = SHAPES[name]
     found = recognise(list(enumerate(rows, start=1)))
     assert (found.layout.answer, found.unexplained) == (form, 0)

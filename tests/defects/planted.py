@@ -85,7 +85,7 @@ def load(self):
 
 @dataclass(frozen=True)
 class Planted:
-    """A small environment; `rules` is empty where it is sound."""
+    """A small environment; `rules` is empty if it is sound."""
 
     name: str
     generation: str = "v0"

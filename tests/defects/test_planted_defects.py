@@ -55,7 +55,9 @@ def test_sound_oddity_passes(each: Planted, observations: Observations, tmp_path
 
 @pytest.mark.worker
 @pytest.mark.parametrize("each", called(UNGUESSED))
-def test_guessed_gold_is_inconclusive_alone(each: Planted, observations: Observations, tmp_path: Path) -> None:
+def test_derived_reference_reply_alone_is_inconclusive(
+    each: Planted, observations: Observations, tmp_path: Path
+) -> None:
     package, facts = observations.observed(each, tmp_path)
     judgement = judge(Subject(EnvironmentEntry(package.name), package, facts), ["rewards"])
     counting = [finding for finding in judgement.findings if finding.counts]

@@ -59,8 +59,8 @@ def documented(page: str, text: str) -> list[Documented]:
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         whole = LINE.match(line)
-        said = [whole[1]] if whole else INLINE.findall(line)
-        for one in said:
+        commands = [whole[1]] if whole else INLINE.findall(line)
+        for one in commands:
             found += [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
     return found
 
@@ -86,7 +86,10 @@ WHERE: dict[str, tuple[str, ...]] = {
     "prepare": ("tests/dataset",),
     "record": ("tests/cli",),
     "rehearse": ("tests/workflows/test_rehearsal.py",),
-    "release": ("tests/release",),
+    "release": ("tests/release", "tests/attacks/test_release_with_the_key.py"),
+    "release join": ("tests/attacks/test_release_with_the_key.py",),
+    "release since": ("tests/release/test_release_since.py",),
+    "release verify": ("tests/attacks/test_release_with_the_key.py",),
     "report merge": ("tests/reports",),
     "report open": ("tests/reports",),
     "rewards": ("tests/cli",),
@@ -124,5 +127,5 @@ def texts_in(path: str) -> frozenset[str]:
     """The texts in the code of a test or of a folder of tests, as arguments of commands are written there."""
     files = sorted((ROOT / path).rglob("*.py")) if (ROOT / path).is_dir() else [ROOT / path]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
-    said = [str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return frozenset(word for text in said for word in text.split())
+    texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return frozenset(word for text in texts for word in text.split())

@@ -52,8 +52,8 @@ def test_documented_command_is_executed_by_a_test(one: Documented):
 
 
 def test_unexecuted_commands_are_all_documented():
-    said = {" ".join([one.command, *sorted(one.flags)]) for one in NAMED}
-    assert {entry for entry in NOWHERE if entry not in said} == set()
+    documented = {" ".join([one.command, *sorted(one.flags)]) for one in NAMED}
+    assert {entry for entry in NOWHERE if entry not in documented} == set()
 
 
 def test_commands_are_found_in_prose_and_blocks():

@@ -64,31 +64,31 @@ class Speaker:
         source = _archive(f"# {name} {content}") if source is None else source
         marks = {"content_hash": hashlib.sha256(content.encode()).hexdigest(), "semantic_version": version}
         about = {**marks, "metadata": {"description": f"about {name}", "tags": ["train"]}}
-        said = self(
+        response = self(
             "POST", "/environmentshub/resolve", _without_none(name=name, visibility=visibility, owner_slug=owner)
         )
-        if said.status != 200 or until == "wheel":
-            return said
-        base = f"/environmentshub/{said.data['id']}"
+        if response.status != 200 or until == "wheel":
+            return response
+        base = f"/environmentshub/{response.data['id']}"
         files = (
             ("wheel", "wheels", f"{name}-{version}-py3-none-any.whl", wheel),
             ("source", "versions", f"{name}-{version}.tar.gz", source),
         )
         for kind, plural, filename, bytes_ in files:
             sent = {**about, "filename": filename, "sha256": hashlib.sha256(bytes_).hexdigest(), "size": len(bytes_)}
-            said = self("POST", f"{base}/{plural}", sent)
-            if said.status != 200 or until == f"{kind}-upload":
-                return said
-            if said.data["upload_url"] is None:
+            response = self("POST", f"{base}/{plural}", sent)
+            if response.status != 200 or until == f"{kind}-upload":
+                return response
+            if response.data["upload_url"] is None:
                 continue
-            made = said.data["wheel_id" if kind == "wheel" else "version_id"]
-            uploaded = self.send("PUT", said.data["upload_url"], bytes_, "application/octet-stream")
+            made = response.data["wheel_id" if kind == "wheel" else "version_id"]
+            uploaded = self.send("PUT", response.data["upload_url"], bytes_, "application/octet-stream")
             if uploaded.status != 200 or until == f"{kind}-finalize":
                 return uploaded
-            said = self("POST", f"{base}/{plural}/{made}/finalize")
-            if said.status != 200 or (kind == "wheel" and until == "source"):
-                return said
-        return said
+            response = self("POST", f"{base}/{plural}/{made}/finalize")
+            if response.status != 200 or (kind == "wheel" and until == "source"):
+                return response
+        return response
 
     def latest(self, address: str = "acme/spelling") -> str | None:
         """The version that the status has; `None` without one."""

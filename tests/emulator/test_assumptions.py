@@ -11,12 +11,12 @@ from envops.emulator.server import EmulatedHub
 
 
 def test_assumptions_list_every_route_and_question() -> None:
-    told = assumptions()
+    page = assumptions()
     for each in ROUTES:
         assert each.about
-        assert f"{each.method} `{each.path}` | {each.known} | {each.about}" in told
+        assert f"{each.method} `{each.path}` | {each.known} | {each.about}" in page
     for name, asked in ASSUMPTIONS.items():
-        assert asked.question in told
+        assert asked.question in page
         assert hasattr(Behaviour(), name)
 
 

@@ -74,21 +74,21 @@ def test_garbage_fault_replaces_the_answer(hub: EmulatedHub, speaker: Speaker, w
     hub.break_with(f"GET /environmentshub/*/*/status garbage what={what}")
     speaker.push()
 
-    said = speaker("GET", "/environmentshub/acme/spelling/status")
+    response = speaker("GET", "/environmentshub/acme/spelling/status")
 
-    assert said.status == 200
+    assert response.status == 200
     with pytest.raises((ValueError, TypeError, KeyError)):
-        said.data  # noqa: B018
+        response.data  # noqa: B018
     assert speaker.latest() == "0.1.0"
 
 
 def test_fault_respects_times_and_skip(hub: EmulatedHub, speaker: Speaker) -> None:
     hub.break_with("GET /user/whoami status code=429 retry-after=7 skip=1 times=2")
 
-    said = [speaker("GET", "/user/whoami") for _ in range(5)]
+    response = [speaker("GET", "/user/whoami") for _ in range(5)]
 
-    assert [each.status for each in said] == [200, 429, 429, 200, 200]
-    assert said[1].headers["Retry-After"] == "7"
+    assert [each.status for each in response] == [200, 429, 429, 200, 200]
+    assert response[1].headers["Retry-After"] == "7"
 
 
 def test_first_matching_fault_happens(hub: EmulatedHub, speaker: Speaker) -> None:

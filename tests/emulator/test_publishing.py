@@ -25,19 +25,19 @@ def test_push_publishes_version_hash_and_visibility(hub: EmulatedHub, speaker: S
 def test_push_same_content_is_refused_as_existing(speaker: Speaker) -> None:
     speaker.push()
 
-    said = speaker.push()
+    response = speaker.push()
 
-    assert said.status == 409
-    assert "content hash" in said.json["detail"]
-    assert "already exists with the same content" in said.json["detail"]
+    assert response.status == 409
+    assert "content hash" in response.json["detail"]
+    assert "already exists with the same content" in response.json["detail"]
 
 
 def test_push_other_content_of_a_version_is_refused(speaker: Speaker) -> None:
     speaker.push()
 
-    said = speaker.push(content="two")
+    response = speaker.push(content="two")
 
-    assert (said.status, speaker.latest()) == (409, "0.1.0")
+    assert (response.status, speaker.latest()) == (409, "0.1.0")
     assert speaker("GET", "/environmentshub/acme/spelling/versions").data["versions"][0]["sha256"] == (
         hashlib.sha256(b"one").hexdigest()
     )
@@ -98,11 +98,11 @@ def test_download_equals_the_upload(speaker: Speaker) -> None:
 
 
 def test_upload_with_another_hash_is_not_finalized(speaker: Speaker) -> None:
-    said = speaker.push(until="wheel-upload")
-    speaker.send("PUT", said.data["upload_url"], b"cut o", "application/octet-stream")
+    response = speaker.push(until="wheel-upload")
+    speaker.send("PUT", response.data["upload_url"], b"cut o", "application/octet-stream")
     environment = speaker("POST", "/environmentshub/resolve", {"name": "spelling", "owner_slug": "acme"}).data["id"]
 
-    finalized = speaker("POST", f"/environmentshub/{environment}/wheels/{said.data['wheel_id']}/finalize")
+    finalized = speaker("POST", f"/environmentshub/{environment}/wheels/{response.data['wheel_id']}/finalize")
 
     assert finalized.status == 400
 

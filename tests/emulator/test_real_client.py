@@ -81,9 +81,9 @@ def test_real_client_pushes_trains_and_evaluates(hub: EmulatedHub, package: Path
     results.mkdir()
     (results / "metadata.json").write_text(json.dumps({"env_id": "acme/spelling", "model": "m", "avg_reward": 0.5}))
     (results / "results.jsonl").write_text(json.dumps({"id": 0, "reward": 0.5, "prompt": [], "completion": []}) + "\n")
-    said = _prime(hub, tmp_path, "eval", "push", str(results), "--env", "acme/spelling")
+    output = _prime(hub, tmp_path, "eval", "push", str(results), "--env", "acme/spelling")
     (evaluation,) = hub.state()["evaluation"]
-    assert (evaluation["status"], evaluation["total_samples"]) == ("COMPLETED", 1), said.stdout
+    assert (evaluation["status"], evaluation["total_samples"]) == ("COMPLETED", 1), output.stdout
 
 
 def test_killed_emulator_keeps_confirmed_uploads(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def _served(folder: Path) -> tuple[subprocess.Popen[str], Speaker]:
     command = [sys.executable, "-m", "envops", "emulator", "--state", str(folder), "--team", "acme"]
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert program.stdout is not None
-    told = dict(word.split("=", 1) for word in program.stdout.readline().split()[1:])
-    return program, Speaker(told["PRIME_API_BASE_URL"], told["PRIME_API_KEY"])
+    result = dict(word.split("=", 1) for word in program.stdout.readline().split()[1:])
+    return program, Speaker(result["PRIME_API_BASE_URL"], result["PRIME_API_KEY"])
 
 
 def _prime(hub: EmulatedHub, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

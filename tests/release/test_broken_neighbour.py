@@ -69,7 +69,7 @@ def test_plan_refuses_only_the_runs_on_a_broken_environment(root: Path, capsys: 
 
 
 @pytest.mark.parametrize("name", [[], ["word-problems"]])
-def test_release_of_broken_environment_publishes_nothing_of_it(
+def test_broken_environment_is_not_published_by_release(
     name: list[str], root: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for key, value in hub.environment.items():

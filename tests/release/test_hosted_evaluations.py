@@ -104,16 +104,16 @@ def test_submitted_unreadable_list_creates_nothing(hub: EmulatedHub, side: Hoste
 
 def test_followed_returns_the_complete_evaluation(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, _ = submitted(REQUEST, side)
-    told: list[str] = []
+    notes: list[str] = []
 
     def heard(line: str) -> None:
-        told.append(line)
+        notes.append(line)
         going_on = {"status": "RUNNING", "samples": [{"example_id": 0, "reward": 1.0}]}
-        tell(hub, evaluation.id, **(going_on if len(told) == 1 else {"status": "COMPLETED"}))
+        tell(hub, evaluation.id, **(going_on if len(notes) == 1 else {"status": "COMPLETED"}))
         hub.break_with("GET /evaluations/* status code=502 times=4")
 
     assert followed(evaluation, REQUEST, side, heard).status == "COMPLETED"
-    assert [line.rpartition(": ")[2] for line in told] == ["pending, 0 samples so far", "running, 1 samples so far"]
+    assert [line.rpartition(": ")[2] for line in notes] == ["pending, 0 samples so far", "running, 1 samples so far"]
 
 
 @pytest.mark.parametrize("status", ["FAILED", "CANCELLED", "TIMEOUT"])
@@ -219,11 +219,11 @@ def test_hosted_gate_imports_and_judges_the_evaluation(
     ]
     with platform(hub, samples[:-1]):
         code = distribution(root)
-    said = capfd.readouterr().err
+    output = capfd.readouterr().err
     assert code == exit_codes.INCONCLUSIVE  # eight rollouts prove little
-    assert "8 rollouts (tasks: 4)" in said
-    assert "at most $" in said
-    assert "metadata.json declares 4 × 2 = 8 rollouts, the file has 7" in said
+    assert "8 rollouts (tasks: 4)" in output
+    assert "at most $" in output
+    assert "metadata.json declares 4 × 2 = 8 rollouts, the file has 7" in output
     report = json.loads((root / "reports/validate.json").read_text())
     (measured,) = report["environments"][0]["distributions"]
     assert (measured["attempted"], measured["scored"], measured["policy"]) == (8, 7, MODEL)

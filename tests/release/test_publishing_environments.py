@@ -82,7 +82,7 @@ def test_publish_waits_for_a_late_effect_after_a_broken_answer() -> None:
     assert (hub.publish().outcome, hub.pushed) == ("published", 1)
 
 
-def test_publish_gives_up_after_five_pushes() -> None:
+def test_publish_stops_after_five_pushes() -> None:
     hub = ScriptedHub([BUSY], [BEFORE])
     result = hub.publish()
     assert (result.outcome, hub.pushed) == ("failed", 5)
@@ -166,7 +166,7 @@ def test_publish_interrupted_does_not_push_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "blame"),
+    ("expected", "blame"),
     [
         ("Upload failed: Server error '503 Service Unavailable' for url 'https://up/?sig=x'", "passing"),
         ("Upload failed: Client error '403 Forbidden' for url 'https://up/'", "rights"),
@@ -180,5 +180,5 @@ def test_publish_interrupted_does_not_push_again() -> None:
         ("Failed to parse pyproject.toml: Not a homogeneous array", "local"),
     ],
 )
-def test_push_failure_kind_follows_from_the_output(said: str, blame: str) -> None:
-    assert Push(1, said).blame == blame
+def test_push_failure_kind_follows_from_the_output(expected: str, blame: str) -> None:
+    assert Push(1, expected).blame == blame

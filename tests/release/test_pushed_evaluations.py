@@ -72,9 +72,7 @@ def test_push_all_pushes_a_baseline_once(tmp_path: Path, hub: EmulatedHub, pushe
     assert (made["status"], made["total_samples"], made["metrics"]) == ("COMPLETED", 6, {"reward": 0.5})
 
 
-def test_push_all_gives_held_out_tasks_a_name_of_their_own(
-    tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher
-) -> None:
+def test_push_all_names_held_out_tasks_separately(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
     assert pushed(pusher, recorded(tmp_path / "train")) == ["pushed"]
     assert pushed(pusher, recorded(tmp_path / "eval", split="eval")) == ["pushed"]
     names = {made["name"] for made in hub.state()["evaluation"]}

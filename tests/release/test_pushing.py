@@ -121,7 +121,7 @@ def test_push_output_has_neither_key_nor_upload_address(
 ) -> None:
     package = package_with(tmp_path, {})
     hub.break_with("PUT /uploads/* status code=500")
-    said = push_environment(desired_of(package), package, wheel, prime, access, STOP).said
-    assert "500" in said
-    assert hub.key not in said
-    assert "Signature=[key]" in said
+    result = push_environment(desired_of(package), package, wheel, prime, access, STOP).said
+    assert "500" in result
+    assert hub.key not in result
+    assert "Signature=[key]" in result

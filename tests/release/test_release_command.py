@@ -101,8 +101,8 @@ def test_release_publishes_validated_content_once(
     assert place.run("release") == 0
     assert place.report("release.json")["environments"][0]["result"] == "unchanged"
     assert len(place.hub.writes()) == writes
-    said = capfd.readouterr()
-    everything += (said.out + said.err).encode() + b"".join(written(place.root))
+    captured = capfd.readouterr()
+    everything += (captured.out + captured.err).encode() + b"".join(written(place.root))
     assert b"Signature=[key]" in everything
     assert b"canary" not in everything
     assert re.search(rb"Signature=[0-9a-f]", everything) is None
@@ -148,7 +148,7 @@ def _strangers(place: Place) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "said"),
+    ("prepare", "expected"),
     [
         (_old_evidence, "the validation is for"),
         (_other_wheel, "is not the wheel that was tested"),
@@ -159,18 +159,18 @@ def _strangers(place: Place) -> list[str]:
     ],
 )
 def test_release_without_evidence_publishes_nothing(
-    place: Place, prepare: Callable[[Place], list[str]], said: str
+    place: Place, prepare: Callable[[Place], list[str]], expected: str
 ) -> None:
     assert place.run("release", *prepare(place)) == 1
     (entry,) = place.report("release.json")["environments"]
     assert entry["result"] == "refused"
-    assert said in entry["message"]
+    assert expected in entry["message"]
     assert entry["next"]
     assert place.hub.writes() == []
 
 
 @pytest.mark.parametrize(
-    ("variables", "said", "fix"),
+    ("variables", "expected", "fix"),
     [
         ({"PRIME_API_KEY": ""}, "no API key", "PRIME_API_KEY"),
         ({"PRIME_API_KEY": "canary-key-of-nobody"}, "refuses the key from PRIME_API_KEY", "create a key"),
@@ -184,14 +184,14 @@ def test_release_reports_bad_access_before_any_write(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     variables: dict[str, str],
-    said: str,
+    expected: str,
     fix: str,
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert place.run("release") == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert expected in error
     assert fix in error
     assert "canary" not in error
     assert place.hub.writes() == []
@@ -343,16 +343,16 @@ def test_release_failing_environment_stops_no_other(several: Place) -> None:
 
 
 @pytest.mark.worker
-def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     registry = place.root / "registry.yaml"
     registry.write_text(registry.read_text() + "  elsewhere: {hub: acme/elsewhere@0.1.0}\n")
     commit(place)
     assert place.run("release", "--evidence", place.evidence()) == 1
-    said = capsys.readouterr()
+    captured = capfd.readouterr()
     page = "https://app.primeintellect.ai/dashboard/environments/acme/reverse-text"
-    assert page in said.out
+    assert page in captured.out
     assert place.report("release.json")["environments"][0]["page"] == page
-    last = said.err.splitlines()[-1]
+    last = captured.err.splitlines()[-1]
     assert last.startswith("exit code 1: acme/elsewhere@0.1.0, an environment of the Hub, is missing there: correct")
 
 
@@ -362,11 +362,11 @@ def test_release_shows_progress_while_it_validates(place: Place, capfd: pytest.C
     module.write_text(f"{module.read_text()}\nraise RuntimeError('broken')\n")
     commit(place)
     assert place.run("release") == 1
-    said = capfd.readouterr().err
-    assert "validating 1 environment before publishing" in said
-    assert "reverse-text: observing" in said
-    assert "[1/1] reverse-text: fail" in said
-    assert said.splitlines()[-1] == "exit code 1: acme/reverse-text is refused"
+    output = capfd.readouterr().err
+    assert "validating 1 environment before publishing" in output
+    assert "reverse-text: observing" in output
+    assert "[1/1] reverse-text: fail" in output
+    assert output.splitlines()[-1] == "exit code 1: acme/reverse-text is refused"
 
 
 def test_plan_names_environments_without_recorded_model(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

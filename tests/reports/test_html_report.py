@@ -107,11 +107,11 @@ def test_inlined_code_with_closing_tag_is_refused() -> None:
 
 
 def test_content_policy_allows_only_own_scripts() -> None:
-    said = policy("a();")
-    assert "default-src 'none'" in said
-    assert "script-src 'sha256-" in said
-    assert "'unsafe-inline'" not in said.partition("style-src")[0]
-    assert "http" not in said
+    result = policy("a();")
+    assert "default-src 'none'" in result
+    assert "script-src 'sha256-" in result
+    assert "'unsafe-inline'" not in result.partition("style-src")[0]
+    assert "http" not in result
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"environments": [{"name": "reverse-text"}]}', "{"])

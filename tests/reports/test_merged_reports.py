@@ -6,16 +6,17 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.reports.json_report import render_json
-from envops.reports.merge import merged
+from envops.reports.merge import current, merged
 from envops.reports.reading import read_report, result_of
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
-from envops.rules.result import ShardOfRun, ValidationResult
+from envops.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +133,7 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "expected"),
     [
         (replace(passing(), tool_version="9"), "is from another run"),
         (replace(passing(), gates=("schema",)), "is from another run"),
@@ -141,9 +142,9 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
     ],
     ids=["another version", "other gates", "one environment twice", "another division"],
 )
-def test_merge_refuses_reports_of_different_runs(tmp_path: Path, other: ValidationResult, said: str) -> None:
+def test_merge_refuses_reports_of_different_runs(tmp_path: Path, other: ValidationResult, expected: str) -> None:
     files = parts(tmp_path, passing(), other)
-    with pytest.raises(DeclarationError, match=said.replace("in two", "is also in .*")):
+    with pytest.raises(DeclarationError, match=expected.replace("in two", "is also in .*")):
         merged({str(file): read_report(file) for file in files})
 
 
@@ -152,3 +153,21 @@ def test_merge_malformed_report_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "validate.json").write_text(content)
     with pytest.raises(DeclarationError, match=r"validate\.json"):
         read_report(tmp_path / "validate.json")
+
+
+def test_current_report_has_the_latest_of_each_environment_that_is_unchanged() -> None:
+    def report(*environments: EnvironmentResult, tool: str = "0.1.0") -> dict[str, Any]:
+        return dict(json.loads(render_json(replace(passing(), environments=environments, tool_version=tool))))
+
+    digests = {one.name: one.digest for one in (ALL_PASS, FAILING, BROKEN)}
+    other_tool = report(BROKEN, tool="0.0.1")
+    stale = report(replace(ALL_PASS, digest="sha256:" + "00" * 32), FAILING)
+    latest = report(replace(FAILING, verdict="pass"))
+
+    data = current([other_tool, report(ALL_PASS), stale, latest], digests)
+
+    assert {one["name"]: one["verdict"] for one in data["environments"]} == {"gsm8k": "pass", "reverse-text": "pass"}
+    assert data["unfinished"] == ["word-sort"]
+    assert data["verdict"] == "inconclusive"
+    assert current([latest], {"reverse-text": FAILING.digest})["verdict"] == "pass"
+    assert current([latest], {})["environments"] == []

@@ -82,14 +82,14 @@ def test_mutation_score_is_not_100_with_undecided_mutants():
 
 
 @pytest.mark.parametrize(
-    ("killed", "survived", "undecided", "said"),
+    ("killed", "survived", "undecided", "expected"),
     [(40, 0, 0, "100%"), (95, 0, 5, "95–100%"), (4, 6, 1, "36–45%"), (40, 0, 20, None), (0, 0, 3, None)],
 )
-def test_mutation_badge_is_omitted_for_range_across_the_bound(killed, survived, undecided, said):
+def test_mutation_badge_is_omitted_for_range_across_the_bound(killed, survived, undecided, expected):
     outcomes = {"killed": killed, "survived": survived, "undecided": undecided}
     mutants = tuple(mutant(outcome) for outcome, count in outcomes.items() for _ in range(count))
     [environment] = json.loads(render_json(with_mutation(replace(MUTATION, mutants=mutants))))["environments"]
-    assert mutation_badge(environment["mutation"]) == (None if said is None else badge("mutants noticed", said))
+    assert mutation_badge(environment["mutation"]) == (None if expected is None else badge("mutants noticed", expected))
 
 
 def test_mutation_sentence_is_in_terminal_and_markdown():

@@ -49,7 +49,7 @@ def test_reply_report_shows_prompt_reference_and_extracted() -> None:
     assert "envops finds" in text
 
 
-def test_reply_report_names_place_where_function_failed() -> None:
+def test_reply_report_names_place_of_failure() -> None:
     failure = Failure("raised", "ZeroDivisionError", "division by zero", Place("plain_sums/rewards.py", 7))
     broken = replace(
         REPLIED,

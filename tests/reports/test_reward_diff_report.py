@@ -31,8 +31,8 @@ def scoring(value: float | None) -> Scoring:
 
 
 def reply(before: float | None, after: float | None, text: str = "<answer>4</answer>", task: int = 0) -> ScoredReply:
-    said: Any = ({"role": "assistant", "content": text},)
-    return ScoredReply("near-miss", TwoSides(task, task), said, TwoSides(scoring(before), scoring(after)))
+    replies: Any = ({"role": "assistant", "content": text},)
+    return ScoredReply("near-miss", TwoSides(task, task), replies, TwoSides(scoring(before), scoring(after)))
 
 
 def result(*replies: ScoredReply, **changes: Any) -> DiffResult:

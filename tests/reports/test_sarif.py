@@ -54,8 +54,8 @@ def test_sarif_ignored_finding_is_suppressed() -> None:
 
 def test_sarif_infrastructure_failure_is_not_a_result() -> None:
     run = run_of(mixed())
-    [told] = run["invocations"][0]["toolExecutionNotifications"]
-    assert "word-sort: rewards, timeout" in told["message"]["text"]
+    [result] = run["invocations"][0]["toolExecutionNotifications"]
+    assert "word-sort: rewards, timeout" in result["message"]["text"]
     assert not [one for one in run["results"] if "word-sort" in one["message"]["text"]]
 
 

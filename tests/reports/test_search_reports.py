@@ -34,9 +34,11 @@ def test_search_sentence_has_finds_bounds_coverage_and_seed() -> None:
     )
 
 
-@pytest.mark.parametrize(("ended", "said"), [("time", "the time limit"), ("evaluations", "ended after all scorings")])
-def test_search_sentence_has_limit(ended, said: str) -> None:
-    assert said in search_sentence(Search(0, ended))
+@pytest.mark.parametrize(
+    ("ended", "expected"), [("time", "the time limit"), ("evaluations", "ended after all scorings")]
+)
+def test_search_sentence_has_limit(ended, expected: str) -> None:
+    assert expected in search_sentence(Search(0, ended))
 
 
 def test_search_sentence_skipped_has_reason() -> None:
@@ -49,6 +51,6 @@ def test_reports_have_search_and_json_every_exploit() -> None:
     assert "exploit search: 1 exploit" in render_text(result, width=200, verbose=True)
     assert "exploit search: 1 exploit" in render_markdown(result)
     assert "exploit search" not in render_text(result)
-    [told] = json.loads(render_json(result))["environments"]
-    assert told["search"]["exploits"][0]["pattern"] == "keyword"
-    assert told["search"]["panel"][1]["answer"] == "7"
+    [data] = json.loads(render_json(result))["environments"]
+    assert data["search"]["exploits"][0]["pattern"] == "keyword"
+    assert data["search"]["panel"][1]["answer"] == "7"

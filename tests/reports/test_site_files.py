@@ -40,10 +40,12 @@ def test_readme_html_contains_no_active_content() -> None:
     assert "<!--" not in html
 
 
-@pytest.mark.parametrize("said", ["pass", HOSTILE.replace("\ud800", "").replace("\x00", "").replace("\x07", "")[:40]])
-def test_badge_text_is_its_accessible_name(said: str) -> None:
-    picture = ElementTree.fromstring(badge("envops", said))
-    assert picture.get("aria-label", "").split() == f"envops: {said}".split()
+@pytest.mark.parametrize(
+    "expected", ["pass", HOSTILE.replace("\ud800", "").replace("\x00", "").replace("\x07", "")[:40]]
+)
+def test_badge_text_is_its_accessible_name(expected: str) -> None:
+    picture = ElementTree.fromstring(badge("envops", expected))
+    assert picture.get("aria-label", "").split() == f"envops: {expected}".split()
 
 
 def test_site_has_a_page_for_every_environment(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_terminal_report_of_one_environment_fits_on_a_screen(width: int) -> None
     assert all(len(cause.splitlines()) <= 8 for cause in causes), causes
 
 
-def test_terminal_shows_where_the_authors_code_raised() -> None:
+def test_terminal_shows_line_of_authors_exception() -> None:
     raised = (
         'Traceback (most recent call last):\n  File "/x/a.py", line 3, in right\n    return int(text)\nValueError: no'
     )

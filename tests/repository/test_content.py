@@ -237,7 +237,7 @@ ALPHABET = ["a", "b", "*", "**", "/", "!", "#", "\\", "[", "]", "?", " ", ".", "
 
 
 def decided_by_parser(folder: Path, lines: list[str], names: list[str]) -> list[bool] | None:
-    """The results of prime's parser for paths; `None` where it raises."""
+    """The results of prime's parser for paths; `None` if it raises."""
     write(folder, {".gitignore": "\n".join(lines)})
     try:
         is_ignored = parse_gitignore(str(folder / ".gitignore"), base_dir=str(folder))

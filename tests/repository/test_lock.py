@@ -234,7 +234,7 @@ def test_lock_holds_a_requirement_at_a_commit(tmp_path: Path, address: str) -> N
         "https://example.org/b.whl",
     ],
 )
-def test_lock_refuses_an_address_that_is_no_commit_or_holds_a_password(tmp_path: Path, address: str) -> None:
+def test_lock_refuses_address_without_commit_or_with_password(tmp_path: Path, address: str) -> None:
     problem = only(read(tmp_path, f"{locked('b')}b @ {address}\n", ("b",))[1][:1])
     assert (problem.line, problem.message) == (8, "contains an address")
     assert "token" not in problem.found

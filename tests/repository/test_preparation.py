@@ -97,7 +97,7 @@ def test_proposed_lines_without_a_commit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [
         ("{datasets: [{name: acme/sums, revision: main}]}", "A commit: 40 hexadecimal digits"),
         ("{datasets: [{name: acme/sums}]}", "lacks the key revision"),
@@ -106,6 +106,6 @@ def test_proposed_lines_without_a_commit_are_refused() -> None:
         ("{commands: [ls]}", "nearest: command"),
     ],
 )
-def test_preparation_that_cannot_be_read_is_refused(value: str, said: str) -> None:
-    with pytest.raises(DeclarationError, match=said):
+def test_preparation_that_cannot_be_read_is_refused(value: str, expected: str) -> None:
+    with pytest.raises(DeclarationError, match=expected):
         declared([f"    prepare: {value}"])

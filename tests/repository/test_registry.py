@@ -152,6 +152,32 @@ def test_registry_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
     assert only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message == "is not a valid name"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("HOME", "PATH", "GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "SSH_AUTH_SOCK", "LD_PRELOAD", "PYTHONPATH"),
+        *("PYTHONSTARTUP", "UV_INDEX_ACME_PASSWORD", "PIP_INDEX_URL", "GH_TOKEN", "RUNNER_TEMP", "BASH_ENV", "CI"),
+        *("DYLD_INSERT_LIBRARIES", "HTTPS_PROXY", "SSL_CERT_FILE", "PRIME_API_KEY", "PRIME_TEAM_ID", "ENVOPS_WORKER"),
+        *("VIRTUAL_ENV", "XDG_CONFIG_HOME", "GIT_ASKPASS", "DOCKER_HOST", "NODE_OPTIONS", "TMPDIR", "NETRC"),
+    ],
+)
+def test_registry_secret_of_machine_or_tool_is_a_problem(name: str) -> None:
+    problem = entry_mistake(f"{{secrets: [SERPER_API_KEY, {name}]}}")
+
+    assert (problem.line, problem.found) == (4, name)
+    assert problem.message.startswith("is never passed to an environment's code: ")
+    assert f"remove {name}" in problem.fix
+
+
+def test_run_secret_of_machine_is_a_problem() -> None:
+    assert run_mistake("secrets: [WANDB_API_KEY, PRIME_API_KEY, LD_PRELOAD]").found == "LD_PRELOAD"
+
+
+@pytest.mark.parametrize("name", ["SERPER_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "GITLAB_SEARCH", "PATHFINDER_KEY"])
+def test_registry_secret_of_ones_own_is_allowed(name: str) -> None:
+    assert entry(f"{{secrets: [{name}]}}").secrets == (name,)
+
+
 @pytest.mark.parametrize("name", ["json", "import", "verifiers", "os"])
 def test_registry_name_that_shadows_a_module_is_a_problem(name: str) -> None:
     assert "would be hidden" in only(mistakes(f"{HEAD}environments:\n  {name}: {{}}\n")).message

@@ -24,14 +24,14 @@ def formatted(mean, **changes):
 
 def of_metric(name, mean, **changes):
     """Rollouts of an environment whose only function of form has weight 0."""
-    said = {"points": FunctionScore(0.5, 1.0, "reward"), name: FunctionScore(mean, 0.0, "metric")}
+    functions = {"points": FunctionScore(0.5, 1.0, "reward"), name: FunctionScore(mean, 0.0, "metric")}
     declared = (function("points"), function(name, 0.0, "metric"))
-    scored = (score("oracle", functions=said),)
+    scored = (score("oracle", functions=functions),)
     return subject(
         description={"functions": declared},
         scores=scored,
         cases=(),
-        rollouts=rollouts(MIXED, functions=said),
+        rollouts=rollouts(MIXED, functions=functions),
         **changes,
     )
 

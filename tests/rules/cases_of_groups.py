@@ -58,7 +58,7 @@ def differing(*scores):
                 task,
                 number,
                 functions=each,
-                reward=sum(said.weight * said.score for said in each.values() if said.kind == "reward"),
+                reward=sum(scored.weight * scored.score for scored in each.values() if scored.kind == "reward"),
             )
             for task in range(10)
             for number, each in enumerate(scores)

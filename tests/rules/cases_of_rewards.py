@@ -60,9 +60,9 @@ def in_json(reply, prompt="Will it be sunny in {city}?", *, system=None, before=
             for number, messages in enumerate(asked)
         ),
         scores=tuple(
-            replace(said, completion=(*before, *said.completion))
+            replace(scored, completion=(*before, *scored.completion))
             for number, city in enumerate(CITIES)
-            for said in (score("oracle", number, reply.format(city=city), reward=reward),)
+            for scored in (score("oracle", number, reply.format(city=city), reward=reward),)
         ),
         **changes,
     )
@@ -70,8 +70,8 @@ def in_json(reply, prompt="Will it be sunny in {city}?", *, system=None, before=
 
 def penalised(**policy_rewards):
     """One point for being right, half a point off for rambling."""
-    told = {name.replace("_", "-"): reward for name, reward in policy_rewards.items()}
-    said = tuple(
+    rewards = {name.replace("_", "-"): reward for name, reward in policy_rewards.items()}
+    scored = tuple(
         score(
             policy,
             reward=reward,
@@ -80,10 +80,10 @@ def penalised(**policy_rewards):
                 "rambling": FunctionScore(-2 * min(reward, 0.0), -0.5, "reward"),
             },
         )
-        for policy, reward in told.items()
+        for policy, reward in rewards.items()
     )
     known = (function("right"), function("rambling", -0.5))
-    return subject(scores=said, description={"functions": known}, cases=(), rollouts=())
+    return subject(scores=scored, description={"functions": known}, cases=(), rollouts=())
 
 
 def broken(of: str = "nop", **changes):
@@ -143,11 +143,11 @@ def mapping(**weights):
     """A v1 function `graded` that returns a mapping: its entries score, its own name never does."""
     entries = {name: FunctionScore(1.0, weight, "reward") for name, weight in weights.items()}
     gold = sum(weights.values())
-    said = (
+    scores = (
         score("oracle", reward=gold, functions=entries),
         score("nop", reward=0.0, functions={name: FunctionScore(0.0, 1.0, "reward") for name in weights}),
     )
-    return subject(scores=said, description={"functions": (function("graded"),)}, cases=(), rollouts=())
+    return subject(scores=scores, description={"functions": (function("graded"),)}, cases=(), rollouts=())
 
 
 def answered(declared, *answers):

@@ -215,6 +215,13 @@ CASES = {
             "it was loaded all the same": subject(package={"exports": ()}),
         },
     ),
+    "SCH013": RuleCases(
+        fires={
+            "one pin": subject(unrequired=("helper==1.0",)),
+            "many": subject(unrequired=tuple(f"helper-{number}==1.0" for number in range(30))),
+        },
+        silent={"none": subject()},
+    ),
     "SCH012": RuleCases(
         fires={
             "no lock": replace(subject(), problems=(Problem("environments/plain_sums/x.lock", None, "does not exist"),))

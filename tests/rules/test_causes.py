@@ -102,7 +102,7 @@ def test_other_exception_of_rollouts_is_not_a_consequence() -> None:
 
 
 @pytest.mark.parametrize("reason", ["known", "known since the first release"])
-def test_ignored_cause_lets_consequences_show(reason: str) -> None:
+def test_ignored_cause_shows_its_consequences(reason: str) -> None:
     each = replace(raising(), entry=replace(raising().entry, ignore={"RWD020": reason}))
     assert "SMK001" in {finding.rule for finding in deciding(each)}
 
@@ -123,7 +123,7 @@ def guessed(**rewards: float) -> Subject:
     )
 
 
-def test_guessed_gold_that_earns_nothing_is_inconclusive() -> None:
+def test_derived_reply_that_earns_nothing_is_inconclusive() -> None:
     judgement = judge(guessed())
     (cause,) = [finding for finding in judgement.findings if finding.counts]
     assert (cause.rule, cause.severity, cause.inconclusive) == ("RWD001", "warning", True)
@@ -132,7 +132,7 @@ def test_guessed_gold_that_earns_nothing_is_inconclusive() -> None:
     assert judgement.verdict == "inconclusive"
 
 
-def test_constant_that_pays_fails_without_gold() -> None:
+def test_rewarded_constant_fails_without_reference_reply() -> None:
     judgement = judge(guessed(**{policy.replace("-", "_"): 0.5 for policy in REPLIES}))
     rules = {finding.rule: finding for finding in judgement.findings if finding.counts}
     assert {"RWD001", "RWD010"} <= rules.keys()
@@ -140,7 +140,7 @@ def test_constant_that_pays_fails_without_gold() -> None:
     assert "RWD004" in rules["RWD010"].waiting
 
 
-def test_no_error_rests_on_a_guess() -> None:
+def test_derived_reply_causes_no_error() -> None:
     each = guessed(oracle=0.5, near_miss=0.5, hedge=0.5, nop=0.3)
     errors = [finding for finding in judge(each).findings if finding.severity == "error"]
     assert {finding.rule for finding in errors} == {"RWD004"}

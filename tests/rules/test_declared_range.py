@@ -64,10 +64,10 @@ def test_format_penalty_is_no_format_function() -> None:
 
 
 def test_mapping_entries_replace_their_function() -> None:
-    said = {"exact": FunctionScore(1.0, 2.0, "reward"), "close": FunctionScore(1.0, 2.0, "reward")}
+    functions = {"exact": FunctionScore(1.0, 2.0, "reward"), "close": FunctionScore(1.0, 2.0, "reward")}
     each = subject(
         description={"functions": (function("graded", 2.0), function("brief", 0.5))},
-        scores=(score("oracle", functions=said | {"brief": FunctionScore(1.0, 0.5, "reward")}),),
+        scores=(score("oracle", functions=functions | {"brief": FunctionScore(1.0, 0.5, "reward")}),),
         cases=(),
         rollouts=(),
     )

@@ -36,9 +36,9 @@ def test_distribution_of_mixed_rewards_passes_every_check():
 
 
 def test_groups_of_constant_reward_fail():
-    said = answers(*[DEAD] * 16)
-    assert said["DST010"] == "fail"
-    assert (said["DST002"], said["DST004"]) == ("inconclusive", "inconclusive")
+    result = answers(*[DEAD] * 16)
+    assert result["DST010"] == "fail"
+    assert (result["DST002"], result["DST004"]) == ("inconclusive", "inconclusive")
     assert answers(*[DEAD] * 1000)["DST004"] == "fail"
 
 
@@ -121,24 +121,24 @@ def advised(*groups):
 
 
 def test_advice_informative_groups_are_kept():
-    said = advised(*[LIVE] * 10)
-    assert "keep group_size = 8" in said["group size"].do
-    assert "difficulty filter" not in said
-    assert "tasks" not in said
+    advices = advised(*[LIVE] * 10)
+    assert "keep group_size = 8" in advices["group size"].do
+    assert "difficulty filter" not in advices
+    assert "tasks" not in advices
 
 
 def test_advice_for_rare_success_is_larger_groups_dividing_batch():
-    said = advised(*[[0.0] * 15 + [1.0]] * 10)
-    assert "set group_size = 32" in said["group size"].do
-    batch = int(said["batch size"].do.split("=")[1].split()[0])
+    advices = advised(*[[0.0] * 15 + [1.0]] * 10)
+    assert "set group_size = 32" in advices["group size"].do
+    batch = int(advices["batch size"].do.split("=")[1].split()[0])
     assert batch % 32 == 0
 
 
 def test_advice_names_tasks_without_variance():
     rewards = [LIVE] * 6 + [DEAD] * 2 + [[1.0] * 8] + [[0.4] * 8]
-    said = [each for each in advice(sample(*rewards), GATE) if each.topic == "tasks"]
-    assert [each.tasks for each in said] == [(6, 7), (8,), (9,)]
-    assert "32%" in said[0].because
+    advices = [each for each in advice(sample(*rewards), GATE) if each.topic == "tasks"]
+    assert [each.tasks for each in advices] == [(6, 7), (8,), (9,)]
+    assert "32%" in advices[0].because
 
 
 def test_advice_few_rollouts_drop_no_task():
@@ -146,14 +146,14 @@ def test_advice_few_rollouts_drop_no_task():
 
 
 def test_advice_for_hard_tasks_starts_with_solved_ones():
-    said = advised(*[[0.0] * 7 + [1.0]] * 9, *[LIVE] * 2)
-    assert said["curriculum"].tasks == (9, 10)
+    advices = advised(*[[0.0] * 7 + [1.0]] * 9, *[LIVE] * 2)
+    assert advices["curriculum"].tasks == (9, 10)
 
 
 def test_advice_without_informative_groups_sets_nothing():
-    said = advised(*[DEAD] * 10)
-    assert said["group size"].do == "no group size helps"
-    assert said["batch size"].do.startswith("none")
+    advices = advised(*[DEAD] * 10)
+    assert advices["group size"].do == "no group size helps"
+    assert advices["batch size"].do.startswith("none")
 
 
 def test_distribution_report_has_counts_and_increasing_pass_at_k():

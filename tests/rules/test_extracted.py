@@ -16,12 +16,12 @@ def seen(facts: Facts = FACTS, **changed: object) -> Evidence:
     return of_reply(facts, replace(REPLY, **changed))
 
 
-def test_whole_reply_stands_beside_the_right_answer() -> None:
+def test_whole_reply_is_shown_beside_right_answer() -> None:
     assert (seen().answer, seen().extracted) == ("8", "9")
     assert seen().named() == {"task": 4, "reply": "so <answer>9</answer>", "answer": "8", "extracted": "9"}
 
 
-def test_extracted_answer_is_omitted_where_unreliable() -> None:
+def test_extracted_answer_is_omitted_if_unreliable() -> None:
     multi_turn = replace(FACTS, description=FACTS.description and replace(FACTS.description, conversational=True))
     for evidence in (seen(length=900), seen(multi_turn), seen(task=77), seen(text=" ")):
         assert evidence.answer is None

@@ -52,8 +52,8 @@ def test_evidence_long_reply_is_shortened_with_length() -> None:
 def test_findings_of_raising_functions_are_separate() -> None:
     broken = (broken_function("correct_answer"), broken_function("format_reward", type="KeyError"))
     each = subject(scores=(*scores(), score("nop", 4, failures=broken), score("oracle", 4)))
-    told = [finding.message for finding in findings(each) if finding.rule == "RWD020"]
-    assert told == [
+    messages = [finding.message for finding in findings(each) if finding.rule == "RWD020"]
+    assert messages == [
         "correct_answer raised on task 4 (nop): ValueError: no such thing (1 of 24 conversations)",
         "format_reward raised on task 4 (nop): KeyError: no such thing (1 of 24 conversations)",
     ]

@@ -17,7 +17,7 @@ OWN = ["raised", "missing-secret", "network"]
 
 
 def verdicts(each: Subject) -> dict[str, str]:
-    return {gate: told.verdict for gate, told in judge(each).gates.items()}
+    return {gate: verdict.verdict for gate, verdict in judge(each).gates.items()}
 
 
 def test_error_finding_fails_its_gate_alone() -> None:
@@ -44,9 +44,9 @@ def test_ignored_finding_stays_visible_without_effect() -> None:
 @pytest.mark.parametrize("kind", BROKEN)
 @pytest.mark.parametrize("stage", STAGES)
 def test_broken_infrastructure_is_an_error_of_dependent_gates(stage: engine.Any, kind: str) -> None:
-    told = verdicts(unloaded(stage, kind))
+    judged = verdicts(unloaded(stage, kind))
     for gate in stage_named(stage).gates:
-        assert told[gate] == "error"
+        assert judged[gate] == "error"
 
 
 @pytest.mark.parametrize(("kind", "schema"), [(kind, "inconclusive" if kind == "network" else "fail") for kind in OWN])

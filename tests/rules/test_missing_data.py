@@ -37,7 +37,7 @@ def test_missing_dataset_without_a_commit_names_prepare() -> None:
     assert found.fix.startswith("`nox -s prepare -- plain-sums` prints these lines with the commits")
 
 
-def test_missing_data_is_added_to_what_is_declared() -> None:
+def test_missing_data_is_added_to_declaration() -> None:
     found = missing(SUMS, WantedData("dataset", "acme/pages", "", COMMIT), PUNKT, declared=DECLARED)
     assert [part in lines(found) for part in ("acme/sums", "acme/pages", "punkt_tab")] == [True] * 3
     assert lines(found).count("acme/sums") == 1

@@ -28,8 +28,8 @@ def test_ready_case_reply_is_read_back_unchanged(reply: str):
 
 def test_ready_case_of_conversation_lists_turns():
     call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
-    said = [*says({"content": None, "tool_calls": [call]}), {"role": "tool", "content": "1"}, *says("done")]
-    [case] = yaml.safe_load(ready_case("two turns", 0, said, {"reward": 1.0}))
+    turns = [*says({"content": None, "tool_calls": [call]}), {"role": "tool", "content": "1"}, *says("done")]
+    [case] = yaml.safe_load(ready_case("two turns", 0, turns, {"reward": 1.0}))
     assert case["reply"] == [{"role": "assistant", "tool_calls": [call]}, "done"]
 
 

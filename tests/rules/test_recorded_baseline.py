@@ -14,20 +14,20 @@ from subjects import subject
 
 
 def test_baseline_measures_of_no_rows_are_empty() -> None:
-    told = measures([], float)
-    assert (told["mean"], told["interval"], told["scored"], told["tasks"]) == (None, None, 0, {})
-    assert disagreements({**told}, []) == []
+    result = measures([], float)
+    assert (result["mean"], result["interval"], result["scored"], result["tasks"]) == (None, None, 0, {})
+    assert disagreements({**result}, []) == []
 
 
 def test_baseline_measures_count_missing_rewards() -> None:
-    told = measures([*ROWS, replace(ROWS[0], reward=None)], float)
-    assert (told["rollouts"], told["scored"], told["mean"]) == (21, 20, 0.5)
+    result = measures([*ROWS, replace(ROWS[0], reward=None)], float)
+    assert (result["rollouts"], result["scored"], result["mean"]) == (21, 20, 0.5)
 
 
 def test_baseline_task_means_are_shares_of_the_range() -> None:
-    told = measures(ROWS, lambda reward: (reward + 1) / 2)
-    assert told["tasks"]["task0"] == {"count": 2, "mean": 0.75}
-    assert told["mean"] == 0.5
+    result = measures(ROWS, lambda reward: (reward + 1) / 2)
+    assert result["tasks"]["task0"] == {"count": 2, "mean": 0.75}
+    assert result["mean"] == 0.5
 
 
 def test_baseline_interval_of_one_rollout_fits_json() -> None:
@@ -63,11 +63,11 @@ def test_scripted_baseline_applies_only_to_same_draw() -> None:
 
 
 def test_model_baseline_applies_to_same_model() -> None:
-    said = baseline(policy=None, model="org/model")
-    found = baseline_for([baseline(), said], facts("org/model", rollouts=5))
+    recorded = baseline(policy=None, model="org/model")
+    found = baseline_for([baseline(), recorded], facts("org/model", rollouts=5))
     assert found is not None
     assert found.policy == "org/model"
-    assert baseline_for([said], facts("org/other")) is None
+    assert baseline_for([recorded], facts("org/other")) is None
 
 
 @pytest.mark.parametrize("damage", [{"tasks": 3}, {"version": 2}, {"digest": None, "tasks": {"x": {"count": 0}}}])

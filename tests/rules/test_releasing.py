@@ -27,7 +27,7 @@ def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVA
 
 
 @pytest.mark.parametrize(
-    ("reading", "action", "said"),
+    ("reading", "action", "expected"),
     [
         (HubReading("missing"), "create", "PRIVATE at version 0.2.0"),
         (found("", ""), "publish", "without a version"),
@@ -45,10 +45,10 @@ def found(version: str = "0.2.0", content: str = "now", visibility: str = "PRIVA
         (None, "not-asked", "not read"),
     ],
 )
-def test_release_step_follows_hub_state(reading: HubReading | None, action: str, said: str) -> None:
+def test_release_step_follows_hub_state(reading: HubReading | None, action: str, expected: str) -> None:
     step = step_of(DESIRED, reading)
     assert step.action == action
-    assert said in step.reason
+    assert expected in step.reason
 
 
 @pytest.mark.parametrize(

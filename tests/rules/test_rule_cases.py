@@ -24,7 +24,7 @@ def fired(each: Judged) -> set[str]:
     return {finding.rule for finding in found}
 
 
-def told(each: Subject) -> list[tuple[str, str, bool]]:
+def summary_of(each: Subject) -> list[tuple[str, str, bool]]:
     return [(finding.rule, finding.message, finding.inconclusive) for finding in findings(each)]
 
 
@@ -60,7 +60,7 @@ def test_facts_read_from_file_give_same_findings(rule: str, tmp_path: Path) -> N
         if isinstance(each, Subject):
             write_facts(each.facts, tmp_path / "facts.json")
             kept = replace(each, facts=read_facts(tmp_path / "facts.json"))
-            assert told(kept) == told(each)
+            assert summary_of(kept) == summary_of(each)
 
 
 @pytest.mark.parametrize("each", [subject(), v0()], ids=["v1", "v0"])

@@ -90,12 +90,12 @@ def test_small_form_that_is_not_declared_is_a_warning_with_the_declaration() -> 
 @pytest.mark.parametrize(
     "each", [shaped(0.3), shaped(0.2, RewardDeclaration(format=())), shaped(0.2, RewardDeclaration(format_share=0.1))]
 )
-def test_form_that_pays_more_than_declared_is_an_error(each: Subject) -> None:
+def test_form_above_declared_share_is_an_error(each: Subject) -> None:
     assert the("RWD006", each).severity == "error"
 
 
 @pytest.mark.parametrize(("place", "severity"), [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")])
-def test_denial_that_a_library_pays_is_a_warning(place: Place | None, severity: str) -> None:
+def test_denial_rewarded_by_library_is_a_warning(place: Place | None, severity: str) -> None:
     earned = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="correct")
     denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
     each = subject(

@@ -66,8 +66,8 @@ class Planted:
     """What gold puts into the form, where that is not the answer as it is written in the task."""
 
     def gold(self, number: int) -> str:
-        said = self.golds[number] if self.golds else self.answers[number]
-        return self.form.replace("{}", said)
+        answer = self.golds[number] if self.golds else self.answers[number]
+        return self.form.replace("{}", answer)
 
     def prompt(self, number: int) -> str:
         return f"Question {number} of the examination: what is asked for here?"

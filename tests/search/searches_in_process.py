@@ -57,9 +57,9 @@ def searched_in_process(
     probes = probe_tasks_for(planted)
 
     def score(place: int, reply: str, _blind: bool) -> Mapping[str, Any]:
-        said = code["reward"](reply, probes[place].answer)
+        scored = code["reward"](reply, probes[place].answer)
         functions = {
-            name: {"score": value, "weight": code["WEIGHTS"][name], "kind": "reward"} for name, value in said.items()
+            name: {"score": value, "weight": code["WEIGHTS"][name], "kind": "reward"} for name, value in scored.items()
         }
         reward = sum(each["score"] * each["weight"] for each in functions.values())
         return {"reward": reward, "functions": functions}

@@ -143,13 +143,13 @@ def reached_lines(*values: int, called: Callable[[int], object]) -> int:
     return coverage.lines_reached
 
 
-def test_coverage_watches_what_reward_function_calls() -> None:
+def test_coverage_watches_code_called_by_reward_function() -> None:
     asked = calls_rewards(a_step)
     assert reached_lines(0, called=asked) == 2
     assert reached_lines(0, 1, called=asked) == 3
 
 
-def test_coverage_watches_what_async_reward_function_calls() -> None:
+def test_coverage_watches_code_called_by_async_reward_function() -> None:
     @calls_rewards
     async def awaited(value: int) -> int:
         await asyncio.sleep(0)

@@ -170,11 +170,11 @@ def test_diagnose_finding_with_a_change_shows_its_patch(tmp_path: Path, capsys: 
     [finding] = report.findings
     assert finding.rule == "DGN008"
     assert "-    sampling: {max_tokens: 512, temperature: 1.0}   # of one reply" in finding.patch
-    said = capsys.readouterr().out
-    assert "+    sampling: {max_tokens: 1024, temperature: 1.0}" in said
-    assert "stop" in said
-    assert "next" in said
-    assert "    source   DAPO, arXiv 2503.14476, section 3.4\n" in said
+    output = capsys.readouterr().out
+    assert "+    sampling: {max_tokens: 1024, temperature: 1.0}" in output
+    assert "stop" in output
+    assert "next" in output
+    assert "    source   DAPO, arXiv 2503.14476, section 3.4\n" in output
 
 
 def test_diagnosis_of_learning_run_has_no_findings(tmp_path: Path) -> None:
@@ -231,17 +231,17 @@ def test_hosted_run_is_followed_by_its_declared_name(
     others(signed_in, 1, "first-0123456789ab-abcdef0")
     [run] = signed_in.state()["run"]
     metrics = [{"step": step, "reward": 0.0} for step in range(40)]
-    told = {"status": "RUNNING", "metrics": metrics, "checkpoints": [{"step": 20}], "samples": [{"reward": 0.0}]}
-    told["distributions"] = [
+    platform = {"status": "RUNNING", "metrics": metrics, "checkpoints": [{"step": 20}], "samples": [{"reward": 0.0}]}
+    platform["distributions"] = [
         {"step": 39, "bins": [{"min": 0.0, "max": 0.5, "count": 60}, {"min": 0.5, "max": 1, "count": 4}]}
     ]
-    signed_in.control("PATCH", f"runs/{run['id']}", told)
+    signed_in.control("PATCH", f"runs/{run['id']}", platform)
     assert main(["watch", "first", "--root", str(tmp_path)]) == 1
-    said = capsys.readouterr().out
-    assert "first: running, step 39 of 200" in said
-    assert "DGN001" in said
-    assert "checkpoints: 20" in said
-    assert "rewards at step 39         █▁  64 rollouts from 0 to 1" in said
+    output = capsys.readouterr().out
+    assert "first: running, step 39 of 200" in output
+    assert "DGN001" in output
+    assert "checkpoints: 20" in output
+    assert "rewards at step 39         █▁  64 rollouts from 0 to 1" in output
     report = read_run(tmp_path / "reports" / "runs" / "first.json")
     assert (report.identity, report.status) == ("first-0123456789ab-abcdef0", "running")
     signed_in.control("PATCH", f"runs/{run['id']}", {"status": "COMPLETED"})
@@ -266,10 +266,10 @@ def test_diagnosis_is_printed_as_markdown(tmp_path: Path, capsys: pytest.Capture
     file = tmp_path / "metrics.jsonl"
     file.write_text(lines([{"step": step, "reward": 0.0, "truncated": 0.3} for step in range(60)]))
     assert main(["diagnose", str(file), "--run", "first", "--root", str(tmp_path), "--format", "markdown"]) == 1
-    said = capsys.readouterr().out
-    assert "| `reward` | 0 | 0 | 60 |" in said
-    assert "**DGN001** error" in said
-    assert "+    sampling: {max_tokens: 1024" in said
+    output = capsys.readouterr().out
+    assert "| `reward` | 0 | 0 | 60 |" in output
+    assert "**DGN001** error" in output
+    assert "+    sampling: {max_tokens: 1024" in output
 
 
 def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_histogram_is_read_completely_or_not_at_all(answer: Any, counts: list[in
     assert (None if found is None else [each.count for each in found.bins]) == counts
 
 
-def test_printed_step_of_endless_digits_is_passed_over(tmp_path: Path) -> None:
+def test_printed_step_of_endless_digits_is_skipped(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     log.write_text(f"step:{'9' * 5000} - reward:1\nStep {'9' * 5000}:\nstep:1 - critic/score/mean:0.5\n")
     assert dict(read_metrics(log).steps) == {1: {"critic/score/mean": 0.5}}

@@ -136,7 +136,7 @@ def test_script_without_environment_of_checkout_names_the_fix(machine: Machine, 
     assert not Path(machine.variables["RECORDED"]).exists()
 
 
-def test_script_stops_where_environment_was_not_installed(machine: Machine) -> None:
+def test_script_stops_if_environment_was_not_installed(machine: Machine) -> None:
     """`prime env install` exits with 0 also when the installation failed."""
     prime = machine.root.parent / "bin" / "prime"
     prime.unlink()

@@ -65,14 +65,14 @@ def schema_errors(checkout: Path, files: Sequence[Path]) -> dict[str, str | None
     """The result of prime-rl's own schema for each file."""
     packages = [path for path in (ROOT / "environments").iterdir() if path.is_dir()]
     path = [checkout / "packages" / "prime-rl-configs" / "src", *packages]
-    said = subprocess.run(
+    result = subprocess.run(
         [checkout / ".venv" / "bin" / "python", HERE / "prime_rl_schema.py", *files],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
         capture_output=True,
         text=True,
         check=True,
     )
-    errors: dict[str, str | None] = json.loads(said.stdout.splitlines()[-1])
+    errors: dict[str, str | None] = json.loads(result.stdout.splitlines()[-1])
     return errors
 
 

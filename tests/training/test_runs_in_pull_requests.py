@@ -73,10 +73,10 @@ def test_changed_run_with_error_fails_plan_validation_and_shard(
     registry.write_text(registry_with(first="    rollouts_per_example: 1\n", second=""))
 
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 1
-    said = capsys.readouterr().out
-    assert "! run first refused" in said
-    assert "RUN021 (error)" in said
-    assert "Nothing to do." not in said
+    output = capsys.readouterr().out
+    assert "! run first refused" in output
+    assert "RUN021 (error)" in output
+    assert "Nothing to do." not in output
     [planned] = reported(branch, "plan.json")["runs"]
     error = next(each for each in planned["findings"] if each["rule"] == "RUN021")
     assert (planned["name"], error["file"], error["line"]) == ("first", "registry.yaml", 12)
@@ -119,7 +119,7 @@ def test_removed_run_lists_its_submissions(
 ) -> None:
     (branch / "registry.yaml").write_text(registry_with(first=""))
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
-    assert "- run second removed what was submitted of it stays as it is" in capsys.readouterr().out
+    assert "- run second removed its submissions are unchanged" in capsys.readouterr().out
 
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
@@ -131,9 +131,9 @@ def test_removed_run_lists_its_submissions(
     capsys.readouterr()
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
     [run] = hub.state()["run"]
-    said = capsys.readouterr().out
-    assert f"- run second removed nothing happens to {run['name']}" in said
-    assert f"/dashboard/training/{run['id']}" in said
+    output = capsys.readouterr().out
+    assert f"- run second removed nothing happens to {run['name']}" in output
+    assert f"/dashboard/training/{run['id']}" in output
     assert len(hub.state()["run"]) == 1
 
 
@@ -143,8 +143,8 @@ def test_run_on_unpublished_environment_waits_with_the_next_command(
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
     assert main(["train", "first", "--root", str(branch)]) == 0
-    assert "not on the Hub as declared here: word-problems" in (said := capsys.readouterr().out)
-    assert "nox -s release" in said
+    assert "not on the Hub as declared here: word-problems" in (output := capsys.readouterr().out)
+    assert "nox -s release" in output
     assert hub.state()["run"] == []
 
 
@@ -160,9 +160,9 @@ def test_run_without_recorded_model_warns_and_automatic_run_fails(
     registry = branch / "registry.yaml"
     registry.write_text(registry_with(first="    learning_rate: 2.0e-6\n", second=""))
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
-    said = capsys.readouterr().out
-    assert "word-problems: no model recorded yet" in said
-    assert "RUN051 (warning)" in said
+    output = capsys.readouterr().out
+    assert "word-problems: no model recorded yet" in output
+    assert "RUN051 (warning)" in output
 
     registry.write_text(registry_with(first="    submit: on-release\n", second=""))
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 1
@@ -173,9 +173,9 @@ def test_run_without_recorded_model_warns_and_automatic_run_fails(
     registry.write_text(registry_with(first=reason, second=""))
     capsys.readouterr()
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
-    said = capsys.readouterr().out
-    assert "word-problems: no model recorded yet; its tasks are easy" in said
-    assert "RUN051" not in said
+    output = capsys.readouterr().out
+    assert "word-problems: no model recorded yet; its tasks are easy" in output
+    assert "RUN051" not in output
     assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 0
 
     registry.write_text(registry_with(first="    baseline: none\n", second=""))
@@ -209,10 +209,10 @@ def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pyte
 
     main(["plan", "--changed", "main", "--root", str(branch)])
 
-    said = capsys.readouterr().out
-    assert "word-problems: acme/tiny, 2026-11-02, sha256:" in said
-    assert "reward 0.5 (0.4 to 0.6)" in said
-    assert "of groups of 8 would have no variance; the run begins with Qwen/Qwen3-4B" in said
-    assert "RUN051" not in said
+    output = capsys.readouterr().out
+    assert "word-problems: acme/tiny, 2026-11-02, sha256:" in output
+    assert "reward 0.5 (0.4 to 0.6)" in output
+    assert "of groups of 8 would have no variance; the run starts from Qwen/Qwen3-4B" in output
+    assert "RUN051" not in output
     run, _ = reported(branch, "plan.json")["runs"]
     assert run["played"][0].startswith("word-problems: acme/tiny")

@@ -163,6 +163,6 @@ def test_run_identity_ignores_submission_settings() -> None:
 
 def test_submission_notes_and_messages_hide_the_key(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs status code=500")
-    said = submit(RUN, identity(), platform)
+    result = submit(RUN, identity(), platform)
     notes = "".join(path.read_text() for path in Path(platform.notes).rglob("*.json"))
-    assert hub.key not in json.dumps([said.message, said.next, notes])
+    assert hub.key not in json.dumps([result.message, result.next, notes])

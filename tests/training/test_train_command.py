@@ -140,9 +140,9 @@ def test_train_hub_environment_needs_no_registry(
     assert train(tmp_path, *asked, "--yes") == 0
     assert train(tmp_path, *asked, "--yes") == 0
     [run] = signed_in.state()["run"]
-    said = capsys.readouterr().out
-    assert 'env.taskset.id = "acme/gsm8k"' in said
-    assert run["name"] in said
+    output = capsys.readouterr().out
+    assert 'env.taskset.id = "acme/gsm8k"' in output
+    assert run["name"] in output
     assert (tmp_path / "configs" / "rl" / "gsm8k-qwen3-4b.toml").is_file()
 
 
@@ -178,15 +178,15 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_train_hub_on_terminal_asks_for_the_model(
+def test_train_hub_on_terminal_prompts_for_model(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
     monkeypatch.setattr("sys.stdin", Terminal("Qwen/Qwen3-8B\ny\n"))
     assert train(tmp_path, "hub", "acme/gsm8k") == 0
-    said = capsys.readouterr().out
-    assert "Model to begin with [Qwen/Qwen3-4B-Instruct-2507]" in said
-    assert "2 GPUs of H200_141GB at $3.5 an hour: $7 per hour" in said
+    output = capsys.readouterr().out
+    assert "Model to start from [Qwen/Qwen3-4B-Instruct-2507]" in output
+    assert "2 GPUs of H200_141GB at $3.5 an hour: $7 per hour" in output
     [submitted] = signed_in.state()["submitted"]
     assert submitted["config"]["model"]["name"] == "Qwen/Qwen3-8B"
 
@@ -211,8 +211,8 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train(repository, "acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--dry-run") == 0
-    said = capsys.readouterr().out
-    assert "note: without a key the platform was not read" in said
+    output = capsys.readouterr().out
+    assert "note: without a key the platform was not read" in output
     file = repository / "configs" / "rl" / "gsm8k-qwen3-4b.toml"
     assert "Made by `envops train hub acme/gsm8k --model Qwen/Qwen3-4B --dry-run`" in file.read_text()
     assert train(repository, "compile") == 0
@@ -290,6 +290,6 @@ def test_train_report_is_printed_as_markdown(repository: Path, capsys: pytest.Ca
     registry = repository / "registry.yaml"
     registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
     assert train(repository, "compile", "--format", "markdown") == 1
-    said = capsys.readouterr().out
-    assert "| ✗ | `hosted` | `prime` |" in said
-    assert "**RUN021** error" in said
+    output = capsys.readouterr().out
+    assert "| ✗ | `hosted` | `prime` |" in output
+    assert "**RUN021** error" in output

@@ -22,9 +22,9 @@ def copied(tmp_path: Path) -> Path:
 
 def test_local_training_without_packages_names_the_lock(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
-    said = capsys.readouterr().err
-    assert "training here needs torch, trl" in said
-    assert "tools/requirements-trl.lock" in said
+    output = capsys.readouterr().err
+    assert "training here needs torch, trl" in output
+    assert "tools/requirements-trl.lock" in output
 
 
 def test_local_training_with_outdated_file_is_refused(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:

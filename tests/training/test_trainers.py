@@ -153,7 +153,7 @@ def _name(node: ast.AST) -> str:
 
 
 @pytest.mark.parametrize(("module", "expected"), [("word_sums", "word-sums"), ("wordle", "wordle")])
-def test_environment_is_named_by_its_module_where_that_differs(module: str, expected: str) -> None:
+def test_environment_is_named_by_differing_module(module: str, expected: str) -> None:
     """verifiers imports an installed package by the name that it is given."""
     environment = Environment("word-sums", module, "acme/word-sums", "0.1.0", "v1")
     assert environment.id == expected

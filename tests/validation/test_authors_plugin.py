@@ -80,7 +80,7 @@ def test_comparison_lists_expectations_before_other_scores() -> None:
     ]
 
 
-def test_missing_score_never_holds() -> None:
+def test_missing_score_meets_no_expectation() -> None:
     (row, *_) = _compared({"reward": "< 1"}, scored(None))
     assert (row.got, row.holds) == ("no number", False)
 

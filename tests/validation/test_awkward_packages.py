@@ -220,7 +220,7 @@ def plain(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -
     return look_at(package, workspace, patch, request=SCORING)
 
 
-def test_reward_that_is_not_asynchronous_is_filed_with_its_function(plain: Seen):
+def test_reward_that_is_not_asynchronous_is_recorded_with_its_function(plain: Seen):
     assert plain.failed("the first")["not_asynchronous"].type == "TypeError"
     assert plain.score("the first").reward is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,15 @@ def test_revision_is_read_without_touching_the_work_tree(root: Path, tmp_path: P
     assert git(root, "status", "--porcelain") == before
 
 
+def test_base_revision_gets_no_variable_that_the_entry_does_not_declare(root: Path, tmp_path: Path) -> None:
+    (root / "registry.yaml").write_text(REGISTRY.format(seed=1) + "    secrets: [SERPER_API_KEY, MODEL_KEY]\n")
+    git(root, "commit", "-q", "-am", "asks for keys")
+
+    entry, _ = find_base(root, "main").environment(replace(ENTRY, secrets=("SERPER_API_KEY",)), tmp_path / "scratch")
+
+    assert entry.secrets == ("SERPER_API_KEY",)
+
+
 def test_base_revision_keeps_modes_and_ignores_attributes(root: Path, tmp_path: Path) -> None:
     _, package = find_base(root, "HEAD").environment(ENTRY, tmp_path / "scratch")
     assert (package.folder / "tests" / "run.sh").stat().st_mode & 0o100
@@ -90,7 +100,7 @@ def test_environment_absent_at_base_is_new(root: Path, tmp_path: Path) -> None:
 def test_base_without_a_lock_is_refused(root: Path, tmp_path: Path) -> None:
     git(root, "rm", "-q", "--cached", "environments/plain_sums/requirements.lock")
     git(root, "commit", "-q", "-m", "no lock")
-    with pytest.raises(NoBase, match=r"has no requirements\.lock") as raised:
+    with pytest.raises(NoBase, match=r"has no valid requirements\.lock") as raised:
         find_base(root, "HEAD").environment(ENTRY, tmp_path / "scratch")
     assert not raised.value.new
 

@@ -112,7 +112,7 @@ def test_job_that_raised_at_the_deadline_is_a_failure() -> None:
     assert collected.kept("cut") == ()
 
 
-def test_deadline_holds_for_the_block() -> None:
+def test_deadline_applies_within_the_block() -> None:
     bound = Deadline(stop=0.0, end=0.0)
     with deadline(bound):
         assert current_deadline() is bound

@@ -79,10 +79,10 @@ def test_tool_servers_have_no_other_variables_than_worker(seen: Seen):
     if seen.package.generation == "v0":
         pytest.skip("v0 tools run in the worker itself")
     score = next(score for score in seen.facts.scores if score.policy == "oracle")
-    said = next(message["content"] for message in score.completion if message["role"] == "tool")
-    assert "the server sees" in said
-    assert "HF_HUB_OFFLINE" in said
-    assert not [name for name in CANARIES if f" {name}" in said]
+    replies = next(message["content"] for message in score.completion if message["role"] == "tool")
+    assert "the server sees" in replies
+    assert "HF_HUB_OFFLINE" in replies
+    assert not [name for name in CANARIES if f" {name}" in replies]
 
 
 def test_swallowed_connection_at_import_is_recorded_with_its_line(seen: Seen):
@@ -128,9 +128,9 @@ def test_case_can_script_the_turns(seen: Seen):
 def test_reward_that_raises_after_a_conversation_is_missing_not_zero(seen: Seen):
     score = seen.score("a turn that raises")
     assert score.reward is None
-    said = [failure.failure.message for failure in score.failures]
-    assert len(said) == 1
-    assert "not this one" in said[0]
+    message = [failure.failure.message for failure in score.failures]
+    assert len(message) == 1
+    assert "not this one" in message[0]
 
 
 def test_smoke_rollouts_have_the_rewards_of_earlier_rollouts(seen: Seen):

@@ -20,7 +20,7 @@ def read(*tasks: TaskView, conversational: bool = False) -> DatasetReader:
     return reader
 
 
-def test_reader_passes_each_task_on_once():
+def test_reader_yields_each_task_once():
     passed: list[int] = []
     DatasetReader("train").watch([task(0, "a"), task(1, "b")], lambda one: passed.append(one.index))
     assert passed == [0, 1]
@@ -77,7 +77,7 @@ def test_overlap_names_both_tasks():
         ('{"label": ...} label = "cat"', "cat"),
     ],
 )
-def test_prompt_stating_answer_gives_it_away(prompt: str, answer: str):
+def test_prompt_stating_answer_is_a_leak(prompt: str, answer: str):
     assert gives_answer_away(prompt, answer)
 
 
@@ -93,5 +93,5 @@ def test_prompt_stating_answer_gives_it_away(prompt: str, answer: str):
         ("What is (.*)?", ".*"),
     ],
 )
-def test_prompt_containing_answer_does_not_give_it_away(prompt: str, answer: str | None):
+def test_prompt_containing_answer_is_not_a_leak(prompt: str, answer: str | None):
     assert not gives_answer_away(prompt, answer)

@@ -179,7 +179,7 @@ def journal(tmp_path: Path) -> Journal:
 EVERY = {(task, rollout): "" for task in range(4) for rollout in range(2)}
 
 
-def test_evaluator_retries_failed_rollouts_where_that_helps(journal: Journal) -> None:
+def test_evaluator_retries_failed_rollouts_if_it_helps(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}, set()])
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(3, 0), (3, 1)]]
@@ -190,7 +190,7 @@ def test_evaluator_retries_failed_rollouts_where_that_helps(journal: Journal) ->
 def test_evaluator_retries_only_two_tasks_if_they_fail_again(journal: Journal) -> None:
     jobs = Jobs([{0, 1, 3}])
     found = rollouts_of(jobs, journal)
-    assert {place: said for place, said in found.items() if said} == {
+    assert {place: result for place, result in found.items() if result} == {
         **{(task, rollout): "in job 1" for task in (0, 1) for rollout in range(2)},
         **{(3, rollout): "in job 0" for rollout in range(2)},
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from envops.repository.registry import (
+    DeclaredJudge,
     DistributionGate,
     EnvironmentEntry,
     Gates,
@@ -28,9 +29,11 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "owners": ("@a/b",),
         "args": {"split": "test"},
         "eval": HeldOut(args={"seed": 1}),
+        "judge": DeclaredJudge("openai/gpt-5-mini"),
         "probe": Probe({"tasks": 3}),
         "prepare": None,  # tests/validation/test_prepared_home.py: the key follows what was prepared
         "secrets": ("SUMS_API_KEY", "OTHER_KEY"),
+        "sandbox": "none",
         "publish_evals": True,
         "gates": None,
         "ignore": {"RWD001": "a reason"},
@@ -67,9 +70,9 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "stages": ("rewards",),
     },
 }
-"""Another value for every setting there is; `None` where the setting is no single value."""
+"""Another value for every setting there is; `None` if the setting is no single value."""
 NOT_SEEN = {
-    "entry": {"visibility", "owner", "owners", "probe", "publish_evals", "ignore", "known", "line"},
+    "entry": {"visibility", "owner", "owners", "judge", "probe", "publish_evals", "ignore", "known", "line"},
     "smoke": set(),
     "distribution": {
         *("min_mean", "max_mean", "min_std", "min_format", "min_live_groups", "confidence"),

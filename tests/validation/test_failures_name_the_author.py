@@ -15,8 +15,8 @@ def sources(tmp_path: Path) -> Sources:
 
 
 def frames(*files: object) -> str:
-    said = "".join(f'  File "{file}", line {number}, in f{number}\n    g()\n' for number, file in enumerate(files, 1))
-    return f"Traceback (most recent call last):\n{said}ValueError: no\n"
+    lines = "".join(f'  File "{file}", line {number}, in f{number}\n    g()\n' for number, file in enumerate(files, 1))
+    return f"Traceback (most recent call last):\n{lines}ValueError: no\n"
 
 
 def test_traceback_begins_in_the_authors_code(sources: Sources, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_each_cause_of_an_exception_begins_in_the_authors_code(sources: Sources,
     assert between in text
 
 
-def test_exception_keeps_the_line_where_the_author_raised(sources: Sources, tmp_path: Path) -> None:
+def test_exception_keeps_the_authors_line(sources: Sources, tmp_path: Path) -> None:
     code = tmp_path / "env.py"
     code.write_text("def run():\n    raise ValueError('no such row')\n")
     namespace: dict[str, object] = {}

@@ -130,7 +130,7 @@ def test_network_needs_of_a_harness_are_reported_with_a_fix(
     assert facts.rollouts == ()
 
 
-def test_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
+def test_harness_program_finds_uv_on_verifiers_path(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = "# /// script\\n# dependencies = []\\n# ///\\nprint(1)\\n"
@@ -142,12 +142,12 @@ def test_program_of_a_harness_finds_uv_where_verifiers_looks_for_it(
 
 
 @pytest.mark.parametrize(
-    ("harness", "said"), [("nobody", "harness 'nobody' not found"), ("codex", "requires a container")]
+    ("harness", "expected"), [("nobody", "harness 'nobody' not found"), ("codex", "requires a container")]
 )
 def test_unusable_harness_is_an_infrastructure_failure(
-    harness: str, said: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    harness: str, expected: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = written(environments / f"asks_{harness}")
     facts = look_at(package, workspace, monkeypatch, request=replace(REQUEST, harness=harness)).facts
     verdict, reason = smoke(package, facts)
-    assert (verdict, said in reason) == ("error", True)
+    assert (verdict, expected in reason) == ("error", True)

@@ -88,5 +88,5 @@ def test_declared_split_that_the_environment_lacks_is_a_failure(
     name = f"seeded_{generation}"
     package = write_package(environments / name, generation, {"module.py": SOURCES[generation]})
     failures = observed(package, workspace, HeldOut(split="test")).failures
-    said = " ".join(f"{failure.type} {failure.message}" for failure in failures.values())
-    assert ("eval_dataset" if generation == "v0" else "split") in said
+    message = " ".join(f"{failure.type} {failure.message}" for failure in failures.values())
+    assert ("eval_dataset" if generation == "v0" else "split") in message

@@ -206,7 +206,7 @@ def test_deeply_nested_line_is_a_broken_protocol(hostile: Callable[[str], Path],
     assert lost(hostile(module), workspace).kind == "protocol"
 
 
-def test_flood_of_errors_is_read_and_forgotten(hostile: Callable[[str], Path], workspace: Workspace):
+def test_flood_of_errors_is_read_but_not_stored(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import sys
         for number in range(400_000):

@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rollouts" / "key.jsonl"
 
 
-def test_interrupted_evaluation_continues_where_it_stopped(path: Path):
+def test_interrupted_evaluation_resumes(path: Path):
     with pytest.raises(Interrupted):
         evaluated(Worker(before_interruption=4), Journal(path))
     again = Worker()
@@ -61,7 +61,7 @@ def test_interrupted_evaluation_continues_where_it_stopped(path: Path):
     assert again.made == ALL[4:]
 
 
-def test_incomplete_group_is_dropped_where_rewards_compare(path: Path):
+def test_incomplete_group_is_dropped_if_rewards_compare(path: Path):
     with pytest.raises(Interrupted):
         evaluated(Worker(before_interruption=4), Journal(path), whole_groups=True)
     again = Worker()

@@ -185,8 +185,10 @@ def test_package_of_another_python_runs_on_it(tmp_path: Path, fresh: Workspace) 
     version = other_python()
     package = write_plain(tmp_path / "environments" / "elsewhere", f"=={version}")
     venv = environment_venv(package, fresh, threading.Event(), imported=False)
-    told = subprocess.run([venv.python, "-c", "import platform; print(platform.python_version())"], capture_output=True)
-    assert told.stdout.decode().strip() == version
+    result = subprocess.run(
+        [venv.python, "-c", "import platform; print(platform.python_version())"], capture_output=True
+    )
+    assert result.stdout.decode().strip() == version
     assert venv.site_packages.is_dir()
     assert (built_wheel(package, fresh, threading.Event()).overlay / "elsewhere.py").exists()
 
@@ -276,8 +278,8 @@ def test_interpreter_beside_own_is_found_when_uv_finds_none(tmp_path: Path, monk
     for version in ("3.9.1", "3.99.2", "3.98.1"):
         program = tmp_path / version / "bin/python3"
         program.parent.mkdir(parents=True)
-        said = json.dumps([[*map(int, version.split("."))], "made up", str(tmp_path / version)])
-        program.write_text(f"#!/bin/sh\necho '{said}'\n")
+        message = json.dumps([[*map(int, version.split("."))], "made up", str(tmp_path / version)])
+        program.write_text(f"#!/bin/sh\necho '{message}'\n")
         program.chmod(0o755)
     interpreter._found.cache_clear()
     own = replace(own_interpreter(), prefix=str(tmp_path / "3.11.7"))

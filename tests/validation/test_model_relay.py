@@ -214,10 +214,10 @@ def test_scrubber_replaces_secret_in_keys_and_values() -> None:
 
 def test_relay_scrubs_key_and_address_from_facts() -> None:
     with relayed() as (_, relay):
-        said = relay.scrub({"failure": {"message": f"POST {relay.base_url} with {KEY}"}})
+        message = relay.scrub({"failure": {"message": f"POST {relay.base_url} with {KEY}"}})
         secret = relay.base_url.split("/")[3]
-    assert KEY not in str(said)
-    assert secret not in str(said)
+    assert KEY not in str(message)
+    assert secret not in str(message)
 
 
 def test_relay_stops_calling_after_rejected_key() -> None:

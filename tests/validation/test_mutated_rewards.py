@@ -56,8 +56,8 @@ class Bench:
     def reward(self, reply: str) -> float | None:
         """The score of a reply on the first task by the scoring job."""
         replies = [{"id": 0, "task": 0, "completion": [{"role": "assistant", "content": reply}]}]
-        [(_, said)] = self.scoring.request("rescore", 30.0, replies=replies, seconds=5.0, max_concurrent=1)
-        return said["reward"]
+        [(_, result)] = self.scoring.request("rescore", 30.0, replies=replies, seconds=5.0, max_concurrent=1)
+        return result["reward"]
 
 
 @pytest.fixture(scope="module", params=["v0", "v1"])
@@ -140,10 +140,10 @@ def test_survivor_has_a_diff_and_a_distinguishing_reply(weak: Mutation):
 def test_distinguishing_reply_is_a_case_that_kills_the_mutant(bench: Bench, weak: Mutation):
     [survivor] = of(weak, "answer_in", "swap method")
     assert survivor.apart is not None
-    told = survivor.apart
-    said = {"task": told.task, "completion": told.completion, "reward": told.original["reward"], "functions": {}}
-    score = replace(bench.scores[0], **said)
-    expect = {"reward": str(told.original["reward"])}
+    result = survivor.apart
+    data = {"task": result.task, "completion": result.completion, "reward": result.original["reward"], "functions": {}}
+    score = replace(bench.scores[0], **data)
+    expect = {"reward": str(result.original["reward"])}
     case = Case("distinguished", 1, expect, replace(score, policy="case"))
     again = replace(bench, cases=(*bench.cases, case)).mutation("right", "distinguished")
     assert next(each for each in again.mutants if each.id == survivor.id).outcome == "killed"

@@ -56,9 +56,9 @@ def test_socket_of_this_machine_is_not_reported():
         assert confinement._address_of_connect((connection, "/run/some.socket")) is None
 
 
-@pytest.mark.parametrize(("host", "told"), [("example.org", "example.org"), (b"example.org", "example.org")])
-def test_looked_up_name_is_reported(host: object, told: str):
-    assert confinement._address_of_lookup((host,)) == told
+@pytest.mark.parametrize(("host", "expected"), [("example.org", "example.org"), (b"example.org", "example.org")])
+def test_looked_up_name_is_reported(host: object, expected: str):
+    assert confinement._address_of_lookup((host,)) == expected
 
 
 @pytest.mark.parametrize("host", [None, "localhost", "8.8.8.8", "2001:db8::1"])

@@ -72,10 +72,10 @@ def test_oracle_cannot_change_task(file: Path):
     assert (task, len(messages)) == ({"answer": "4"}, 1)
 
 
-@pytest.mark.parametrize("said", ["42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
-def test_oracle_other_return_value_raises(file: Path, said: str):
+@pytest.mark.parametrize("expected", ["42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
+def test_oracle_other_return_value_raises(file: Path, expected: str):
     with pytest.raises(OracleError, match="not a string or an assistant message"):
-        asked(file, f"def reply(task, messages): return {said}")
+        asked(file, f"def reply(task, messages): return {expected}")
 
 
 def test_oracle_that_returns_none_has_no_reply(file: Path):
@@ -136,9 +136,9 @@ LOOK_UP, ADD = tool("look_up", name=TEXT), tool("add", first=INTEGER, second=INT
 
 
 def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The calls of the derived oracle; none where it replies without one."""
-    said = DerivedOracle().reply(task, [{"role": "user", "content": prompt}], AskingAgent(tools=tools))
-    functions = [call["function"] for call in said.get("tool_calls") or ()]
+    """The calls of the derived oracle; none if it replies without one."""
+    answer = DerivedOracle().reply(task, [{"role": "user", "content": prompt}], AskingAgent(tools=tools))
+    functions = [call["function"] for call in answer.get("tool_calls") or ()]
     return [(one["name"], json.loads(one["arguments"])) for one in functions]
 
 
@@ -187,7 +187,7 @@ def test_tool_without_known_arguments_is_not_called():
 
 
 @pytest.mark.parametrize(("result", "reply"), [("Lima", "Lima"), ('{"result": 42}', "42"), ("[1, 2]", "[1, 2]")])
-def test_result_of_tool_is_the_answer_where_the_task_has_none(result: str, reply: str):
+def test_tool_result_is_answer_of_task_without_answer(result: str, reply: str):
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}
     messages = [{"role": "user", "content": "?"}, call, {"role": "tool", "content": result}]
     assert text_of(DerivedOracle().reply({}, messages, AskingAgent(tools=[LOOK_UP]))) == reply

@@ -32,15 +32,15 @@ os.environ["KEY"] = "none"
 async def main():
     client = resolve_client(ClientConfig(api_base_url=base, api_key_var="KEY", client_type=kind))
     tools = [Tool(name="look", description="Look.", parameters={"type": "object", "properties": {}})]
-    said = [SystemMessage(content="Be brief."), UserMessage(content="Look up.")]
-    first = await client.get_response(said, "oracle", {"max_tokens": 50}, tools)
+    conversation = [SystemMessage(content="Be brief."), UserMessage(content="Look up.")]
+    first = await client.get_response(conversation, "oracle", {"max_tokens": 50}, tools)
     call = first.message.tool_calls[0]
-    said += [first.message, ToolMessage(tool_call_id=call.id, content="cheese")]
-    second = await client.get_response(said, "oracle", {"max_tokens": 50}, tools)
-    short = await client.get_response(said, "oracle", {"max_tokens": 1}, tools)
+    conversation += [first.message, ToolMessage(tool_call_id=call.id, content="cheese")]
+    second = await client.get_response(conversation, "oracle", {"max_tokens": 50}, tools)
+    short = await client.get_response(conversation, "oracle", {"max_tokens": 1}, tools)
     await client.close()
     print(json.dumps({
-        "called": [call.name, json.loads(call.arguments)], "said": second.message.content,
+        "called": [call.name, json.loads(call.arguments)], "content": second.message.content,
         "usage": second.usage.completion_tokens, "finish": second.message.finish_reason,
         "truncated": [second.message.is_truncated, short.message.is_truncated],
     }))
@@ -54,18 +54,18 @@ from anthropic import AsyncAnthropic
 async def main():
     client = AsyncAnthropic(base_url=sys.argv[1], api_key="none", max_retries=0)
     tools = [{"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}]
-    said = [{"role": "user", "content": "Look up."}]
+    conversation = [{"role": "user", "content": "Look up."}]
     asked = {"model": "oracle", "max_tokens": 50, "system": "Be brief.", "tools": tools}
-    first = await client.messages.create(messages=said, **asked)
+    first = await client.messages.create(messages=conversation, **asked)
     call = first.content[0]
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "cheese"}
-    said += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
-    async with client.messages.stream(messages=said, **asked) as stream:
+    conversation += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+    async with client.messages.stream(messages=conversation, **asked) as stream:
         second = await stream.get_final_message()
-    short = await client.messages.create(messages=said, **{**asked, "max_tokens": 1})
-    counted = await client.messages.count_tokens(model="oracle", messages=said[:1])
+    short = await client.messages.create(messages=conversation, **{**asked, "max_tokens": 1})
+    counted = await client.messages.count_tokens(model="oracle", messages=conversation[:1])
     print(json.dumps({
-        "called": [call.name, call.input], "said": second.content[0].text, "usage": second.usage.output_tokens,
+        "called": [call.name, call.input], "content": second.content[0].text, "usage": second.usage.output_tokens,
         "ends": [first.stop_reason, second.stop_reason, short.stop_reason], "counted": counted.input_tokens,
     }))
 
@@ -100,7 +100,7 @@ async def main():
                     parser.feed(event + b"\\n\\n")
     streamed = parser.finish()
     print(json.dumps([
-        {"said": one.message.content, "finish": one.finish_reason, "usage": one.usage.completion_tokens}
+        {"content": one.message.content, "finish": one.finish_reason, "usage": one.usage.completion_tokens}
         for one in (whole, streamed)
     ]))
 
@@ -140,7 +140,7 @@ def test_anthropic_client_reads_replies_tools_and_streams(endpoint: ScriptedEndp
     """Not through the client of verifiers 0.3.1: it does not fit the release of anthropic that it asks for."""
     found = spoken("v0", ANTHROPIC, endpoint, "")
     assert found["called"] == ["look", {"at": "the moon"}]
-    assert found["said"] == "It is cheese indeed"
+    assert found["content"] == "It is cheese indeed"
     assert found["ends"] == ["tool_use", "end_turn", "max_tokens"]
     assert (found["usage"], found["counted"]) == (4, 2)
 
@@ -148,7 +148,7 @@ def test_anthropic_client_reads_replies_tools_and_streams(endpoint: ScriptedEndp
 def test_responses_client_reads_replies_and_tools(endpoint: ScriptedEndpoint) -> None:
     found = spoken("v0", V0, endpoint, "openai_responses")
     assert found["called"] == ["look", {"at": "the moon"}]
-    assert found["said"] == "It is cheese indeed"
+    assert found["content"] == "It is cheese indeed"
     assert found["usage"] == 4
     assert found["finish"] == "stop"
     assert found["truncated"] == [False, True]
@@ -157,4 +157,4 @@ def test_responses_client_reads_replies_and_tools(endpoint: ScriptedEndpoint) ->
 @pytest.mark.parametrize("kind", ["anthropic_messages", "openai_responses"])
 def test_v1_relay_reads_replies_and_streams(endpoint: ScriptedEndpoint, kind: str) -> None:
     found = spoken("v1", V1, endpoint, kind)
-    assert found == [{"said": "It is blue indeed", "finish": "stop", "usage": 4}] * 2
+    assert found == [{"content": "It is blue indeed", "finish": "stop", "usage": 4}] * 2

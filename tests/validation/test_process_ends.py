@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -117,8 +118,8 @@ class Noting:
     """An environment whose scoring starts strays and then waits; it notes the ids of all of these processes."""
 
     def __init__(self, folder: Path, *, environment: str = "None") -> None:
-        self.notes, self.go = folder.parents[1] / f"{folder.name} notes", folder.parents[1] / f"{folder.name} go"
-        self.notes.mkdir()
+        self.notes = Path(tempfile.mkdtemp(dir="/dev/shm"))  # which can be written from inside of the sandbox
+        self.go = self.notes / "go"
         module = MODULE.format(notes=str(self.notes), go=str(self.go), environment=environment)
         self.package = write_package(folder, "v0", {"module.py": module})
 
@@ -145,7 +146,7 @@ class Noting:
         """The recorded processes that are alive."""
         found = []
         for name in self.notes.iterdir():
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.NoSuchProcess, ValueError):
                 found.append(psutil.Process(int(name.name.split()[-1])))
         return found
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
+from envops_worker import supervisor
 from sample_packages import processes_with
 
 if TYPE_CHECKING:
@@ -67,13 +68,13 @@ def test_program_output_beyond_pipe_size_is_complete(tmp_path: Path):
     assert len(run(tmp_path, "print('x' * 5_000_000)")) == 5_000_001
 
 
-def test_time_limit_ends_it_and_its_children(tmp_path: Path):
+def test_time_limit_ends_program_and_children(tmp_path: Path):
     code = "import subprocess, sys, time; subprocess.Popen([sys.executable, *sys.argv[:0], '-c', 'import time; time.sleep(600)', 'late-child']); time.sleep(600)"  # noqa: E501
     assert failure(tmp_path, code, seconds=1.0).kind == "timeout"
     assert gone("late-child")
 
 
-def test_interrupt_ends_it(tmp_path: Path):
+def test_interrupt_ends_the_program(tmp_path: Path):
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
@@ -95,6 +96,8 @@ def test_program_and_children_end_with_a_killed_host(tmp_path: Path):
     host = f"""
 import os, sys, threading
 from pathlib import Path
+from envops_worker import supervisor
+
 from envops.system.subprocesses import run_program
 command = [sys.executable, "-c", {program!r}, "orphaned-program"]
 run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), seconds=600, stop=threading.Event())
@@ -110,6 +113,14 @@ run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), sec
     while processes_with("orphaned-program") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not processes_with("orphaned-program")
+
+
+def test_descendants_are_found_without_a_process_file_system(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supervisor, "PROCESSES", "/nowhere")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert supervisor.descendants(os.getpid()) >= {child.pid}
+        child.communicate(b"\n")
+    assert child.pid not in supervisor.descendants(os.getpid())
 
 
 def test_missing_program_is_a_failure(tmp_path: Path):

@@ -76,10 +76,10 @@ def test_recording_above_limit_drops_whole_tasks_reproducibly() -> None:
     assert packed(rows, limit=100).rows == ()
 
 
-def test_folder_of_this_machine_is_not_written_down() -> None:
+def test_folder_of_this_machine_is_not_recorded() -> None:
     places = {"/home/me": "<home>", "/home/me/work": "<repository>"}
-    said = row(reply="see /home/me/work/x.py and /home/me, not /home/mean or /home")
-    assert without_places(said, places).completion == (
+    result = row(reply="see /home/me/work/x.py and /home/me, not /home/mean or /home")
+    assert without_places(result, places).completion == (
         {"role": "assistant", "content": "see <repository>/x.py and <home>, not /home/mean or /home"},
     )
 
@@ -105,7 +105,7 @@ def test_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         (b"{nonsense", "not JSON"),
         (b'{"version": 7}', "version"),
@@ -115,12 +115,12 @@ def test_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
         (b"[" * 100_000, "JSON"),
     ],
 )
-def test_bad_line_is_named(tmp_path: Path, line: bytes, said: str) -> None:
+def test_bad_line_is_named(tmp_path: Path, line: bytes, expected: str) -> None:
     path = recorded(tmp_path)
     path.write_bytes(gzip.compress(b"".join(row_line(one) for one in ROWS) + line.rstrip(b"\n") + b"\n"))
     ((file, number, message),) = problems(tmp_path)
     assert (file, number) == ("recordings/blend.jsonl.gz", 13)
-    assert said in message
+    assert expected in message
     assert len(read_recordings(tmp_path)[0].rows) >= 12
 
 
@@ -139,7 +139,7 @@ def test_recording_with_invalid_archive_is_a_problem(tmp_path: Path) -> None:
 def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path)
     monkeypatch.setattr("envops.repository.recordings.MAX_UNPACKED", 1_000_000)
-    path.write_bytes(gzip.compress(b"\n" * 3_000_000))
+    path.write_bytes(gzip.compress(b" " * 3_000_000))
     assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
 
 

@@ -63,8 +63,8 @@ def test_imported_v0_failure_has_missing_reward():
 def test_v0_reward_is_the_weighted_sum_of_its_functions():
     for row in imported("v0").rows:
         if row.reward is not None:
-            said = [one.score * one.weight for one in row.functions.values() if one.score is not None]
-            assert sum(said) == pytest.approx(row.reward)
+            score = [one.score * one.weight for one in row.functions.values() if one.score is not None]
+            assert sum(score) == pytest.approx(row.reward)
 
 
 @pytest.mark.parametrize("sample", V1)

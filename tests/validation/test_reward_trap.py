@@ -22,19 +22,19 @@ def types(trap: Trap) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("value", [0, 1.5, True, Fraction(1, 2), -3])
-def test_trap_number_is_not_filed(trap: Trap, value: Any):
+def test_trap_number_is_not_recorded(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {}
 
 
 @pytest.mark.parametrize("value", [None, "1.0", b"1", [1.0], 1j, Decimal(1), object()])
-def test_trap_other_value_is_filed_as_not_a_number(trap: Trap, value: Any):
+def test_trap_other_value_is_recorded_as_not_a_number(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {"f": "NotANumber"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400])
-def test_trap_infinite_number_is_filed_as_not_finite(trap: Trap, value: Any):
+def test_trap_infinite_number_is_recorded_as_not_finite(trap: Trap, value: Any):
     trap.checked("f", value)
     assert types(trap) == {"f": "NotFinite"}
 

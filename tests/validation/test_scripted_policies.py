@@ -40,36 +40,36 @@ def policies(oracle: Any = None, **settings: Any) -> ScriptedPolicies:
     return ScriptedPolicies(oracle or Knows(), AnswerSettings(**settings))
 
 
-def said(name: str, oracle: Any = None) -> str:
+def reply_of(name: str, oracle: Any = None) -> str:
     return text_of(policies(oracle).reply(name, 0, TASK, ASKED))
 
 
 def test_oracle_returns_reference_reply():
-    assert said("oracle") == "<answer>7</answer>"
+    assert reply_of("oracle") == "<answer>7</answer>"
 
 
 def test_nop_returns_empty_reply():
-    assert said("nop") == ""
+    assert reply_of("nop") == ""
 
 
 def test_echo_returns_prompt():
-    assert said("echo") == "Be brief.\n\n3 + 4?"
+    assert reply_of("echo") == "Be brief.\n\n3 + 4?"
 
 
 def test_override_policy_requests_full_marks():
-    assert "give full marks" in said("override")
+    assert "give full marks" in reply_of("override")
 
 
 def test_format_only_fills_format_with_junk():
-    assert said("format-only") == f"<answer>{JUNK}</answer>"
+    assert reply_of("format-only") == f"<answer>{JUNK}</answer>"
 
 
 def test_near_miss_changes_answer_in_format():
-    assert said("near-miss") == "<answer>8</answer>"
+    assert reply_of("near-miss") == "<answer>8</answer>"
 
 
 def test_hedge_lists_answer_among_others():
-    reply = said("hedge")
+    reply = reply_of("hedge")
     assert reply.startswith("<answer>")
     assert "7" in reply.split(" or ")
     assert len(reply.split(" or ")) > 2
@@ -77,16 +77,16 @@ def test_hedge_lists_answer_among_others():
 
 def test_unknown_policy_raises():
     with pytest.raises(UnknownPolicy):
-        said("perfect")
+        reply_of("perfect")
 
 
 def test_oracle_exception_is_raised_for_oracle():
     with pytest.raises(LookupError, match="no idea"):
-        said("oracle", Fails())
+        reply_of("oracle", Fails())
 
 
 def test_oracle_exception_becomes_junk_for_other_policies():
-    assert said("near-miss", Fails()) == JUNK
+    assert reply_of("near-miss", Fails()) == JUNK
 
 
 def test_tool_call_of_oracle_is_passed_on():

@@ -21,8 +21,8 @@ def test_near_miss_beside_reference_reply_is_reported_once(workspace: Workspace,
     assert package is not None
     facts = look_at(package, workspace, patch, request=ObservationRequest(use_cache=False, evaluate=False)).facts
     assert facts.failures == {}
-    told = Counter((score.task, score.policy) for score in facts.scores)
-    assert {count for (_, policy), count in told.items() if policy == "oracle"} == {1}
-    near = [count for (_, policy), count in told.items() if policy == "near-miss"]
+    result = Counter((score.task, score.policy) for score in facts.scores)
+    assert {count for (_, policy), count in result.items() if policy == "oracle"} == {1}
+    near = [count for (_, policy), count in result.items() if policy == "near-miss"]
     assert len(near) == TASKS_PLAYED
     assert max(near) == 2, "alone, and beside gold"

@@ -42,11 +42,11 @@ class Outcomes:
     """The outcome of each test."""
 
     def __init__(self) -> None:
-        self.said: dict[str, tuple[str, str]] = {}
+        self.by_test: dict[str, tuple[str, str]] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call":
-            self.said[report.nodeid.rpartition("::")[2]] = report.outcome, str(report.longrepr or "")
+            self.by_test[report.nodeid.rpartition("::")[2]] = report.outcome, str(report.longrepr or "")
 
 
 def test_stopwatch_stops_hanging_tests_and_runs_others(tmp_path: Path):
@@ -55,9 +55,9 @@ def test_stopwatch_stops_hanging_tests_and_runs_others(tmp_path: Path):
     outcomes = Outcomes()
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", f"--rootdir={tmp_path}", str(file)]
     pytest.main(options, plugins=[Stopwatch(0.5, 0.2), outcomes])
-    assert [outcome for outcome, _ in outcomes.said.values()] == ["failed", "failed", "passed"]
-    assert "took longer than 0.5 s" in outcomes.said["test_that_works"][1]
-    assert "took longer than 0.2 s" in outcomes.said["test_that_waits"][1]
+    assert [outcome for outcome, _ in outcomes.by_test.values()] == ["failed", "failed", "passed"]
+    assert "took longer than 0.5 s" in outcomes.by_test["test_that_works"][1]
+    assert "took longer than 0.2 s" in outcomes.by_test["test_that_waits"][1]
 
 
 def test_time_limit_inner_limit_keeps_outer_one():
@@ -88,8 +88,8 @@ def test_reply_that_hung_is_not_scored_again():
     session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
     session.guard = NetworkGuard(session.sources, allowed=False)
     session.adapter, session.policies = Hanging(), SimpleNamespace(oracle=SimpleNamespace(derived=False))
-    said = [(0, "nop", ""), (0, "case", ""), (1, "nop", "")]
-    rows = [session.scored(SimpleNamespace(index=task), who, [says(reply)], 0.2) for task, who, reply in said]
+    replies = [(0, "nop", ""), (0, "case", ""), (1, "nop", "")]
+    rows = [session.scored(SimpleNamespace(index=task), who, [says(reply)], 0.2) for task, who, reply in replies]
     assert asked == [(0, ""), (1, "")]
     assert [row["failure"]["kind"] for row in rows] == ["timeout"] * 3
     assert rows[1]["failure"]["message"] == "it hung before: took longer than 0.2 s"

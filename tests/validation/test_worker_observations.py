@@ -121,12 +121,12 @@ def test_function_without_a_usable_number_has_no_reward(seen: Seen, order: str):
         ("infinity", "NotFinite", "returned inf"),
     ],
 )
-def test_function_failure_is_filed_with_type_and_message(seen: Seen, order: str, type: str, message: str):
+def test_function_failure_is_recorded_with_type_and_message(seen: Seen, order: str, type: str, message: str):
     failure = seen.failed(order)["main_reward"]
     assert (failure.kind, failure.type, failure.message) == ("raised", type, message)
 
 
-def test_number_beyond_floats_is_filed_as_not_finite(seen: Seen):
+def test_number_beyond_floats_is_recorded_as_not_finite(seen: Seen):
     assert seen.failed("huge")["main_reward"].type == "NotFinite"
 
 
@@ -136,7 +136,7 @@ def test_function_exception_has_its_line(seen: Seen):
     assert (place.file, place.line) == (file, line_of(seen.package, file, "# raised here"))
 
 
-def test_exception_of_one_reply_in_a_group_is_filed_with_that_reply(seen: Seen):
+def test_exception_of_one_reply_in_a_group_is_recorded_with_that_reply(seen: Seen):
     raised = [one for one in seen.facts.scores if one.task == 0 and one.policy == "near-miss" and one.failures]
     assert raised  # "is " and no number
     nop = next(one for one in seen.facts.scores if one.task == 0 and one.policy == "nop")
@@ -231,6 +231,7 @@ def test_rollouts_requested_are_counted(seen: Seen):
 
 
 def test_author_tests_have_separate_outcomes(seen: Seen):
+    assert seen.facts.failures == {}
     outcomes = {one.test.rpartition("::")[2]: one.outcome for one in seen.facts.tests}
     assert outcomes == {
         "test_that_passes": "passed",

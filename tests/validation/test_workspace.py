@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from envops.repository.workspace import (
     CACHE_DIR,
-    JUST_MADE_SECONDS,
     InUse,
     Workspace,
     made_once,
     temporary_folder,
     users_folder,
 )
+from envops.system.scratch_folder import JUST_MADE_SECONDS
 from envops.system.subprocesses import Interrupted
 
 SPAWNED = multiprocessing.get_context("fork")

@@ -122,7 +122,7 @@ def test_comment_is_created_once_and_then_edited(fake: FakeGitHub, github: GitHu
     assert [each["body"] for each in fake.comments] == [f"{MARK}\nmine", f"{MARK}\ntwo"]
 
 
-def test_comment_lost_answer_creates_no_second(fake: FakeGitHub, github: GitHub) -> None:
+def test_lost_answer_creates_no_second_comment(fake: FakeGitHub, github: GitHub) -> None:
     fake.lost = 1
 
     assert comment(github, 7, "one") == "edited"
@@ -209,16 +209,16 @@ def _whole(environments: list[dict[str, Any]]) -> dict[str, Any]:
 def test_comment_escapes_a_hostile_artifact(tmp_path: Path) -> None:
     texts = dict.fromkeys(("stage", "kind", "type", "message", "traceback"), f"{HOSTILE}\ud800")
     failure = {**texts, "file": None, "line": None}
-    said = conversation(_report(tmp_path, failures=[failure]), LONGEST, "https://github.example/run")
-    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(said)
+    message = conversation(_report(tmp_path, failures=[failure]), LONGEST, "https://github.example/run")
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(message)
     outside_code = re.sub(r"<code\b.*?</code>", "", page, flags=re.DOTALL)
 
     assert "onerror" in page
     assert "<img" not in page
     assert 'href="http://evil' not in page
     assert "@everyone" not in outside_code
-    assert "\x1b" not in said
-    assert said.count("create |") == 1, "a step with an action that there is not is left out"
+    assert "\x1b" not in message
+    assert message.count("create |") == 1, "a step with an action that there is not is left out"
 
 
 @pytest.mark.parametrize("what", ["large", "link", "no report", "other json"])
@@ -247,13 +247,15 @@ def test_comment_step_of_the_workflow_comments(
     _report(tmp_path / "report")
     runner.artifacts.mkdir(parents=True)
     (tmp_path / "report").rename(runner.artifacts / "report")
-    says = {"github.event.workflow_run.id": "1"}
+    says = {"github.event.workflow_run.id": "1", "hashFiles('reports/validate.sarif') != ''": "false"}
 
     done = runner.run("comment.yml", "comment", origin.git("rev-parse", "HEAD"), says)
 
-    assert done.passed, done.said
+    assert done.passed, done.output
     (made,) = fake.comments
     assert made["body"].startswith(MARK)
+    (sarif,) = (tmp_path / "jobs").glob("comment.yml-comment-*/reports/validate.sarif")
+    assert json.loads(sarif.read_bytes())["runs"][0]["tool"]["driver"]["name"] == "envops"
     assert len(made["body"]) < 65_536
 
 

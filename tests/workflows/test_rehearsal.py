@@ -29,12 +29,12 @@ def test_rehearse_publishes_on_loopback_only(origin: Origin, tmp_path: Path) -> 
 
     done = subprocess.run([*command, "--fault", fault], cwd=origin.work, env=variables, capture_output=True, text=True)
 
-    told = json.loads(done.stdout)
+    data = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
-    assert [scene["exit_code"] for scene in told["scenes"]] == [0] * 5
+    assert [scene["exit_code"] for scene in data["scenes"]] == [0] * 5
     version = Repository.load(origin.work, ["reverse-text"]).packages["reverse-text"].version
-    assert told["published"] == [f"acme/reverse-text {version} PRIVATE"]
-    assert [scene["writes"] for scene in told["scenes"]] == [0, 0, 7, 0, 0]
+    assert data["published"] == [f"acme/reverse-text {version} PRIVATE"]
+    assert [scene["writes"] for scene in data["scenes"]] == [0, 0, 7, 0, 0]
     assert (origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")) == before
     assert not (origin.work / "reports").exists()
 

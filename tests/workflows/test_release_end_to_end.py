@@ -9,7 +9,7 @@ import pytest
 from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.repository import Repository
 from merged_repository import Origin, origin_with
-from workflow_runner import WHEELS, Job, Runner
+from workflow_runner import HANDED_OVER, PUBLISHED, VERIFIED, Job, Runner
 
 pytestmark = pytest.mark.e2e
 
@@ -21,7 +21,10 @@ SAYS = {
     "contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')": "false",
     "secrets.PRIME_API_KEY": KEY,
     "vars.PRIME_TEAM_ID": "",
-    WHEELS: "true",
+    HANDED_OVER: "true",
+    PUBLISHED: "false",
+    VERIFIED: "true",
+    "needs.since.outputs.commit": "",
 }
 
 
@@ -67,12 +70,13 @@ def proven(merged: Origin, runner: Runner) -> list[Job]:
 def test_merge_publishes_validated_content_once(
     merged: Origin, runner: Runner, proven: list[Job], hub: EmulatedHub
 ) -> None:
-    assert all(job.passed for job in proven), "\n".join(job.said for job in proven)
+    assert all(job.passed for job in proven), "\n".join(job.output for job in proven)
     commit = merged.git("rev-parse", "main")
 
-    first = runner.run("release.yml", "publish", commit, SAYS)
+    jobs = [runner.run("release.yml", job, commit, SAYS) for job in ("publish", "verify", "record")]
 
-    assert first.passed, first.said
+    assert all(job.passed for job in jobs), "\n".join(job.output for job in jobs)
+    assert KEY not in "\n".join(job.output for job in jobs[1:])
     (environment,), (version,) = hub.state()["environment"], hub.state()["version"]
     package = Repository.load(merged.work, [NAME]).packages[NAME]
     assert (environment["owner"], environment["name"], environment["visibility"]) == ("acme", NAME, "PUBLIC")
@@ -81,21 +85,25 @@ def test_merge_publishes_validated_content_once(
     ledger = json.loads((runner.artifacts / "release" / "release.json").read_text())
     assert ledger["environments"][0]["result"] == "published"
     assert ledger["environments"][0]["wheel"] == wheel["sha256"]
+    assert ledger["environments"][0]["verified"]["sound"]
     assert ledger["commit"] == commit
+    assert jobs[2].steps[-1].output == f"{wheel['sha256']}  {ledger['environments'][0]['fetched']['filename']}\n"
+    built = [path.name for path in runner.folder.glob("release.yml-publish*/.envops/*")]
+    assert built == ["release.lock"], "the job with the key builds, installs and loads nothing"
 
     written = len(hub.writes())
-    again = runner.run("release.yml", "publish", commit, {**SAYS, WHEELS: "false"})
+    again = runner.run("release.yml", "publish", commit, SAYS)
 
-    assert again.passed, again.said
+    assert again.passed, again.output
     assert len(hub.writes()) == written, "a second release writes nothing"
 
 
 def test_release_writes_the_key_nowhere(runner: Runner, proven: list[Job], hub: EmulatedHub) -> None:
-    done = runner.run("release.yml", "publish", proven and _head(runner), {**SAYS, WHEELS: "false"})
-    told = done.said + done.summary
+    done = runner.run("release.yml", "publish", proven and _head(runner), SAYS)
+    printed = done.output + done.summary
     files = [path for path in runner.folder.rglob("*") if path.is_file() and not path.is_symlink()]
 
-    assert KEY not in told
+    assert KEY not in printed
     assert hub.journal("GET", "/user/whoami"), "the key was used"
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 

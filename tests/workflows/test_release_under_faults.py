@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
-from envops.facts.observed import Wheel
 from envops.release.evidence import ValidationEvidence
 from envops.release.ledger import LedgerEntry
 from envops.release.plan import make_plan
@@ -63,17 +62,29 @@ class Publisher:
         assert planned.hub
         repository = Repository.load(self.root, [NAME])
         package = repository.packages[NAME]
-        wheel = built_wheel(package, self.workspace, self.stop).wheel
+        made = built_wheel(package, self.workspace, self.stop)
         proof = ValidationEvidence(
-            NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), wheel.sha256
-        )
-        release = Release(
-            repository, self.workspace, planned.prime, planned.access, planned.hub.identity, {NAME: proof}, "",
-            {}, self.stop, lambda _: None, QUICK,
+            NAME, "pass", package.digest, package.hub_hash, dict.fromkeys(GATES, "pass"), made.wheel.sha256,
+            filename=made.wheel.filename,
         )  # fmt: skip
-        entries: list[LedgerEntry] = []
-        release.apply(planned.plan, entries.append)
-        return entries[-1]
+        release = Release(
+            repository=repository,
+            prime=planned.prime,
+            access=planned.access,
+            identity=planned.hub.identity,
+            evidence={NAME: proof},
+            no_evidence="",
+            wheel_of=lambda *_: made.overlay.parent / made.wheel.filename,
+            earlier={},
+            uncommitted={},
+            published=self.root / "reports/published",
+            begin_push=lambda _: None,
+            stop=self.stop,
+            report=lambda _: None,
+            retry=QUICK,
+        )
+        (entry,) = release.apply(planned.plan, lambda _: None)
+        return entry
 
     def until_there(self) -> list[str]:
         """Release again until nothing is left to do; what each came to."""
@@ -106,8 +117,8 @@ def hub(serving: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emula
         def __init__(self, *_: object) -> None:
             pass
 
-        def fetch(self, _desired: object, proven: Wheel, _folder: object) -> Verified:
-            return Verified(sound=True, message="", sha256=proven.sha256)
+        def fetch(self, _desired: object, proven: ValidationEvidence, _folder: object) -> Verified:
+            return Verified(sound=True, message="", sha256=proven.wheel)
 
     for name, value in serving.environment.items():
         monkeypatch.setenv(name, value)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from workflow_runner import workflows
+from workflow_runner import ROOT, workflows
 
 STRANGERS = {"pull_request", "merge_group"}
 """Events whose checkout is the code of a pull request, also of a stranger's."""
@@ -45,8 +47,9 @@ def test_called_workflows_receive_no_secrets() -> None:
 def test_workflow_run_jobs_check_out_no_pull_request_code() -> None:
     for name, workflow, job_name, job in jobs():
         if "workflow_run" in workflow["on"]:
-            for step in job["steps"]:
-                assert "ref" not in step.get("with", {}), f"{name}:{job_name} checks out a ref that a caller chose"
+            for step in job.get("steps", ()):
+                chosen = "checkout@" in step.get("uses", "") and "ref" in step["with"]
+                assert not chosen, f"{name}:{job_name} checks out a ref that a caller chose"
                 assert "hostile" not in step.get("run", "") or step["run"].startswith("nox -s comment -- hostile/")
             assert "secrets." not in json.dumps(job)
 
@@ -92,3 +95,54 @@ def test_secret_check_detects_planted_secret(monkeypatch: pytest.MonkeyPatch, pl
     monkeypatch.setitem(globals(), "workflows", lambda: changed.items())
     with pytest.raises(AssertionError):
         test_pull_request_jobs_have_no_secret_and_no_write_access()
+
+
+RUNS_ENVIRONMENTS = re.compile(r"nox -s (validate|prepare|rewards|smoke|together|release -- verify)\b")
+HOLDS_NO_CODE = re.compile(r"nox -s (plan|release -- (--evidence-only|join|since)|train)\b")
+
+
+def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:
+    """A job with a key, or with a right to write or to sign, runs only commands that read and push."""
+    seen = set()
+    for name, _, job_name, job in jobs():
+        text = json.dumps(job)
+        trusted = job.get("environment") in ("release", "training") or "attestations" in text
+        if trusted:
+            commands = [step["run"] for step in job["steps"] if "nox -s" in step.get("run", "")]
+            assert commands
+            for command in commands:
+                assert HOLDS_NO_CODE.search(command), f"{name}:{job_name}: {command}"
+                assert not RUNS_ENVIRONMENTS.search(command)
+            seen.add(job_name)
+    assert seen == {"publish", "record", "train"}
+
+
+def test_jobs_that_run_environments_give_up_root_first() -> None:
+    seen = set()
+    for name, _, job_name, job in jobs():
+        commands = [step.get("run", "") for step in job.get("steps", ())]
+        if any(RUNS_ENVIRONMENTS.search(each) for each in commands) and "macos" not in str(job["runs-on"]):
+            assert set(job["permissions"].values()) == {"read"}
+            used = [step.get("uses") for step in job["steps"]]
+            first = next(place for place, step in enumerate(job["steps"]) if "run" in step)
+            assert "./.github/actions/without-root" in used[:first], f"{name}:{job_name} can become root"
+            seen.add(job_name)
+    assert seen >= {"shard", "verify", "evaluate", "dependencies", "together"}
+
+
+def test_release_proves_from_the_last_release_that_ended_well() -> None:
+    release = dict(workflows())["release.yml"]
+    assert "github.event.before" not in json.dumps(release), "a release that failed or was evicted would be lost"
+    assert "needs.since.outputs.commit" in release["jobs"]["prove"]["with"]["base"]
+    assert release["concurrency"] == {"group": "release"}, "no release runs beside another"
+
+
+@pytest.mark.parametrize(("sudo", "docker", "code"), [(1, 1, 0), (0, 1, 1), (1, 0, 1)])
+def test_check_no_root_fails_where_root_is_left(tmp_path: Path, sudo: int, docker: int, code: int) -> None:
+    for program, ends in (("sudo", sudo), ("docker", docker)):
+        (tmp_path / program).write_text(f"#!/bin/sh\nexit {ends}\n")
+        (tmp_path / program).chmod(0o755)
+    check = ROOT / ".github/actions/without-root/check_no_root.sh"
+    done = subprocess.run(["/bin/bash", check], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == code
+    assert ("could become root" in done.stdout) is bool(code)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from merged_repository import Origin, origin_with
-from workflow_runner import Runner, workflows
+from workflow_runner import PUBLISHED, Runner, workflows
 
 ALL = {
     (name, job_name): sum("run" in step for step in job.get("steps", ()))
@@ -49,13 +49,15 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     head, says = origin.git("rev-parse", "HEAD"), _of_pull_request(origin)
 
     plan = runner.run("validate.yml", "plan", head, says)
-    assert plan.passed, plan.said
+    assert plan.passed, plan.output
     matrix = json.loads(plan.outputs["matrix"])
     assert [entry["names"] for entry in matrix["include"]] == ["word-problems"]
     assert "acme/word-problems" in plan.summary
+    assert plan.outputs["project"] == "no", "the project's own tests are for changes of the tool"
+    assert plan.sessions[-1] == "docs --check"
 
     shard = runner.run("validate.yml", "shard", head, says)
-    assert shard.passed, shard.said
+    assert shard.passed, shard.output
     assert shard.sessions == [
         "prepare --declared word-problems",
         "validate word-problems",
@@ -67,13 +69,27 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     assert runner.run("validate.yml", "project", head, says).sessions == ["lint", "tests"]
 
 
+@pytest.mark.parametrize(("base", "file"), [("origin/main", "tools/envops/__init__.py"), ("", ""), ("0" * 40, "")])
+def test_pull_request_of_the_tool_runs_the_projects_tests(base: str, file: str, origin: Origin, runner: Runner) -> None:
+    if file:
+        (origin.work / file).write_text("# changed\n")
+        origin.commit("a change of the tool")
+    says = {**_of_pull_request(origin), BASE: origin.git("rev-parse", base) if file else base}
+    planned = Runner(origin.bare, runner.folder).run("validate.yml", "plan", origin.git("rev-parse", "HEAD"), says)
+    if file:
+        origin.git("reset", "-q", "--hard", "HEAD~1")
+        origin.git("push", "-q", "--force", "origin", "HEAD")
+
+    assert planned.outputs["project"] != "no"
+
+
 def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "HEAD")
     due = {"matrix.names": "", "matrix.runs": "first", "matrix.names && github.event_name == 'pull_request'": "false"}
 
     shard = runner.run("validate.yml", "shard", head, {**_of_pull_request(origin), **due})
 
-    assert shard.sessions == ["validate --runs first"], shard.said
+    assert shard.sessions == ["validate --runs first"], shard.output
 
 
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:
@@ -83,9 +99,9 @@ def test_pull_request_without_environments_passes_the_gate(origin: Origin, runne
     plan = runner.run("validate.yml", "plan", head, says)
     gate = runner.run("validate.yml", "gate", head, says)
 
-    assert plan.passed, plan.said
+    assert plan.passed, plan.output
     assert json.loads(plan.outputs["matrix"]) == {"include": []}
-    assert gate.passed, gate.said
+    assert gate.passed, gate.output
 
 
 def test_gate_fails_after_a_failed_job(origin: Origin, runner: Runner) -> None:
@@ -107,15 +123,24 @@ def test_plan_without_base_includes_everything(origin: Origin, runner: Runner) -
     assert sorted(names.split()) == ["reverse-text", "word-problems"]
 
 
-def test_publish_and_train_jobs_receive_the_evidence(origin: Origin, runner: Runner) -> None:
-    head, says = origin.git("rev-parse", "HEAD"), _secrets()
-    (runner.artifacts / "report").mkdir(parents=True)
+def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, runner: Runner) -> None:
+    head, says = origin.git("rev-parse", "HEAD"), {**_secrets(), "needs.since.outputs.commit": "0123abcd"}
+    for name in ("report", "published", "loaded"):
+        (runner.artifacts / name).mkdir(parents=True)
 
-    publish = runner.run("release.yml", "publish", head, says)
-    train = runner.run("release.yml", "train", head, says)
+    sessions = {}
+    for name in ("since", "publish", "verify", "record", "train"):
+        job = runner.run("release.yml", name, head, says | {PUBLISHED: "true"})
+        assert job.passed, job.output
+        sessions[name] = job.sessions
 
-    assert publish.sessions == ["prepare", "release --evidence evidence/validate.json"], publish.said
-    assert train.sessions == ["train"], train.said
+    assert sessions == {
+        "since": ["release since", f"past-run validate.yml --queued {head} "],
+        "publish": ["release --evidence-only proven/ --since 0123abcd"],
+        "verify": ["prepare --declared", "release verify published/"],
+        "record": ["release join published/ loaded/"],
+        "train": ["train"],
+    }
 
 
 def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin, runner: Runner) -> None:
@@ -142,16 +167,27 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
         ],
         [f"claim --close {head} success"],
     ]
-    assert all(job.passed for job in done), "\n".join(job.said for job in done)
+    assert all(job.passed for job in done), "\n".join(job.output for job in done)
 
 
 def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "HEAD")
     quiet = Runner(origin.bare, runner.folder)
     sessions: list[str] = []
-    for job in ("drift", "dependencies", "together", "models", "learner", "made"):
+    for job in (
+        "drift",
+        "dependencies",
+        "locks",
+        "propose",
+        "together",
+        "macos",
+        "models",
+        "learner",
+        "project",
+        "made",
+    ):
         done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": "lowest-direct"})
-        assert done.passed, done.said
+        assert done.passed, done.output
         sessions += done.sessions
 
     assert sessions == [
@@ -159,20 +195,62 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner)
         "lock --environments --resolution lowest-direct",
         "prepare",
         "validate",
+        "lock --environments",
+        "propose",
         "together",
+        "doctor",
+        "validate reverse-text",
+        "tests -n 2 tests/rules tests/repository tests/files tests/system",
         "models --check",
         "learner",
+        "lint",
+        "tests",
         "tests -m slow",
     ]
+
+
+def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, runner: Runner) -> None:
+    (runner.artifacts / "evidence" / "timings").mkdir(parents=True)
+    (runner.artifacts / "evidence" / "timings" / "reverse-text.json").write_text("{}")
+    says = {
+        "steps.past.outputs.run != ''": "false",
+        "hashFiles('known/latest/timings/*.json') != ''": "true",
+        "github.event_name == 'workflow_dispatch' && 'report' || 'evidence'": "evidence",
+        "github.event.workflow_run.id || github.run_id": "1",
+    }
+
+    quiet = Runner(origin.bare, runner.folder)
+    build = quiet.run("pages.yml", "build", origin.git("rev-parse", "HEAD"), says)
+
+    assert build.passed, build.output
+    assert build.sessions == [
+        "past-run pages.yml",
+        "report merge known/earlier/ known/latest/ --current",
+        "site",
+        "warm",
+    ]
+    assert len(list(runner.folder.glob("pages.yml-build-*/.envops/timings/reverse-text.json"))) == 1
 
 
 def test_workflow_steps_are_all_tested() -> None:
     tested = {
         "validate.yml": {"plan", "shard", "project", "gate"},
-        "release.yml": {"publish", "train"},
+        "release.yml": {"since", "publish", "verify", "record", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
-        "nightly.yml": {"drift", "dependencies", "together", "models", "learner", "made"},
+        "nightly.yml": {
+            "drift",
+            "dependencies",
+            "locks",
+            "propose",
+            "together",
+            "macos",
+            "models",
+            "learner",
+            "project",
+            "made",
+        },
         "comment.yml": {"comment"},
+        "pages.yml": {"build"},
     }
     for (workflow, job), steps in ALL.items():
         assert not steps or workflow not in tested or job in tested[workflow], f"{workflow}:{job} runs in no test"

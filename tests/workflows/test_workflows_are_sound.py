@@ -17,20 +17,28 @@ JOBS = [
     for name, workflow in workflows()
     for job_name, job in workflow["jobs"].items()
 ]
+ACTION = ROOT / ".github/actions/nox/action.yml"
+FILES = [*sorted((ROOT / FOLDER).glob("*.yml")), *sorted((ROOT / ".github/actions").glob("*/action.yml"))]
+INSTALLS = re.compile(
+    r"\bpipx?\b|\buvx\b|\buv (pip|tool|sync|add|run)\b|\bnpm\b|\bnpx\b|\bcurl\b|\bwget\b|\bapt(-get)?\b|\bbrew\b"
+    r"|setup-python|setup-uv"
+)
 BIN = Path(sys.executable).parent
 
 
 def test_zizmor_reports_no_problem() -> None:
     done = subprocess.run(
-        [BIN / "zizmor", "--offline", "--quiet", "--no-progress", ROOT / FOLDER], capture_output=True, text=True
+        [BIN / "zizmor", "--offline", "--quiet", "--no-progress", ROOT / ".github"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_workflows_match_their_schema() -> None:
-    command = [BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    done = subprocess.run([*command, *sorted((ROOT / FOLDER).glob("*.yml"))], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for schema in ("workflows", "actions"):
+        files = [path for path in FILES if (path.name == "action.yml") == (schema == "actions")]
+        command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", *files]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("workflow", [workflow for _, workflow in workflows()], ids=NAMES)
@@ -58,10 +66,69 @@ def test_job_steps_are_single_tool_calls(job: dict[str, Any]) -> None:
             assert re.search(r"\bnox\b|\.ci/run|^cp |GITHUB_OUTPUT|^mkdir |^exit 1$", step["run"]), step["run"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_actions_are_pinned_to_commits_with_version_comment(name: str) -> None:
-    used = re.findall(r"^ +(?:- )?uses: (\S+)(.*)", (ROOT / FOLDER / name).read_text(), re.MULTILINE)
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_actions_are_pinned_to_commits_with_version_comment(path: Path) -> None:
+    used = re.findall(r"^ +(?:- )?uses: (\S+)(.*)", path.read_text(), re.MULTILINE)
     for action, comment in used:
         if not action.startswith("./"):
-            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
+            assert re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", action), action
             assert re.match(r" # v\d+\.\d+\.\d+", comment), f"{action} says no version"
+
+
+def test_only_the_nox_action_installs_and_by_hashes_alone() -> None:
+    text = {
+        path: re.sub(r"(^| )#.*|^(name|description):.*", "", path.read_text(), flags=re.MULTILINE) for path in FILES
+    }
+    lines = [(path, line.strip()) for path in FILES for line in text[path].splitlines() if INSTALLS.search(line)]
+    setup, install = [line for path, line in lines if path == ACTION]
+    assert {path for path, _ in lines} == {ACTION}
+    assert "setup-python@" in setup
+    assert "--require-hashes" in install
+    assert "--only-binary :all:" in install
+    assert install.endswith("tools/requirements-nox.lock\"'")
+
+
+def test_every_job_that_calls_nox_starts_with_the_action() -> None:
+    for name, workflow in workflows():
+        for job_name, job in workflow["jobs"].items():
+            steps = job.get("steps", [])
+            calls = [place for place, step in enumerate(steps) if re.search(r"\bnox\b|\.ci/run", step.get("run", ""))]
+            started = [place for place, step in enumerate(steps) if step.get("uses") == "./.github/actions/nox"]
+            assert not calls or (started and started[0] < calls[0]), f"{name}:{job_name}"
+
+
+def test_nox_lock_has_a_hash_for_every_requirement_and_no_index() -> None:
+    text = (ROOT / "tools/requirements-nox.lock").read_text()
+    entries = re.split(r"\n(?=\S)", text.partition("\n")[2].strip())
+    assert {entry.split("==")[0] for entry in entries} >= {"nox", "uv"}
+    assert all(re.match(r"[\w.-]+==\S+", entry) and "--hash=sha256:" in entry for entry in entries)
+    assert "://" not in text
+
+
+def test_ci_script_installs_by_hashes_alone() -> None:
+    lines = [line for line in (ROOT / ".ci/run").read_text().splitlines() if "pip install" in line]
+    assert [line for line in lines if "--require-hashes" not in line] == []
+    assert len(lines) == 1
+
+
+def test_documented_number_of_jobs_for_one_environment_is_right() -> None:
+    jobs = {name: set(workflow["jobs"]) for name, workflow in workflows()}
+    validated = jobs["validate.yml"] - {"project"}  # needs a change of the project
+    published = (jobs["release.yml"] - {"prove"}) | {f"pages {job}" for job in jobs["pages.yml"] - {"prove"}}
+    assert (
+        f"| **{2 * len(validated) + len(jobs['comment.yml']) + len(published)}** |" in (ROOT / "docs/ci.md").read_text()
+    )
+
+
+def test_jobs_with_a_key_or_a_right_to_write_restore_no_cache() -> None:
+    for name, workflow in workflows():
+        for job_name, job in workflow["jobs"].items():
+            restores = any(step.get("with", {}).get("cache") for step in job.get("steps", ()))
+            writes = "write" in job["permissions"].values() or "secrets." in str(job)
+            assert not (restores and writes), f"{name}:{job_name}"
+
+
+def test_only_the_site_of_main_writes_caches() -> None:
+    writers = {path.name for path in FILES if re.search(r"uses: actions/cache(/save)?@", path.read_text())}
+    assert writers == {"pages.yml"}
+    assert set(dict(workflows())["pages.yml"]["on"]) == {"workflow_run", "workflow_dispatch"}

@@ -22,14 +22,26 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(".github/workflows")
-WHEELS = "always() && hashFiles('.envops/wheels/*/*/*.whl') != ''"
+HANDED_OVER = "always() && (inputs.wheels || github.event_name == 'merge_group')"
+PUBLISHED = "hashFiles('published/published/*/*.whl') != ''"
+VERIFIED = "always() && hashFiles('reports/verified.sha256') != ''"
 USUAL = {
     "always()": "true",
     "!cancelled()": "true",
     "github.token": "a-github-token",
+    "github.event_name == 'push'": "true",
+    "needs.since.outputs.proof || github.run_id": "1",
     "hashFiles('tests/*/test_*.py') != ''": "true",
-    WHEELS: "false",
+    HANDED_OVER: "false",
+    PUBLISHED: "false",
+    VERIFIED: "false",
 }
+
+PREPARING = (
+    *("actions/setup-python", "actions/cache/restore", "actions/cache/save", "./.github/actions/without-root"),
+    *("actions/upload-pages-artifact", "github/codeql-action/upload-sarif"),
+)
+"""Actions that change only the machine of a job, or send what no other job of these workflows reads."""
 
 NOX = """#!{python}
 import os, pathlib, subprocess, sys
@@ -37,10 +49,11 @@ arguments = sys.argv[1:]
 assert arguments[0] == "-s", arguments
 session, rest = arguments[1], arguments[3:]
 assert arguments[2:3] in ([], ["--"]), arguments
-assert f"\\ndef {{session}}(" in pathlib.Path("noxfile.py").read_text(), f"noxfile.py has no session {{session}}"
+function = session.replace("-", "_")
+assert f"\\ndef {{function}}(" in pathlib.Path("noxfile.py").read_text(), f"noxfile.py has no session {{session}}"
 with open(os.environ["STUB_LOG"], "a") as log:
     print(session, *rest, file=log)
-if session in ("tests", "learner", "lint", "models"):  # no commands of envops
+if session in ("tests", "learner", "lint", "models", "warm"):  # no commands of envops
     sys.exit(0)
 variables = {{**os.environ, "PYTHONPATH": "tools"}}
 parse = "from envops.cli.main import parsed; import sys; parsed(sys.argv[1:])"
@@ -53,8 +66,9 @@ sys.exit(subprocess.run([sys.executable, "-m", "envops", session, *rest], env=va
 PYTHON = """#!{python}
 import os, pathlib, sys
 arguments = sys.argv[1:]
-if arguments == ["-m", "pip", "install", "nox[uv]"] or arguments == ["-m", "pip", "install", "--quiet", "nox[uv]"]:
-    sys.exit(0)
+if arguments[:3] == ["-m", "pip", "install"]:
+    assert "--require-hashes" in arguments, arguments
+    sys.exit(0 if pathlib.Path(arguments[-1]).is_file() else f"{{arguments[-1]}} is missing")
 if arguments[:2] == ["-m", "venv"]:
     folder = pathlib.Path(arguments[2], "bin")
     folder.mkdir(parents=True)
@@ -70,7 +84,7 @@ class Step:
 
     what: str
     code: int
-    said: str = ""
+    output: str = ""
 
 
 @dataclass
@@ -89,8 +103,8 @@ class Job:
         return all(step.code == 0 for step in self.steps)
 
     @property
-    def said(self) -> str:
-        return "\n".join(f"$ {step.what}\n{step.said}" for step in self.steps)
+    def output(self) -> str:
+        return "\n".join(f"$ {step.what}\n{step.output}" for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -114,17 +128,12 @@ class Runner:
         workspace = Path(self.folder) / f"{workflow}-{name}-{len(list(self.folder.iterdir()))}"
         workspace.mkdir(parents=True)
         values = {**USUAL, **(says or {})}
-        env = {**document.get("env", {}), **definition.get("env", {})}
+        env = {"GITHUB_SHA": commit, **document.get("env", {}), **definition.get("env", {})}
         outputs: dict[str, str] = {}
         for step in definition["steps"]:
             if not self._due(step, job, values):
                 continue
-            variables = self._variables(workspace, env | step.get("env", {}), values)
-            done = (
-                self._use(step, workspace, commit, values)
-                if "uses" in step
-                else _shell(step["run"], workspace, variables)
-            )
+            done = self._carried_out(step, workspace, commit, env, values)
             if not step.get("continue-on-error"):
                 job.steps.append(done)
             if "id" in step:
@@ -135,6 +144,28 @@ class Runner:
         for left in ("output", "summary", "log"):
             (workspace.parent / left).unlink(missing_ok=True)
         return job
+
+    def _carried_out(
+        self, step: Mapping[str, Any], workspace: Path, commit: str, env: Mapping[str, Any], values: Mapping[str, str]
+    ) -> Step:
+        if "run" in step:
+            return _shell(step["run"], workspace, self._variables(workspace, {**env, **step.get("env", {})}, values))
+        if step["uses"].split("@")[0] in PREPARING:
+            return Step(step["uses"], 0)
+        if not step["uses"].startswith("./"):
+            return self._use(step, workspace, commit, values)
+        folder = workspace / step["uses"]
+        action = yaml.safe_load((folder / "action.yml").read_text())
+        defaults = {name: given.get("default", "") for name, given in action.get("inputs", {}).items()}
+        inputs = {f"inputs.{key}": str(text) for key, text in {**defaults, **step.get("with", {})}.items()}
+        within = {**env, "GITHUB_ACTION_PATH": str(folder)}
+        for part in action["runs"]["steps"]:
+            if "if" in part and _inner(part["if"]) not in (f"{key} == '{text}'" for key, text in inputs.items()):
+                continue
+            done = self._carried_out(part, workspace, commit, within, {**values, **inputs})
+            if done.code:
+                return done
+        return Step(step["uses"], 0)
 
     def _due(self, step: Mapping[str, Any], job: Job, values: Mapping[str, str]) -> bool:
         condition = step.get("if")
@@ -156,22 +187,21 @@ class Runner:
             subprocess.run(["git", "-C", str(target), "fetch", "-q", "origin", wanted], check=True, capture_output=True)
             subprocess.run(["git", "-C", str(target), "checkout", "-q", wanted], check=True, capture_output=True)
         elif action == "actions/upload-artifact":
-            source = workspace / resolved["path"]
-            if not source.is_dir():
+            if not _upload(workspace, resolved["path"], self.artifacts / resolved["name"]):
                 return Step(what, 0, "nothing to upload")
-            shutil.copytree(source, self.artifacts / resolved["name"], dirs_exist_ok=True)
         elif action == "actions/download-artifact":
             found = sorted(self.artifacts.glob(resolved.get("name", resolved.get("pattern", "*"))))
             if not found and "name" in resolved:
                 return Step(what, 1, "no such artifact")
             for source in found:  # one alone gets no folder of its own, as the action does since v5
-                target = workspace / resolved["path"] / ("." if len(found) == 1 else source.name)
+                alone = len(found) == 1 or "merge-multiple" in resolved
+                target = workspace / resolved["path"] / ("." if alone else source.name)
                 shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/attest":
-            found = list(workspace.glob(resolved["subject-path"]))
-            return Step(what, 0 if found else 1, "\n".join(path.name for path in found))
+            subjects = _text(workspace / resolved["subject-checksums"])
+            return Step(what, 0 if subjects else 1, subjects)
         else:
-            assert action == "actions/setup-python", f"{action} is not played here"
+            raise AssertionError(f"{action} is not played here")
         return Step(what, 0)
 
     def _variables(self, workspace: Path, env: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, str]:
@@ -229,6 +259,22 @@ def _shell(command: str, workspace: Path, variables: Mapping[str, str]) -> Step:
         timeout=600,
     )
     return Step(command, done.returncode, done.stdout + done.stderr)
+
+
+def _upload(workspace: Path, patterns: str, target: Path) -> bool:
+    """Copy what the patterns find, as the action would: below what the patterns have in common before a wildcard."""
+    wanted = [line.strip().rstrip("/") for line in patterns.strip().splitlines()]
+    common = Path(os.path.commonpath([re.split(r"/[^/]*\*", pattern)[0] for pattern in wanted]))
+    start = workspace / common if (workspace / common).is_dir() else (workspace / common).parent
+    found = [path for pattern in wanted for path in sorted(workspace.glob(pattern))]
+    files = [
+        each for path in found for each in ([path] if path.is_file() else sorted(path.rglob("*"))) if each.is_file()
+    ]
+    for path in files:
+        place = target / path.relative_to(start)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, place)
+    return bool(files)
 
 
 def _inner(text: str) -> str:

@@ -1,7 +1,6 @@
 """The worker: the process that observes one environment inside its own virtual environment.
 
-Only the standard library and what verifiers itself installs may be imported here. The host
-puts this package alone on the path (see `validation/starting.py`), so that nothing of the
-host's is importable from the environment's code. Requests come in and answers go out as
-JSON lines; verifiers is imported once.
+Only the standard library and what verifiers itself installs may be imported here. The host puts this package alone on
+the path (see `validation/starting.py`), so that the environment's code cannot import modules of the host. Requests and
+answers are JSON lines; verifiers is imported once.
 """

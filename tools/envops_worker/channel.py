@@ -17,7 +17,7 @@ JobRequest = dict[str, Any]
 
 
 class Channel:
-    """Receives one request at a time, and sends any number of answers to it."""
+    """Receives requests one at a time, and sends any number of answers to each."""
 
     def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
         self._requests = requests
@@ -38,7 +38,7 @@ class Channel:
         return cls(requests, answers)
 
     def close(self) -> None:
-        """Close it, in a fork that gets one of its own."""
+        """Close the channel, in a fork that gets its own."""
         self._requests.close()
         self._answers.close()
 
@@ -58,11 +58,11 @@ class Channel:
         self._send({"event": "about", "value": value})
 
     def done(self) -> None:
-        """The current request is answered."""
+        """Report the end of the answer to the current request."""
         self._send({"event": "done"})
 
     def failed(self, failure: dict[str, Any]) -> None:
-        """The current request failed."""
+        """Report the failure of the current request."""
         self._send({"event": "failed", "failure": failure})
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ def encoded(message: Mapping[str, Any]) -> bytes:
 
 
 def with_text_keys(value: Any) -> Any:
-    """The same value with every key of every mapping as text."""
+    """The value with every key of every mapping as text."""
     if isinstance(value, Mapping):
         return {str(key): with_text_keys(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,11 +1,12 @@
 """Restrictions on the environment's code; attempts to break them are recorded.
 
-Python's audit hooks see every connection that this process opens. They do not see into programs that it starts, so the
-variables of those hold no key.
+Python's audit hooks see every connection that this process opens. They do not see connections of programs that it
+starts, so the variables of these contain no key.
 """
 
 from __future__ import annotations
 
+import _socket
 import asyncio
 import ipaddress
 import socket
@@ -18,19 +19,11 @@ from envops_worker.failures import Sources
 from envops_worker.wanted_data import wanted_by_call
 
 MAXIMUM_ATTEMPTS = 20
+_OWN_NAME = socket.gethostname()
 
 
 class NetworkBlocked(ConnectionError):
     """The environment tried to use the network while the gates run offline."""
-
-
-def prefer_to_be_killed() -> None:
-    """Make the kernel end the worker first if memory runs out."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
-            file.write("1000")
-    except OSError:
-        pass
 
 
 class NetworkGuard:
@@ -39,7 +32,7 @@ class NetworkGuard:
     def __init__(self, sources: Sources, allowed: bool) -> None:
         self.attempts: list[dict[str, Any]] = []
         self.wanted: list[dict[str, Any]] = []
-        """The data that the attempts tried to load, where a known library made them."""
+        """The data that the attempts tried to load, if a known library made them."""
         self.stage = "load"
         self._sources = sources
         self._allowed = allowed
@@ -71,8 +64,8 @@ class NetworkGuard:
         sys.addaudithook(hook)
 
     def watch_lookups(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Record the caller that resolves an address through the loop, because the loop resolves in a thread of its
-        own."""
+        """Record the caller that resolves an address through the loop, because the loop resolves in a separate
+        thread."""
         look_up = loop.getaddrinfo
 
         async def watched(host: Any, port: Any, **options: Any) -> Any:
@@ -98,19 +91,35 @@ class NetworkGuard:
 
 
 def _address_of_connect(arguments: tuple[Any, ...]) -> str | None:
-    connection, address = arguments[0], arguments[1]
-    if getattr(connection, "family", None) not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
+    """The address as the C code reads it: a subclass of `socket`, `tuple` or `str` may return others here."""
+    family = _socket.socket.family.__get__(arguments[0])
+    address = arguments[1]
+    if family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
         return None
-    return None if _is_local(str(address[0])) else f"{address[0]}:{address[1]}"
+    host, port, *_ = tuple.__iter__(address)
+    plain = _plain_host(host)
+    return None if _is_local(plain) else f"{plain}:{int.__index__(port) if isinstance(port, int) else '?'}"
 
 
 def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
     host = arguments[0]
-    if isinstance(host, bytes):
-        host = host.decode("ascii", "replace")
-    if host is None or _is_local(str(host)) or _as_address(str(host)) is not None:
+    if host is None:
+        return None
+    plain = _plain_host(host)
+    if _is_local(plain) or _as_address(plain) is not None:
         return None  # a numeric address needs no lookup
-    return str(host)
+    return plain
+
+
+def _plain_host(host: object) -> str:
+    """The text of a host without the methods of its class."""
+    if isinstance(host, str):
+        return str.__str__(host)
+    if isinstance(host, bytes):
+        return bytes.decode(host, "ascii", "replace")
+    if isinstance(host, bytearray):
+        return bytearray.decode(host, "ascii", "replace")
+    return "?"
 
 
 def _is_local(host: str) -> bool:
@@ -118,13 +127,13 @@ def _is_local(host: str) -> bool:
         return True
     address = _as_address(host)
     if address is None:
-        return host == socket.gethostname()
+        return host == _OWN_NAME
     mapped = getattr(address, "ipv4_mapped", None)
     return bool((mapped or address).is_loopback)
 
 
 def _as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host.split("%")[0])
+        return ipaddress.ip_address(host)
     except ValueError:
         return None

@@ -1,7 +1,7 @@
 """Faster scores for the search and for mutants, which score thousands of replies.
 
 Most of the time of a cheap score is spent in verifiers' own code around the functions: a loop, tasks, signatures read
-again. The search and the mutants decide nothing by one score: a find can be scored again, and a mutant is compared with
+again. The search and the mutants never rely on one score: a find can be scored again, and a mutant is compared with
 the original, scored the same way. Everything else is scored by verifiers alone.
 """
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from envops_worker.session import Session
 
 COMPARED = 12
-"""This many first replies are scored both ways: the reference and the empty reply on the tasks of a search; of mutants'
-conversations, one or more of each outcome."""
+"""The number of first replies that are scored both ways: the reference and the empty reply on the tasks of a search; of
+mutants' conversations, one or more of each outcome."""
 
 
 class DirectScoring:
@@ -51,8 +51,8 @@ class DirectScoring:
     def scored_by_any(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         """A score by the code in place, perhaps a mutant, without comparison.
 
-        If a function fails, the reply is scored in full. If that succeeds, nothing is scored directly any more: some
-        code that waits raises because it runs in no task. Raises `OutOfTime`.
+        If a function fails, the reply is scored in full. If that succeeds, nothing is scored directly any more: code
+        that waits may raise because it runs in no task. Raises `OutOfTime`.
         """
         direct = self._direct(task, completion, seconds) if self._agrees else None
         if direct is not None and not _failed(direct):
@@ -63,7 +63,8 @@ class DirectScoring:
         return row
 
     def _direct(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any] | None:
-        """A score as if the loop ran: without one, what begins to wait would raise, and code that catches it go on."""
+        """A score as if the loop ran: without one, code that begins to wait would raise, and code that catches this
+        would continue."""
         running = asyncio._get_running_loop()
         with time_limit(seconds):
             try:
@@ -80,8 +81,8 @@ def _failed(row: dict[str, Any]) -> bool:
 def _equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two scores are equal, apart from their duration and tracebacks."""
 
-    def said(row: dict[str, Any]) -> Any:
+    def comparable(row: dict[str, Any]) -> Any:
         raised = [(each["function"], each["failure"]["type"], each["failure"]["message"]) for each in row["failures"]]
         return row["reward"], row["functions"], raised, row["failure"]
 
-    return repr(said(first)) == repr(said(second))
+    return repr(comparable(first)) == repr(comparable(second))

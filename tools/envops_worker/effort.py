@@ -34,7 +34,7 @@ class ProcessorBudget:
     """A budget of processor time, with a larger limit in wall time for waiting code and busy machines."""
 
     def __init__(self, seconds: float, patience: float | None = None) -> None:
-        """Begin to count; `patience` is in seconds of the wall clock, by default `PATIENCE_TIMES` times as many."""
+        """Start counting; `patience` is in seconds of the wall clock, by default `PATIENCE_TIMES` times as many."""
         self._limit = processor_seconds() + seconds
         self._deadline = time.monotonic() + (PATIENCE_TIMES * seconds if patience is None else patience)
 
@@ -45,7 +45,7 @@ class ProcessorBudget:
 
     @property
     def left(self) -> float:
-        """Seconds of the processor; none once the patience is over."""
+        """Remaining seconds of the processor; 0 once the patience is over."""
         return self._limit - processor_seconds() if self.patience > 0 else 0.0
 
     def check(self) -> None:
@@ -77,7 +77,7 @@ def processor_limit(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kernel_limit(seconds: float) -> Iterator[None]:
-    """Let the kernel end this process when the block uses more of the processor: some code no signal reaches.
+    """Let the kernel end this process when the block uses more of the processor: signals do not reach some code.
 
     Processes that are started in the block inherit the limit.
     """

@@ -33,7 +33,7 @@ _SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDEN
 
 
 class OutOfTime(BaseException):
-    """The environment's own code ran into our time limit.
+    """The environment's own code exceeded its time limit.
 
     Not an `Exception`: verifiers and authors catch those, and would turn the limit into 0.0.
     """
@@ -60,7 +60,7 @@ class NotFinite(ValueError):
 
 
 class Sources:
-    """Maps files of the environment to their paths in its folder."""
+    """Map of the environment's files to their paths in its folder."""
 
     def __init__(self, *roots: Path) -> None:
         self._roots = [str(root.resolve()) + "/" for root in roots]
@@ -90,14 +90,14 @@ class Sources:
         return None if code is None else self.place(code.co_filename, code.co_firstlineno)
 
     def place_in_traceback(self, trace: TracebackType | None) -> dict[str, Any] | None:
-        """The deepest line of the environment's own in a traceback."""
+        """The deepest line of the environment's own code in a traceback."""
         found = None
         for frame, line in traceback.walk_tb(trace):
             found = self.place(frame.f_code.co_filename, line) or found
         return found
 
     def place_in_text(self, text: str) -> dict[str, Any] | None:
-        """The deepest line of the environment's own in a traceback that is known as text only."""
+        """The deepest line of the environment's own code in the text of a traceback."""
         places = [self.place(file, int(line)) for file, line in _FRAME.findall(text)]
         return next((place for place in reversed(places) if place is not None), None)
 
@@ -165,10 +165,10 @@ def said_as_exception(error: BaseException) -> BaseException:
     if isinstance(error, (Exception, OutOfTime)):
         return error
     if isinstance(error, SystemExit):
-        said = RuntimeError(f"the environment called exit({error.code!r})")
+        raised = RuntimeError(f"the environment called exit({error.code!r})")
     else:
-        said = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
-    return said.with_traceback(error.__traceback__)
+        raised = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
+    return raised.with_traceback(error.__traceback__)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

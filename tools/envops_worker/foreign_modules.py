@@ -19,7 +19,7 @@ class ForeignModules:
         self._known: dict[str, dict[str, Any]] = {}
 
     def has(self, frame: FrameType) -> bool:
-        """Whether the frame runs in a module that was met before; of modules of one name, that is one."""
+        """Whether the frame runs in a known module; modules of one name count as one."""
         namespace = frame.f_globals
         name = namespace.get("__name__")
         return type(name) is str and self._known.get(name) is namespace

@@ -13,10 +13,10 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 SIGN_OF_LIFE_SECONDS = 20.0
-"""How long a fork may take to report its id: the machine may be busy, and its template large."""
+"""Seconds for a fork to report its id: the machine may be busy, and its template large."""
 
 NUMBER = struct.Struct("i")
-"""A template reports two of a fork: its id and its exit code."""
+"""The number that a template reports: the id of a fork, or its exit code."""
 
 Descriptors = Mapping[str, int]
 """The descriptors of a process by name."""
@@ -35,7 +35,7 @@ def pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
 
 
 def fork(template: socket.socket, settings: Mapping[str, Any], given: Descriptors) -> ForkedProcess:
-    """A process that a template forks. Raises `NotForked` where none comes."""
+    """A process that a template forks. Raises `NotForked` if none comes."""
     with ExitStack() as ours, ExitStack() as theirs:
         report, reported = pipe(ours, theirs)
         named = {**given, "report": reported}
@@ -71,7 +71,7 @@ class ForkedProcess:
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, negative for a signal; -9 where its template was killed.
+        """The exit code, negative for a signal; -9 if its template was killed.
 
         Raises `subprocess.TimeoutExpired` when it is not over in time.
         """
@@ -82,7 +82,7 @@ class ForkedProcess:
         return self.returncode
 
     def _reported(self, seconds: float | None) -> int | None:
-        """The next number; `None` where its template is gone. Raises `subprocess.TimeoutExpired`."""
+        """The next number; `None` if its template is gone. Raises `subprocess.TimeoutExpired`."""
         if not select.select([self._report], [], [], seconds)[0]:
             raise subprocess.TimeoutExpired("fork", seconds or 0.0)
         number = os.read(self._report, NUMBER.size)

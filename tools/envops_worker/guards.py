@@ -24,7 +24,8 @@ from envops_worker.failures import Sources
 
 MAXIMUM_ACTS = 50
 COPIED = 5
-"""A line that reads more variables copies all of them, as for a program that it starts."""
+"""The most variables that a line reads singly; beyond it, the line copies all of them, as for a program that it
+starts."""
 STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
 _SITE_PACKAGES = tuple(sysconfig.get_path(name) + "/" for name in ("purelib", "platlib"))
 _CLOCK = {("time", name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "asctime")}
@@ -34,7 +35,7 @@ _ENVIRONMENT = {os._Environ.__getitem__.__code__, os._Environ.__contains__.__cod
 _CHANGED_ENVIRONMENT = {os._Environ.__setitem__.__code__, os._Environ.__delitem__.__code__}
 _IMPORTING = ("<frozen importlib", "importlib/", "zipimport", "linecache.py", "pkgutil.py")
 EXECUTED = "xq81zv_executed"
-"""A name that occurs only in replies, so that code with it comes from one."""
+"""A name that occurs only in replies and identifies their code."""
 _ALWAYS = ("/dev/", "/proc/self/")
 _SILENT_VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TERM", "PYTHONPATH"}
 
@@ -178,7 +179,7 @@ def _line_of_act(act: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _is_given_a_time(frame: FrameType, name: str) -> bool:
-    """Whether `strftime` and its like format a given time; the hook cannot see arguments."""
+    """Whether `strftime` and similar functions format a given time; the hook cannot see arguments."""
     return name in ("strftime", "asctime", "localtime", "gmtime", "ctime") and f"{name}()" not in _line_of(frame)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.machinery
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 
 @contextmanager
@@ -21,8 +23,27 @@ def collector_at_rest() -> Iterator[None]:
         gc.enable()
 
 
+@contextmanager
+def bytecode_below(folder: str) -> Iterator[None]:
+    """Write bytecode below a folder, under the full path that it belongs to, because nothing else can be written.
+
+    The host moves it to its place (`envops/validation/venv.py`).
+    """
+    loader = importlib.machinery.SourceFileLoader
+    write = loader.set_data
+
+    def write_below(self: Any, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        write(self, folder + path, data, _mode=_mode)
+
+    loader.set_data = write_below  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        loader.set_data = write  # type: ignore[method-assign]
+
+
 def import_verifiers(generation: str) -> None:
-    """Import this generation of verifiers, with what it imports to load anything. Import errors pass through."""
+    """Import this generation of verifiers, with the modules that loading needs. Import errors pass through."""
     if generation == "v1":
         import verifiers.v1
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,22 +18,23 @@ from typing import Any, NoReturn
 
 from envops_worker import tool_servers
 from envops_worker.channel import Channel, JobRequest
-from envops_worker.confinement import NetworkGuard, prefer_to_be_killed
+from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources, kind_of, said_as_exception
-from envops_worker.imported import collector_at_rest, import_verifiers
+from envops_worker.imported import bytecode_below, collector_at_rest, import_verifiers
 from envops_worker.moving import move, paths_below
+from envops_worker.sandbox import Sandbox, narrow
 from envops_worker.session import LOADING, Session
-from envops_worker.supervisor import fork_worker
+from envops_worker.supervisor import fork_worker, prefer_to_be_killed
 from envops_worker.template import Template, open_descriptors, reason_not_to_fork
 from envops_worker.wanted_data import wanted_by_failure
 
 ROOM_BYTES = 256 * 2**20
 """The free disk space that bytecode requires: verifiers needs 45 MB."""
 OPERATIONS = {path.stem for path in Path(__file__).with_name("operations").glob("[a-z]*.py")}
-"""Each is a module of `operations` with a function `answer(session, request)`, imported when it is first asked for."""
+"""Each is a module of `operations` with a function `answer(session, request)`, imported at its first request."""
 
 STAGES = {"cases": "rewards", "template": "load"}
-"""The stage of an operation, where it has another name."""
+"""The stage of an operation, if its name differs."""
 
 
 def main(start: Mapping[str, Any]) -> NoReturn:
@@ -42,7 +44,7 @@ def main(start: Mapping[str, Any]) -> NoReturn:
     guard = NetworkGuard(Sources(), allowed=start["allow_network"])
     guard.watch()
     control = socket.socket(fileno=start["control"])
-    refusal = _import_everything(start["generation"])
+    refusal = _import_everything(start["generation"], start["bytecode"])
     control.send(json.dumps({"refusal": refusal}).encode())
     if refusal:
         os._exit(0)
@@ -54,20 +56,25 @@ def main(start: Mapping[str, Any]) -> NoReturn:
     os.environ.update(request.settings["environment"])
     os.chdir(request.settings["folder"])
     move(remembered, request.settings["folder"])
+    tempfile.tempdir = None  # it may be a link elsewhere, which nothing above replaces
+    if request.settings["sandbox"]:
+        narrow(Sandbox(*request.settings["sandbox"]))
     sys.path.insert(0, request.settings["overlay"])
     importlib.invalidate_caches()
     _be_base(guard, socket.socket(fileno=request.descriptors["control"]))
 
 
-def _import_everything(generation: str) -> str:
+def _import_everything(generation: str, bytecode: str) -> str:
     """Import verifiers and the operations on its environments; return why forks are not safe, or nothing.
+
+    Bytecode that is missing is written below the folder, where one is given.
 
     A failing import fails again when the environment is loaded, and is reported there.
     """
     # Python 3.11 keeps bytecode that a full disk cut short, and every later import of it fails.
-    sys.dont_write_bytecode = shutil.disk_usage(sys.prefix).free < ROOM_BYTES
+    sys.dont_write_bytecode = not bytecode or shutil.disk_usage(sys.prefix).free < ROOM_BYTES
     known = open_descriptors()
-    with suppress(Exception, SystemExit), collector_at_rest():
+    with suppress(Exception, SystemExit), collector_at_rest(), bytecode_below(bytecode):
         importlib.import_module("envops_worker.operations.load")
         import_verifiers(generation)
         for module in (f"adapters.{generation}", "endpoint.server", *(f"operations.{name}" for name in OPERATIONS)):
@@ -89,7 +96,7 @@ def _be_base(guard: NetworkGuard, control: socket.socket) -> NoReturn:
 
 
 def _be_job(guard: NetworkGuard | None, descriptors: Mapping[str, Any]) -> NoReturn:
-    """Answer requests; where the host makes this an environment template, go on with that in each of its forks."""
+    """Answer requests; if the host makes this an environment template, continue in each of its forks."""
     prefer_to_be_killed()
     logging.disable(logging.CRITICAL)
     session = Session(Channel.over_standard_streams(), guard)

@@ -1,6 +1,6 @@
-"""Makes `envops_worker` importable in a Python where it is not installed: run this file by its path.
+"""Makes `envops_worker` importable in a Python without it: run this file by its path.
 
-A virtual environment holds what its lock names, and nothing of envops. The folder above this one is not put on
+A virtual environment holds the packages of its lock, and nothing of envops. The folder above this one is not put on
 the path either, because everything in it would be importable too.
 """
 

@@ -1,4 +1,4 @@
-"""Chat messages in OpenAI form, as policies write them and everything else reads them."""
+"""Chat messages in OpenAI form, for policies and all readers."""
 
 from __future__ import annotations
 

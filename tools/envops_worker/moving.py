@@ -1,7 +1,7 @@
-"""Paths that importing verifiers derived from HOME and TMPDIR, moved to the folder of each environment.
+"""Paths that verifiers derived from HOME and TMPDIR during its import, moved to the folder of each environment.
 
 Libraries read both variables when they are imported and store paths based on them in variables of their modules and in
-the one class that is named here; a test searches all objects for more.
+the class named here; a test searches all objects for more.
 """
 
 from __future__ import annotations

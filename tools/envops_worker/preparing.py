@@ -19,10 +19,11 @@ _OUTCOMES = {
     "no-config": ("Config name is missing", "BuilderConfig '"),
     "no-repository": ("RepositoryNotFoundError", "DatasetNotFoundError"),
 }
-"""Why the Hub refuses, by the type or the text of an exception. `datasets` raises its own one for several."""
+"""The reason of a refusal by the Hub, by the type or the text of an exception. `datasets` raises one type for several
+reasons."""
 _UNREACHABLE = ("Connect", "Timeout", "ProxyError", "SSLError", "gaierror", "MaxRetryError", "NetworkError")
 _NO_DATASET = ("DataFilesNotFoundError", "EmptyDatasetError")
-"""`load_dataset` finds nothing that it can read; the files themselves may be what the environment reads."""
+"""The outcome if `load_dataset` finds nothing that it can read; the environment may read the files themselves."""
 
 
 def main() -> None:
@@ -57,7 +58,7 @@ def _download_files(dataset: Mapping[str, Any]) -> None:
 
 
 def _let_branch_be(dataset: Mapping[str, Any]) -> None:
-    """Make `main`, the revision of code that names none, the declared commit."""
+    """Point `main`, the default revision, at the declared commit."""
     from huggingface_hub import constants
 
     folder = "--".join(["datasets", *dataset["name"].split("/")])
@@ -68,9 +69,9 @@ def _let_branch_be(dataset: Mapping[str, Any]) -> None:
 
 def _outcome_of(error: BaseException) -> str:
     chain = list(_causes(error))
-    said = "\n".join(f"{type(one).__name__}: {one}" for one in chain)
+    message = "\n".join(f"{type(one).__name__}: {one}" for one in chain)
     for outcome, signs in _OUTCOMES.items():
-        if any(sign in said for sign in signs):
+        if any(sign in message for sign in signs):
             return outcome
     is_out_of_reach = any(part in type(one).__name__ for one in chain for part in _UNREACHABLE)
     return "unreachable" if is_out_of_reach or any(isinstance(one, ConnectionError) for one in chain) else "raised"

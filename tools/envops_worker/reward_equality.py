@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 REWARD_DIFFERENCE = 1e-9
-"""Below this, two scores are equal."""
+"""The difference below which two scores are equal."""
 
 
 def same_reward(one: float | None, other: float | None) -> bool:

@@ -37,15 +37,15 @@ REPEATED = frozenset(policy.name for policy in POLICIES if policy.is_repeated)
 LOADING = ("load", "tasks")
 """Stages in which an environment may download data."""
 HUNG_ENOUGH = 2
-"""After this many replies of a policy hung, it is skipped; after this many hangs of the oracle, it gets less time."""
+"""The number of hanging replies after which a policy is skipped, or the oracle gets less time."""
 TASKS_ASKED_FOR_TOOLS = 5
-"""After this many tasks without tools, all others are assumed to have none."""
+"""The number of tasks without tools after which all others are assumed to have none."""
 IMPATIENT_SECONDS = 1.0
-"""The time limit of the oracle after that, because the other checks still have to run."""
+"""The time limit of the oracle after hanging replies, because the other checks still have to run."""
 
 
 class PlayedReward(NamedTuple):
-    """The reward of a rollout, and how many rollouts of its policy were made on its task."""
+    """The reward of a rollout, and the number of its policy's rollouts on its task."""
 
     reward: float | None
     rollouts: int
@@ -157,14 +157,14 @@ class Session:
             raise
 
     def _settle(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Let code that was stopped clean up, for a moment."""
+        """Give stopped code a moment to clean up."""
         with contextlib.suppress(OutOfTime), time_limit(3):
             self.loop.run_until_complete(work)
 
     # Operations send facts in the shape of `envops.facts.observed`.
 
     def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
-        """The oracle's first message; its exception becomes a score of its own, once per task."""
+        """The oracle's first message; its exception becomes a separate score, once per task."""
         if task.index not in self.asked:
             if self.oracle_hung >= HUNG_ENOUGH:
                 seconds = min(seconds, IMPATIENT_SECONDS)
@@ -204,13 +204,13 @@ class Session:
         """A reply's score by verifiers' own scoring, and that of a second scoring if `twice`."""
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
-        said = [*map(dict, completion)]  # functions may change their arguments
+        conversation = [*map(dict, completion)]  # functions may change their arguments
         try:
             first = self.scored_once(task, completion, seconds)
             again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
         except OutOfTime as error:
             self.hung[policy] += 1
-            self.hanging[_asked(task, said)] = str(error)
+            self.hanging[_asked(task, conversation)] = str(error)
             return self.unscored(task, policy, completion, error)
         return {
             "task": task.index,
@@ -230,7 +230,7 @@ class Session:
         return row
 
     def is_scored_twice(self, policy: str) -> bool:
-        """Count one more scoring of a policy; whether it is among the first of them."""
+        """Count one more scoring of a policy; returns whether it is among the first."""
         self._scored[policy] += 1
         return self._scored[policy] <= (self.scored_twice if policy in REPEATED else self.others_scored_twice)
 
@@ -257,7 +257,7 @@ class Session:
     ) -> Iterator[dict[str, Any]]:
         """Rollouts against the scripted endpoint or the host's relay, one by one as they finish.
 
-        None come after the time of the request. Raises `OutOfTime` if one takes longer than `seconds`.
+        The rollouts end with the time of the request. Raises `OutOfTime` if one takes longer than `seconds`.
         """
         tasks = {job.task: self.kept[job.task] for job in jobs}
         if relay is None:

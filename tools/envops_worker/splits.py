@@ -13,5 +13,5 @@ EVALUATION_SPLITS = ("test", "eval", "evaluation", "validation", "dev")
 
 
 def evaluation_split(names: Collection[object], current: object) -> str | None:
-    """The evaluation split among these names that is not the current one; `None` where there is none."""
+    """The evaluation split among these names that is not the current one; `None` if there is none."""
     return next((name for name in EVALUATION_SPLITS if name in names and name != current), None)

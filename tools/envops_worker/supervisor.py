@@ -1,8 +1,8 @@
-"""The parent of the worker: outlives it, cleans up after it, and dies with the host.
+"""The parent of the worker: it outlives the worker, cleans up after it, and ends with the host.
 
 The process that the host starts forks at once. The child becomes the worker; the parent stays
 behind as its supervisor and imports nothing more. On Linux every process that the environment
-starts and abandons, in whatever session and with whatever variables, becomes the supervisor's own
+starts and abandons, in any session and with any variables, becomes the supervisor's own
 child, so none can outlive it.
 """
 
@@ -13,14 +13,24 @@ import ctypes
 import json
 import os
 import resource
+import runpy
 import select
 import signal
 import sys
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from envops_worker.connections import Connections
+    from envops_worker.sandbox import Sandbox
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+NOT_CONFINED = 71
+"""The exit code of a worker that the kernel did not confine."""
+PROCESSES = "/proc"
+LISTING = ("ps", "-A", "-o", "pid=,ppid=")
 PATIENCE_SECONDS = 5.0
 """Maximum seconds of killing while new processes appear."""
 
@@ -30,40 +40,120 @@ def begin() -> dict[str, Any]:
     start: dict[str, Any] = json.loads(os.environ.pop("ENVOPS_START"))
     if "control" in start:
         os.set_inheritable(start["control"], False)
-    fork_worker(start["lifeline"], leaves_others=start["role"] == "template")
+    fork_worker(start["lifeline"], leaves_others=start["role"] == "template", sandbox=_sandbox(start.get("sandbox")))
     return start
 
 
-def fork_worker(lifeline: int, *, leaves_others: bool = False) -> None:
+def _sandbox(described: list[Any] | None) -> Sandbox | None:
+    if described is None:
+        return None
+    from envops_worker.sandbox import Sandbox
+
+    return Sandbox(*described)
+
+
+def fork_worker(
+    lifeline: int, *, leaves_others: bool = False, sandbox: Sandbox | None = None, keeps_terminal: bool = False
+) -> None:
     """Return in the worker; in the supervisor, wait for the end of either worker or host and never return.
 
-    With `leaves_others`, the worker's children have supervisors of their own and outlive it.
+    With `leaves_others`, the worker's children have supervisors of their own and outlive it; this process goes on
+    answering what they connect to. The worker is confined to the sandbox, if there is one, and the supervisor is not.
     """
     os.set_inheritable(lifeline, False)
-    adopt_strays(adopts=not leaves_others)
+    adopt_strays(adopts=not leaves_others or sandbox is not None)
     supervisor = os.getpid()
+    told, tell, done, do = (*os.pipe(), *os.pipe()) if sandbox else (-1, -1, -1, -1)
     worker = os.fork()
     if worker == 0:
         os.close(lifeline)
-        os.setsid()
+        if not keeps_terminal:
+            os.setsid()
         die_with_parent(supervisor)
+        if sandbox:
+            os.close(told)
+            os.close(do)
+            _enter(sandbox, tell, done)
         return
     try:
-        status = _watch(worker, lifeline)
-        end_group(worker)
+        if keeps_terminal:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        connections = None
+        if sandbox:
+            os.close(tell)
+            os.close(done)
+            connections = _connections(sandbox, worker, told, do)
+        status = _watch(worker, lifeline, connections)
+        if not keeps_terminal:
+            end_group(worker)
         if status is None:
             os.kill(worker, signal.SIGKILL)  # it may not lead a group yet
-            os.waitpid(worker, 0)  # the host waits for this process, and so gets the worker's processor time
+            os.waitpid(worker, 0)  # the host waits for this process, and thereby gets the worker's processor time
         if not leaves_others:
             _end_everyone()
+        elif connections:
+            _answer_others(connections)
         _end_like(status or 0)
     finally:
         os._exit(70)
 
 
-def guard(lifeline: int, command: list[str]) -> None:
-    """Become a program with a supervisor: `python supervisor.py LIFELINE PROGRAM …`."""
-    fork_worker(lifeline)
+def _enter(sandbox: Sandbox, tell: int, done: int) -> None:
+    """Confine the worker. Where the kernel refuses, nothing of the environment runs."""
+    from envops_worker.connections import hand_over
+    from envops_worker.sandbox import CannotConfine, confine
+
+    prefer_to_be_killed()  # which cannot be written later
+    try:
+        listener = confine(sandbox)
+    except CannotConfine as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(NOT_CONFINED)
+    if listener >= 0:
+        hand_over(listener, tell, done)
+    else:
+        os.close(tell)
+        os.close(done)
+
+
+def _connections(sandbox: Sandbox, worker: int, told: int, do: int) -> Connections | None:
+    """What answers the connections of the confined worker, if its sandbox leaves any to answer."""
+    from envops_worker.connections import Connections, take_over
+
+    listener = take_over(worker, told, do)
+    return Connections(listener, sandbox.writes) if listener >= 0 else None
+
+
+def _answer_others(connections: Connections) -> None:
+    """Answer the connections of processes that outlive the worker, until all have ended."""
+    while True:
+        select.select([connections.listener], [], [])
+        if not connections.answer():
+            return
+        _reaped()
+
+
+def prefer_to_be_killed() -> None:
+    """Make the kernel end this process first if memory runs out."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+            file.write("1000")
+    except OSError:
+        pass
+
+
+def guard(lifeline: int, described: str, command: list[str]) -> None:
+    """Become a program with a supervisor: `python supervisor.py LIFELINE SANDBOX PROGRAM …`; the sandbox is JSON.
+
+    With `--terminal` before the program, it can be interrupted at the terminal, which does not end the supervisor.
+    """
+    keeps_terminal = command[0] == "--terminal"
+    command = command[keeps_terminal:]
+    sandbox = None
+    if described != "null":
+        runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_importable.py"))  # noqa: PTH100, PTH118, PTH120
+        sandbox = _sandbox(json.loads(described))
+    fork_worker(lifeline, sandbox=sandbox, keeps_terminal=keeps_terminal)
     try:
         os.execvp(command[0], command)
     except OSError as error:
@@ -72,12 +162,12 @@ def guard(lifeline: int, command: list[str]) -> None:
 
 
 def adopt_strays(*, adopts: bool) -> None:
-    """Turn on or off that the kernel gives this process the orphans of its descendants."""
+    """Let the kernel make this process the parent of its descendants' orphans, or stop that."""
     _prctl(PR_SET_CHILD_SUBREAPER, int(adopts))
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel end this process when its parent, whose id is given, is gone."""
+    """Let the kernel end this process when the parent with this id ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -88,7 +178,7 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value)
 
 
-def _watch(worker: int, lifeline: int) -> int | None:
+def _watch(worker: int, lifeline: int, connections: Connections | None = None) -> int | None:
     """Reap until the worker or the host has ended; the worker's wait status, `None` when it was the host."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -98,7 +188,10 @@ def _watch(worker: int, lifeline: int) -> int | None:
         for process, status in _reaped():
             if process == worker:
                 return status
-        ready, _, _ = select.select([lifeline, woken], [], [])
+        asking = [connections.listener] if connections else []
+        ready, _, _ = select.select([lifeline, woken, *asking], [], [])
+        if connections and connections.listener in ready and not connections.answer():
+            connections = None  # the worker has ended, or is about to
         if lifeline in ready and not os.read(lifeline, 1):
             return None
         with contextlib.suppress(BlockingIOError):
@@ -124,7 +217,7 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def end_group(leader: int) -> None:
-    """End the process group of a child, with the child if it is in there already."""
+    """End the process group of a child, with the child if it is already in it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
@@ -132,7 +225,7 @@ def end_group(leader: int) -> None:
 def _end_everyone() -> None:
     """End all descendants, and their orphans, until there are none."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline and (alive := _descendants(os.getpid())):
+    while time.monotonic() < deadline and (alive := descendants(os.getpid())):
         for process in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
@@ -140,16 +233,11 @@ def _end_everyone() -> None:
         _reaped()
 
 
-def _descendants(process: int) -> set[int]:
-    """Children and their children, as far as /proc shows them."""
+def descendants(process: int) -> set[int]:
+    """Children and their children, as far as the system shows them."""
     children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-        with (
-            contextlib.suppress(OSError, ValueError, IndexError),
-            open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as state,  # noqa: PTH123
-        ):
-            parent = int(state.read().rpartition(")")[2].split()[1])  # the name before it may hold anything
-            children.setdefault(parent, []).append(int(name))
+    for one, parent in _parents():
+        children.setdefault(parent, []).append(one)
     found: set[int] = set()
     waiting = [process]
     while waiting:
@@ -157,6 +245,31 @@ def _descendants(process: int) -> set[int]:
         found |= new
         waiting += new
     return found
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Every process and its parent."""
+    if not os.path.isdir(PROCESSES):  # noqa: PTH112
+        yield from _listed_parents()
+        return
+    for name in filter(str.isdigit, os.listdir(PROCESSES)):  # noqa: PTH208
+        with (
+            contextlib.suppress(OSError, ValueError, IndexError),
+            open(f"{PROCESSES}/{name}/stat", encoding="utf-8", errors="replace") as state,  # noqa: PTH123
+        ):
+            yield int(name), int(state.read().rpartition(")")[2].split()[1])  # the name before it may hold anything
+
+
+def _listed_parents() -> Iterator[tuple[int, int]]:
+    """The same from `ps`, for macOS: psutil is not in the virtual environments that supervisors run in."""
+    import subprocess
+
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with contextlib.suppress(OSError), subprocess.Popen(LISTING, stdout=subprocess.PIPE, text=True) as listing:
+        printed, _ = listing.communicate()
+        listed = [tuple(map(int, line.split())) for line in printed.splitlines()]
+        yield from ((one, parent) for one, parent in listed if one != listing.pid)
 
 
 def _end_like(status: int) -> None:
@@ -170,4 +283,4 @@ def _end_like(status: int) -> None:
 
 
 if __name__ == "__main__":
-    guard(int(sys.argv[1]), sys.argv[2:])
+    guard(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -1,11 +1,11 @@
 """The loop of a template: a process that forks others on request and does nothing else.
 
-The lock template has imported verifiers and nothing of any environment; it forks the base of each environment. The
+The lock template has imported verifiers and no environment's code; it forks the base of each environment. The
 environment template has loaded one environment and has scored nothing; it forks jobs, as the base does.
 docs/architecture.md has the picture.
 
 A request is one datagram: JSON settings, and the descriptors that the settings name. The template writes the
-process's id to the descriptor `report`, and its exit code when it has ended. A job has the pipe `lifeline` as well: it
+process's id to the descriptor `report`, and later its exit code. A job has the pipe `lifeline` as well: it
 ends, with its process group, when the other end is closed or the template is gone. A base has a supervisor for that.
 """
 
@@ -58,7 +58,7 @@ class Template:
     def __init__(self, control: socket.socket, *others: socket.socket, adopts: bool = False) -> None:
         """Serve requests that come over any of the sockets; the process ends when `control` is closed.
 
-        With `adopts`, it ends the leftovers of its forks, which remain where a supervisor was killed.
+        With `adopts`, it ends the leftovers of its forks, which remain if a supervisor was killed.
         """
         adopt_strays(adopts=adopts)
         self._adopts = adopts
@@ -86,7 +86,7 @@ class Template:
             self._reap()
 
     def _forked(self, control: socket.socket) -> ForkRequest | None:
-        """The request, in a fork that is to fulfil it; `None` in the template."""
+        """The request, in the fork that fulfils it; `None` in the template."""
         try:
             content, descriptors, _, _ = socket.recv_fds(control, MOST_BYTES, MOST_DESCRIPTORS)
         except OSError:
@@ -140,7 +140,7 @@ class Template:
 
 
 def _be_job(descriptors: dict[str, int], template: int) -> None:
-    """Become like a new process: with its own session, standard streams and random state."""
+    """Set up a fork like a new process: with its own session, standard streams and random state."""
     die_with_parent(template)
     os.setsid()
     for target, name in enumerate(("stdin", "stdout", "stderr")):

@@ -1,8 +1,8 @@
 """Tool servers forked from the base of the environment, which has imported verifiers and loaded nothing.
 
 verifiers starts a tool server as a Python process of its own. It imports verifiers again, and verifiers polls it once a
-second: four seconds before the first rollout. Here the base forks it, and it is returned when it listens. Its
-arguments, its place and its end are still up to verifiers.
+second: four seconds before the first rollout. Here the base forks it, and it is returned when it listens. verifiers
+still controls its arguments, its place and its end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LISTENING_SECONDS = 30.0
 """Seconds for the setup of a server before verifiers searches for it in its own way."""
 
 _base: list[socket.socket] = []
-"""The socket of the base, where this process was forked from one."""
+"""The socket of the base, if this process was forked from one."""
 
 
 def connect(base: socket.socket) -> None:
@@ -33,11 +33,11 @@ def connect(base: socket.socket) -> None:
 
 
 def fork_servers() -> None:
-    """From now on, tool servers that verifiers starts are forked, where this process has a base."""
+    """Fork the tool servers that verifiers starts from now on, if this process has a base."""
     if _base:
         from verifiers.v1.runtimes import subprocess
 
-        # verifiers has no seam for how a server's process is started; this saves four seconds for each.
+        # verifiers has no hook for the start of a server's process; this saves four seconds for each.
         subprocess.asyncio = AsyncioWithForks(_base[0])
 
 
@@ -67,7 +67,8 @@ class ForkedServer:
 
 
 class AsyncioWithForks:
-    """`asyncio` as the runtime of verifiers sees it: tool servers are forked, and listen when they are returned."""
+    """The replacement of `asyncio` for the runtime of verifiers: tool servers are forked, and listen when they are
+    returned."""
 
     def __init__(self, base: socket.socket) -> None:
         self._base = base

@@ -1,6 +1,6 @@
 """The data that the environment's code tried to download, read from running calls of libraries.
 
-Nothing is patched. The frames of a failed call, or of one that tries to connect, still hold its arguments.
+Nothing is patched. The frames of a failed call, or of one that tries to connect, still contain its arguments.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _COMMIT = re.compile(r"^[0-9a-f]{40}$")
 
 
 def wanted_by_failure(error: BaseException, sources: Sources) -> list[dict[str, Any]]:
-    """The data that calls ended by an exception wanted, as `WantedData` of facts."""
+    """The data requested by calls that an exception ended, as `WantedData` of facts."""
     found = (_wanted(list(traceback.walk_tb(cause.__traceback__)), sources) for cause in causes(error))
     known = [wanted for wanted in found if wanted]
     return list({(one["kind"], one["name"], one["config"], one["files"]): one for one in known}.values())
 
 
 def wanted_by_call(innermost: FrameType, sources: Sources) -> dict[str, Any] | None:
-    """The data that the call in this frame wants; `None` where no known library calls."""
+    """The data that the call in this frame requests; `None` if it is not one of a known library."""
     return _wanted(list(traceback.walk_stack(innermost))[::-1], sources)
 
 
 def _wanted(steps: list[tuple[FrameType, int]], sources: Sources) -> dict[str, Any] | None:
-    """The data that the outermost known call of these frames and lines wants."""
+    """The data that the outermost known call of these frames and lines requests."""
     place = None
     for frame, line in steps:
         code = frame.f_code

@@ -40,9 +40,9 @@ def reversed_text(heard: str, _answers: Mapping[str, str]) -> str:
 
 
 def sorted_names(heard: str, _answers: Mapping[str, str]) -> str:
-    said = [text for role, text in turns_of(heard) if role == "user"]
-    key = 0 if "by first name" in said[0] else 1
-    people = [line for text in said for line in text.splitlines() if re.fullmatch(r"\S+ \S+", line)]
+    texts = [text for role, text in turns_of(heard) if role == "user"]
+    key = 0 if "by first name" in texts[0] else 1
+    people = [line for text in texts for line in text.splitlines() if re.fullmatch(r"\S+ \S+", line)]
     return "<names>\n" + "\n".join(sorted(people, key=lambda person: person.split()[key])) + "\n</names>"
 
 
@@ -121,13 +121,13 @@ def scripted_sampler(learner: Learner, name: str) -> Any:
         for heard in conversations:
             text = tokenizer.decode(list(heard))
             right = "assistant" in text.removesuffix("<|im_start|>assistant\n") or next(numbers) % 2 == 0
-            said = tokenizer(SCRIPTS[name](text, answers) if right else WRONG)["input_ids"] + [loaded.ends[0]]
+            tokens = tokenizer(SCRIPTS[name](text, answers) if right else WRONG)["input_ids"] + [loaded.ends[0]]
             with torch.no_grad():
-                logits = learner._trainer.model(input_ids=torch.tensor([[*heard, *said]])).logits[
+                logits = learner._trainer.model(input_ids=torch.tensor([[*heard, *tokens]])).logits[
                     0, len(heard) - 1 : -1
                 ]
             values = (logits.float() / learner.settings.temperature).log_softmax(-1)
-            found.append((said, values.gather(-1, torch.tensor(said)[:, None])[:, 0].tolist()))
+            found.append((tokens, values.gather(-1, torch.tensor(tokens)[:, None])[:, 0].tolist()))
         return found
 
     return sample

@@ -42,16 +42,16 @@ def test_heard_after_truncated_reply_closes_it_first() -> None:
 
 
 def test_heard_after_reply_keeps_thinking_dropped_by_template() -> None:
-    said = "<think>one, two</think>Two."
-    messages = [*ASKED, {"role": "assistant", "content": said}, {"role": "user", "content": "Sure?"}]
+    reply = "<think>one, two</think>Two."
+    messages = [*ASKED, {"role": "assistant", "content": reply}, {"role": "user", "content": "Sure?"}]
     whole = text(renderer(FORGETFUL).heard(messages, ()))
     assert "one, two" not in whole  # what a server would render anew
-    behind = renderer(FORGETFUL).heard_after(messages, 1, (), tokens(said + "<|im_end|>"))
+    behind = renderer(FORGETFUL).heard_after(messages, 1, (), tokens(reply + "<|im_end|>"))
     assert text(behind) == "\n<|im_start|>user\nSure?<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "result"),
     [
         (CHAT, 'I look.\n<tool_call>\n{"name": "count", "arguments": {"of": "herons"}}\n</tool_call>'),
         (QWEN_CODER, "I look.\n<tool_call>\n<function=count>\n<parameter=of>\nherons\n</parameter>\n</function>\n"),
@@ -59,17 +59,17 @@ def test_heard_after_reply_keeps_thinking_dropped_by_template() -> None:
         (LLAMA, '{"name": "count", "parameters": {"of": "herons"}}'),
     ],
 )
-def test_tool_call_is_parsed_in_the_templates_format(template: str, said: str) -> None:
+def test_tool_call_is_parsed_in_the_templates_format(template: str, result: str) -> None:
     speaker = renderer(template)
     speaker.knows_tools()
-    reply = speaker.reply([*tokens(said), end(template)])
+    reply = speaker.reply([*tokens(result), end(template)])
     (call,) = reply["tool_calls"]
     assert call["function"] == {"name": "count", "arguments": '{"of": "herons"}'}
     assert reply["content"] == ("" if template is LLAMA else "I look.")
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         '<tool_call>\n{"name": "count", "arguments": \n</tool_call>',
         '<tool_call>\n{"name": "count", "arguments": {}}\n</tool_call><tool_call>no</tool_call>',
@@ -77,19 +77,19 @@ def test_tool_call_is_parsed_in_the_templates_format(template: str, said: str) -
         "just text",
     ],
 )
-def test_malformed_tool_call_is_returned_as_text(said: str) -> None:
+def test_malformed_tool_call_is_returned_as_text(reply: str) -> None:
     speaker = renderer()
     speaker.knows_tools()
-    assert speaker.reply(tokens(said)) == {"role": "assistant", "content": said}
+    assert speaker.reply(tokens(reply)) == {"role": "assistant", "content": reply}
 
 
 def test_tool_answer_is_rendered_after_its_call() -> None:
     speaker = renderer()
-    said = tokens('<tool_call>\n{"name": "count", "arguments": {"of": "a b"}}\n</tool_call><|im_end|>')
+    result = tokens('<tool_call>\n{"name": "count", "arguments": {"of": "a b"}}\n</tool_call><|im_end|>')
     speaker.heard(ASKED, [TOOL])
-    reply = speaker.reply(said)
+    reply = speaker.reply(result)
     answer = {"role": "tool", "tool_call_id": reply["tool_calls"][0]["id"], "content": "2"}
-    behind = speaker.heard_after([*ASKED, reply, answer], 1, [TOOL], said)
+    behind = speaker.heard_after([*ASKED, reply, answer], 1, [TOOL], result)
     assert text(behind) == "\n<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n"
 
 

@@ -19,8 +19,8 @@ ASKED = [{"role": "user", "content": "Say ab."}]
 
 def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
     """`ab` and an end, whatever was heard."""
-    said = [*Letters()("ab", add_special_tokens=False)["input_ids"], end(CHAT)]
-    return [(said, (-0.5, -0.25, -0.125)) for _ in conversations]
+    tokens = [*Letters()("ab", add_special_tokens=False)["input_ids"], end(CHAT)]
+    return [(tokens, (-0.5, -0.25, -0.125)) for _ in conversations]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_served_reply_is_limited_by_max_tokens(server: PolicyServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         ({"messages": [{"role": "user", "content": "x" * 300}]}, "maximum context length is 200"),
         ({"messages": []}, "not empty"),
@@ -74,11 +74,13 @@ def test_served_reply_is_limited_by_max_tokens(server: PolicyServer) -> None:
         ({"max_tokens": "many"}, "max_tokens"),
     ],
 )
-def test_served_invalid_request_is_refused_with_reason(server: PolicyServer, body: dict[str, Any], said: str) -> None:
+def test_served_invalid_request_is_refused_with_reason(
+    server: PolicyServer, body: dict[str, Any], expected: str
+) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         ask(server, **body)
     assert refused.value.code == 400
-    assert said in json.loads(refused.value.read())["error"]["message"]
+    assert expected in json.loads(refused.value.read())["error"]["message"]
 
 
 def test_joined_turns_mask_environment_messages() -> None:

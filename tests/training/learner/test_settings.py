@@ -32,7 +32,7 @@ def test_settings_of_committed_file_are_read_completely() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("[rollouts]\nenvironment = 'sums'\n", "model is missing"),
         ("model = 'm'\n", "rollouts.environment is missing"),
@@ -44,8 +44,8 @@ def test_settings_of_committed_file_are_read_completely() -> None:
         ("model = 'm'\nrollouts = 3\n", "rollouts is not a table"),
     ],
 )
-def test_settings_that_cannot_run_are_refused(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UnfitSettings, match=said):
+def test_settings_that_cannot_run_are_refused(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(UnfitSettings, match=expected):
         read_settings(file_of(tmp_path, text))
 
 

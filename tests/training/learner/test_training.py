@@ -59,12 +59,12 @@ def driven(*arguments: str) -> dict[str, Any]:
     assert looked_at["rollouts"] == len(looked_at["rows"]) == 8
     assert not any(row["failure"] for row in looked_at["rows"])
     assert looked_at["scored_differently"] < 1e-4, "the served probabilities are those that are trained on"
-    assert looked_at["gradient_elsewhere"] == 0.0, "nothing is learned from what the environment said"
+    assert looked_at["gradient_elsewhere"] == 0.0, "nothing is learned from the messages of the environment"
     assert looked_at["gradient_where_spoken"] > 0.0
     return looked_at
 
 
-def said(row: Mapping[str, Any], whose: int) -> list[str]:
+def texts_of(row: Mapping[str, Any], whose: int) -> list[str]:
     return [text for mine, text in row["parts"] if mine == whose]
 
 
@@ -72,14 +72,14 @@ def test_v1_single_turn_rollouts_get_environment_rewards(tiny_model: Path, tmp_p
     found = driven("reverse-text", "scripted", str(tiny_model), str(tmp_path / "run"))
     assert sorted({row["reward"] for row in found["rows"]}) == [0.0, 1.0]
     for row in found["rows"]:
-        assert row["reward"] == float("<reversed_text>" in said(row, 1)[0])
-        assert said(row, 0) == []
+        assert row["reward"] == float("<reversed_text>" in texts_of(row, 1)[0])
+        assert texts_of(row, 0) == []
 
 
 def test_v0_single_turn_rollouts_get_environment_rewards(tiny_model: Path, tmp_path: Path) -> None:
     found = driven("date-arithmetic", "scripted", str(tiny_model), str(tmp_path / "run"))
     for row in found["rows"]:
-        right = "<answer>" in said(row, 1)[0]
+        right = "<answer>" in texts_of(row, 1)[0]
         assert row["reward"] == pytest.approx(1.2 if right else 0.0)
         assert row["functions"]["correct_answer"] == float(right)
 
@@ -88,9 +88,9 @@ def test_v1_turns_form_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
     """The random model speaks: its bytes are no text, and are found again nevertheless."""
     found = driven("alphabet-sort", "sampled", str(tiny_model), str(tmp_path / "run"))
     for row in found["rows"]:
-        assert len(said(row, 1)) == len(said(row, 0)) + 1 >= 2
-        assert all("<|im_start|>user\nAdd these people" in text for text in said(row, 0))
-        assert all(text.endswith("<|im_start|>assistant\n") for text in said(row, 0))
+        assert len(texts_of(row, 1)) == len(texts_of(row, 0)) + 1 >= 2
+        assert all("<|im_start|>user\nAdd these people" in text for text in texts_of(row, 0))
+        assert all(text.endswith("<|im_start|>assistant\n") for text in texts_of(row, 0))
 
 
 def test_v0_turns_form_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
@@ -98,10 +98,12 @@ def test_v0_turns_form_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
     assert all(row["functions"]["success"] == 1.0 for row in found["rows"])
     for row in found["rows"]:
         low, high = map(int, re.findall(r"greater than (\d+) and less than (\d+)", row["prompt"])[0])
-        needed, enough = len(said(row, 1)), (high - low - 1).bit_length()
+        needed, enough = len(texts_of(row, 1)), (high - low - 1).bit_length()
         assert row["reward"] == pytest.approx(0.75 + 0.25 * (1 - max(0, needed - enough) / 4))
-    assert len({(row["task"], len(said(row, 1))) for row in found["rows"]}) == 4, "half of them waste a guess"
-    assert all(re.search("My number is|not one whole number", text) for row in found["rows"] for text in said(row, 0))
+    assert len({(row["task"], len(texts_of(row, 1))) for row in found["rows"]}) == 4, "half of them waste a guess"
+    assert all(
+        re.search("My number is|not one whole number", text) for row in found["rows"] for text in texts_of(row, 0)
+    )
 
 
 def test_tool_calls_are_executed_and_their_answers_masked(tiny_model: Path, tmp_path: Path) -> None:
@@ -112,8 +114,8 @@ def test_tool_calls_are_executed_and_their_answers_masked(tiny_model: Path, tmp_
     assert len(called) == 4
     for row in called:
         assert "ledger_list_accounts" in row["prompt"], "the template shows the tools"
-        call, last = said(row, 1)
-        (answer,) = said(row, 0)
+        call, last = texts_of(row, 1)
+        (answer,) = texts_of(row, 0)
         assert "<tool_call>" in call
         assert re.search(r"<\|im_start\|>tool\n\d+, \w+", answer), "accounts, from the environment's own server"
         assert last.startswith("<answer>1</answer>")
@@ -222,7 +224,7 @@ def test_full_weights_run_ends_with_its_budget(tiny_model: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         (("learning_rate", "learning_rat"), "there is no grpo.learning_rat; did you mean grpo.learning_rate"),
         (("num_generations = 4", "num_generations = 3"), "grpo: .*must be divisible by num_generations"),
@@ -231,12 +233,12 @@ def test_full_weights_run_ends_with_its_budget(tiny_model: Path, tmp_path: Path)
     ],
 )
 def test_invalid_run_ends_before_any_rollout(
-    tiny_model: Path, tmp_path: Path, changed: tuple[str, str], said: str
+    tiny_model: Path, tmp_path: Path, changed: tuple[str, str], expected: str
 ) -> None:
     file = tmp_path / "run.toml"
     text = SETTINGS.format(model=tiny_model, environment="reverse-text", folder=tmp_path / "run", steps=1)
     file.write_text(text.replace(*changed))
     done = trained(file)
     assert done.returncode == 2
-    assert re.search(said, done.stderr), done.stderr
+    assert re.search(expected, done.stderr), done.stderr
     assert not (tmp_path / "run" / "metrics.jsonl").exists()

@@ -29,9 +29,9 @@ def test_probe_reward_triples_and_control_stays_flat(seed: int) -> None:
         text=True,
         check=False,
     )
-    said = json.loads(done.stdout)
-    assert said["control"] == {"change": 0.0, "gradient": 0.0}
-    assert said["after"]["value"] >= 3 * said["before"]["value"], done.stderr
+    data = json.loads(done.stdout)
+    assert data["control"] == {"change": 0.0, "gradient": 0.0}
+    assert data["after"]["value"] >= 3 * data["before"]["value"], done.stderr
 
 
 def test_probe_without_torch_names_the_session() -> None:

@@ -53,20 +53,20 @@ def test_vocabulary_of_empty_references_is_refused() -> None:
 
 
 def test_vocabulary_renders_environment_turn_after_reply(vocabulary: Vocabulary) -> None:
-    said = [*vocabulary.sayable[1:3], END]
-    messages = [*PROMPTS[0], vocabulary.reply(said), {"role": "user", "content": "a"}]
-    whole, later = vocabulary.heard([{"role": "user", "content": "a"}]), vocabulary.heard_after(messages, 1, (), said)
+    reply = [*vocabulary.sayable[1:3], END]
+    messages = [*PROMPTS[0], vocabulary.reply(reply), {"role": "user", "content": "a"}]
+    whole, later = vocabulary.heard([{"role": "user", "content": "a"}]), vocabulary.heard_after(messages, 1, (), reply)
     assert later == whole[1:]
-    assert vocabulary.heard_after(messages, 1, (), said[:2]) == [END, *later]
+    assert vocabulary.heard_after(messages, 1, (), reply[:2]) == [END, *later]
 
 
 @pytest.mark.parametrize(
-    ("tools", "answers", "said"),
+    ("tools", "answers", "expected"),
     [(("look_up", "add"), True, "has tools \\(look_up, add\\)"), ((), True, "it is multi-turn")],
 )
-def test_probe_refuses_multi_turn_environment(tools: tuple[str, ...], answers: bool, said: str) -> None:
+def test_probe_refuses_multi_turn_environment(tools: tuple[str, ...], answers: bool, expected: str) -> None:
     about = Description("v1", "0.4.0", "3.12", "Sums", answers, (), (), tools=tools)
-    with pytest.raises(NotForAProbe, match=f"{said}.*backend: trl"):
+    with pytest.raises(NotForAProbe, match=f"{expected}.*backend: trl"):
         require_single_turn(about)
 
 

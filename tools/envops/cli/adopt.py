@@ -36,7 +36,7 @@ EXAMPLES = """examples:
   envops adopt https://github.com/owner/repository@v1.2#environments/wordle
   envops adopt https://github.com/owner/repository        every environment at the tip of its main branch
   envops adopt owner/wordle@0.1.8                         from the Hub
-  envops adopt ../their-repository --dry-run              what would be written
+  envops adopt ../their-repository --dry-run              show the files that would be written
 """
 
 
@@ -49,9 +49,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         " repository or folder without a pyproject.toml, every environment",
     )
     command.add_argument(
-        "--owner", action="append", metavar="@OWNER", type=_owner, help="who reviews them (default: as their siblings)"
+        "--owner", action="append", metavar="@OWNER", type=_owner, help="reviewers (default: those of their siblings)"
     )
-    command.add_argument("--dry-run", action="store_true", help="write nothing, and show what would be written")
+    command.add_argument("--dry-run", action="store_true", help="write nothing, and show the files to be written")
     command.add_argument("--no-validate", action="store_true", help="do not validate them after adopting")
     command.add_argument(
         "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _exit_code(outcome: Outcome) -> int:
-    """0 where every source is adopted; 1 where some are not; 2 or 4 where none is."""
+    """The exit code: 0 if every source is adopted; 1 if some are not; 2 or 4 if none is."""
     if not outcome.refused:
         return exit_codes.PASS
     if outcome.adopted or outcome.unchanged:
@@ -109,7 +109,7 @@ def _tell(text: str) -> None:
 
 
 def _validate(staging: Staging, outcome: Outcome, options: argparse.Namespace, stop: threading.Event) -> None:
-    """Validate what is ready, complete it, and write the reports. Raises `KeyboardInterrupt`."""
+    """Validate the environments that are ready, complete them, and write the reports. Raises `KeyboardInterrupt`."""
 
     def validated(request: ValidationRequest, names: Sequence[str]) -> dict[str, EnvironmentResult]:
         with open_progress(names) as progress:

@@ -1,4 +1,4 @@
-"""What follows a validation that passed: the version that the plan will ask for, then git."""
+"""The next step after a passed validation: the version that the plan requires, then git."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_COMPARED = 20
 
 
 def after_passing(repository: Repository, names: Sequence[str], changed: str | None) -> str:
-    """One command: a bump where REL001 needs it, the next step of git, or nothing.
+    """One command: a bump if REL001 needs it, the next step of git, or nothing.
 
     `changed` is the base that `--changed` compares with; `None` without it.
     """

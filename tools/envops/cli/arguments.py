@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and the kinds of values that they have."""
+"""Common arguments of several commands, and the types of their values."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def selection(command: argparse.ArgumentParser, *, changed: bool = True) -> None
             nargs="?",
             const="",
             metavar="BASE",
-            help="only what differs from where this branch left BASE (default: the main branch)",
+            help="only those that differ from the commit where this branch left BASE (default: the main branch)",
         )
     root(command)
 
 
 def printed(command: argparse.ArgumentParser, *forms: str) -> None:
-    """The form of what is printed; `text` and `json` are always among them."""
-    command.add_argument("--format", choices=("text", "json", *forms), default="text", help="what goes to stdout")
+    """The form of the output; `text` and `json` are always offered."""
+    command.add_argument("--format", choices=("text", "json", *forms), default="text", help="form of the output")
 
 
 def extent(command: argparse.ArgumentParser) -> None:
-    """How much of the result is printed; the reports have all of it."""
+    """The printed part of the result; the reports have all of it."""
     group = command.add_mutually_exclusive_group()
-    group.add_argument("--quiet", action="store_true", help="no progress, and only what decides the verdict")
+    group.add_argument("--quiet", action="store_true", help="no progress, and only findings that decide the verdict")
     group.add_argument("-v", "--verbose", action="store_true", help="every finding with its whole evidence")
 
 
@@ -44,10 +44,10 @@ def network(command: argparse.ArgumentParser, who: str, when: str) -> None:
 
 
 def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer | None = None) -> None:
-    """A real model, and how much it may do; `speaker` is the group that `--endpoint` belongs to."""
-    group = command.add_argument_group("how much, and a real model", "see docs/models.md")
-    group.add_argument("-n", "--tasks", type=positive, metavar="N", help="on how many tasks")
-    group.add_argument("-r", "--rollouts", type=positive, metavar="N", help="how many rollouts on each")
+    """A real model and its limits; `speaker` is the group of `--endpoint`."""
+    group = command.add_argument_group("size, and a real model", "see docs/models.md")
+    group.add_argument("-n", "--tasks", type=positive, metavar="N", help="number of tasks")
+    group.add_argument("-r", "--rollouts", type=positive, metavar="N", help="number of rollouts on each")
     (speaker or group).add_argument(
         "--endpoint",
         "--model",
@@ -68,14 +68,14 @@ def scripted_judge(command: argparse._ActionsContainer) -> None:
 
 
 def split(command: argparse._ActionsContainer, default: str) -> None:
-    """The split whose tasks are played; no default in the parser, so that a command knows what was asked for."""
+    """The split whose tasks are played; no default in the parser, so that a command knows whether it was given."""
     text = f"the tasks to train on, or those held out for evaluation (default: {default})"
     command.add_argument("--split", choices=("train", "eval"), help=text)
 
 
 def max_cost(command: argparse._ActionsContainer, what: str) -> None:
     command.add_argument(
-        "--max-cost", type=cost, metavar="DOLLARS", help=f"what {what} may cost at most (default: 1), or none"
+        "--max-cost", type=cost, metavar="DOLLARS", help=f"maximum dollars for {what} (default: 1), or none"
     )
 
 

@@ -29,13 +29,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     step = command.add_mutually_exclusive_group()
     step.add_argument("--minor", action="store_const", dest="step", const="minor", help="rewards can have changed")
-    step.add_argument("--major", action="store_const", dest="step", const="major", help="users must change something")
+    step.add_argument("--major", action="store_const", dest="step", const="major", help="users must adapt")
     command.add_argument("--above", metavar="VERSION", help="the version to raise, if it is higher")
     command.set_defaults(step="patch")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raise each, or none where one of them cannot be raised."""
+    """Raise each, or none if one of them cannot be raised."""
     root: Path = options.root.absolute()
     registry = load_registry(root)
     names = Repository(root, registry, {}).select(options.names)

@@ -14,7 +14,7 @@ from envops.text.plain_data import size_text
 from envops.validation.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
 
 EXAMPLES = """examples:
-  envops cache                                what .envops/ holds, virtual environments, prepared data
+  envops cache                                show the contents of .envops/, virtual environments, prepared data
   envops cache --older-than 14                remove entries unused for 14 days
   envops cache --max-size 2 --older-than 30   and the least recently used beyond 2 GB
 
@@ -72,6 +72,6 @@ def _show(kept: list[CacheEntry], form: str) -> None:
     if form == "json":
         print(json.dumps({"parts": sums}))
         return
-    for kind, said in sums.items():
-        size, own = size_text(said["bytes"]), size_text(said["own_bytes"])
-        print(f"{kind:9} {said['count']:6}  {size:>9}  unshared {own}")
+    for kind, total in sums.items():
+        size, own = size_text(total["bytes"]), size_text(total["own_bytes"])
+        print(f"{kind:9} {total['count']:6}  {size:>9}  unshared {own}")

@@ -30,11 +30,11 @@ EXAMPLES = """examples:
   envops cases add reverse-text "detects taskset.py:31:compare"
 """
 _RECORDED = "RWD081"
-"""Its cases expect what the reward pays now. Those of other rules show an exploit."""
+"""The rule whose cases expect the current reward. Those of other rules show an exploit."""
 
 
 class UnwritableCases(Exception):
-    """The message names what is missing, and the next step."""
+    """The cases cannot be added; the message has the reason and the next step."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ReadyCase:
     text: str
     name: str
     content: str
-    """Task, reply and expectation: what makes two cases the same."""
+    """Task, reply and expectation, which identify a case."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -115,7 +115,7 @@ def _content(task: Any, reply: Any, expect: dict[str, Any]) -> str:
 
 
 def _chosen(name: str, cases: Sequence[ReadyCase], wanted: Sequence[str]) -> list[ReadyCase]:
-    """The cases that the words choose: rules in any spelling, or names."""
+    """The cases that the words select: rules in any spelling, or names."""
     if not cases:
         raise UnwritableCases(f"the last report shows no case for {name}\nrun again: nox -s validate -- {name}")
     if not wanted:
@@ -137,7 +137,7 @@ def _listed(cases: Iterable[ReadyCase]) -> Iterator[str]:
 
 
 def _refuse_known(cases: Sequence[ReadyCase], package: Package, file: str) -> None:
-    """Raise where a case is in the file already, by its name or by all that it says."""
+    """Raise if a case is already in the file, by its name or by its contents."""
     lines = {case.name: case.line for case in package.cases}
     lines |= {_content(case.task, case.reply, dict(case.expect)): case.line for case in package.cases}
     for case in cases:
@@ -158,7 +158,7 @@ def _refuse_stale(environment: EnvironmentResult, package: Package) -> None:
 
 def _next_steps(name: str, cases: Sequence[ReadyCase], dry_run: bool) -> Iterator[str]:
     if any(case.rule == _RECORDED for case in cases):
-        yield f"Cases of {_RECORDED} expect what the reward pays now. Check that each is right."
+        yield f"Cases of {_RECORDED} expect the current reward. Check that each is right."
     if any(case.rule != _RECORDED for case in cases):
         yield "Cases that show an exploit fail until the reward is fixed."
     yield "nothing was written\n" if dry_run else f"next: nox -s validate -- {name}\n"

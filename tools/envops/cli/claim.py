@@ -27,7 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Claim a pull request's head commit, or report how its evaluation ended, and return the exit code."""
+    """Claim a pull request's head commit, or record the outcome of its evaluation, and return the exit code."""
     try:
         github = GitHub.of_workflow()
         if options.close:

@@ -11,22 +11,30 @@ from pathlib import Path
 from envops import exit_codes
 from envops.github.api import GitHub, GitHubError
 from envops.github.comment import LONGEST, MARK, comment, pull_request_of
-from envops.reports.comment import conversation
+from envops.reports.comment import conversation, sarif_of
+from envops.reports.printing import write_report
 from envops.repository.problem import DeclarationError
 
 EXAMPLES = """examples:
   envops comment artifact/             in a workflow_run job, with GITHUB_TOKEN
   envops comment reports/ --dry-run    print it instead
+  envops comment artifact/ --sarif F   and write the findings for code scanning
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", type=Path, metavar="FOLDER", help="validate.json and plan.json; not trusted")
     command.add_argument("--dry-run", action="store_true", help="print the comment without sending it")
+    command.add_argument(
+        "--sarif",
+        type=Path,
+        metavar="FILE",
+        help="write the findings as SARIF too, if the pull request is open; its number goes to GITHUB_OUTPUT",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make or edit the comment and return the exit code; a pull request that moved on is left alone."""
+    """Make or edit the comment and return the exit code; a pull request with another head is left unchanged."""
     try:
         event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
         address = str(event["workflow_run"]["html_url"])
@@ -35,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     try:
         text = conversation(options.folder, LONGEST - len(MARK), address)
-    except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be larger than any that is shown
+    except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be too large to be shown
         text = f"## ⚠️ no report\n\nThe run ended without one that can be read.\n\n[The run]({address})\n"
         print(error, file=sys.stderr)
     if options.dry_run:
@@ -51,4 +59,17 @@ def run(options: argparse.Namespace) -> int:
     except GitHubError as error:
         print(f"GitHub: {error}", file=sys.stderr)
         return exit_codes.ERROR
+    if options.sarif:
+        _write_sarif(options.folder, options.sarif, number)
     return exit_codes.PASS
+
+
+def _write_sarif(folder: Path, file: Path, number: int) -> None:
+    """Write the findings, rendered here from data that is not trusted; without a report that can be read, nothing."""
+    try:
+        write_report(file, sarif_of(folder))
+    except (DeclarationError, ArithmeticError, ValueError):
+        return  # the comment has the reason
+    if output := os.environ.get("GITHUB_OUTPUT"):
+        with Path(output).open("a", encoding="utf-8") as outputs:
+            outputs.write(f"number={number}\n")

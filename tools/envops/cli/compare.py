@@ -14,6 +14,7 @@ from envops_worker.splits import Split
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.distribution_results import known_environment
+from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Facts, Task
 from envops.facts.results import EvaluationRow, ResultsWriter, task_key
@@ -92,9 +93,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--before", required=True, metavar="SIDE", help=side)
     command.add_argument("--after", required=True, metavar="SIDE", help="the same")
     calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
-    calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
-    calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
-    arguments.split(calls, "that of a file, else eval where the environment has it")
+    calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="number of tasks")
+    calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="number of rollouts on each")
+    arguments.split(calls, "that of a file, else eval if the environment has it")
     arguments.max_cost(calls, "both sides together")
     arguments.scripted_judge(calls)
     calls.add_argument(
@@ -159,6 +160,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     try:
         sides = TwoSides(
@@ -180,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_to_overwrite(comparison: Comparison) -> None:
-    """Raise `RunRefused` where the rollouts of one side would take the place of the file that the other side is."""
+    """Raise `RunRefused` if the rollouts of one side would replace the file of the other side."""
     before, after = comparison.sides
     for asked, read in ((before, after), (after, before)):
         if asked.endpoint is None or read.path is None:
@@ -229,13 +231,13 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
     known = known_environment(entry, package, Workspace(comparison.root), comparison.options)
     if known.description is None:
         failure = next(iter(known.failures.values()), None)
-        said = f"{failure.type}: {failure.message}" if failure else "it does not load"
-        raise RunRefused(f"{entry.name}: {said}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
+        message = f"{failure.type}: {failure.message}" if failure else "it does not load"
+        raise RunRefused(f"{entry.name}: {message}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
     return known, {side.side: rollouts_on_file(side, entry, package, known) for side in files}
 
 
 def _split(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> Split:
-    """The split of the sides that are files, or what is asked for, or the evaluation split where there is one."""
+    """The split of the sides that are files, or the requested one, or the evaluation split if there is one."""
     trained_on = () if facts is None else facts.tasks
     splits = [(each.side.name, split_of_side(each, trained_on)) for each in held.values()]
     return common_split(splits, comparison.options.split, "eval" if comparison.has_evaluation_split else "train")
@@ -257,10 +259,10 @@ def _held_out_tasks(comparison: Comparison) -> tuple[Task, ...]:
 
 def _tasks_note(comparison: Comparison) -> str:
     """The tasks that both sides are compared on, and how to have others."""
-    said = TASKS_PLAYED[comparison.split]
+    played = TASKS_PLAYED[comparison.split]
     if comparison.split == "eval":
-        return f"{said} (--split train: those to train on)"
-    return f"{said} " + (
+        return f"{played} (--split train: those to train on)"
+    return f"{played} " + (
         "(--split eval: those held out)" if comparison.has_evaluation_split else "(no others declared)"
     )
 
@@ -295,7 +297,7 @@ def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[Side
     ceiling = ceilings[0] if ceilings else None
     for endpoint in comparison.endpoints[1:]:
         with relay_for(endpoint, ceiling):
-            pass  # it answers: nothing is spent on the other side before that is known
+            pass  # a test call: nothing is spent on the other side before it succeeds
     found: dict[SideName, EvaluatedSide] = {}
     for side in comparison.sides:
         if side.endpoint is not None and asked is not None:
@@ -361,7 +363,7 @@ def _judge(comparison: Comparison) -> AbstractContextManager[Judge]:
 
 
 def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: EvaluationSize, ceiling: float | None) -> None:
-    """Refuse where both sides together could cost more than the ceiling."""
+    """Refuse a comparison whose sides together could cost more than the ceiling."""
     prompts, conversational = [task.prompt for task in opened.tasks], opened.description.conversational
     bounds = [
         (estimate(endpoint, prompts, asked.rollouts, conversational=conversational), endpoint)
@@ -369,9 +371,9 @@ def _approve_both(comparison: Comparison, opened: OpenedTasks, asked: Evaluation
     ]
     total = sum(bound.cost or 0.0 for bound, _ in bounds)
     if ceiling is not None and len(bounds) > 1 and total > ceiling:
-        said = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
+        message = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
         raise RunRefused(
-            f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{said}\n"
+            f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{message}\n"
             "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
         )
 
@@ -464,8 +466,8 @@ def _functions(found: BeforeAfter) -> tuple[FunctionReport, ...]:
 
 
 def _task(task: Task | None, key: str, before: float, after: float, rollouts: tuple[int, int]) -> TaskReport:
-    said = task.prompt[-1].get("content") if task is not None and task.prompt else ""
-    prompt = said if isinstance(said, str) else str(said)
+    content = task.prompt[-1].get("content") if task is not None and task.prompt else ""
+    prompt = content if isinstance(content, str) else str(content)
     return TaskReport(task.index if task else None, key, prompt[:300], before, after, rollouts)
 
 

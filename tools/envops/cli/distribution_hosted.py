@@ -9,6 +9,7 @@ from pathlib import Path
 from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.distribution_results import judge_results
+from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS
 from envops.facts.observed import Dataset, Task
 from envops.hub.access import HubAccess, HubUnavailable, Prime, the_platform
@@ -26,7 +27,6 @@ from envops.models.hosted_evaluation import (
 from envops.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, RunRefused, sampling_of
 from envops.models.model_run import approve_bound, ceiling_of, requested_of
 from envops.models.prime_inference import endpoint_named
-from envops.models.relay import hide_memory
 from envops.release.plan import Desired, desired_of
 from envops.reports.printing import print_message
 from envops.repository.endpoints import PRIME_KEY, Endpoint
@@ -58,8 +58,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--endpoint", required=True, metavar="NAME", help="a model of configs/endpoints.toml at Prime Inference"
     )
-    command.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="on how many tasks")
-    command.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="how many rollouts on each")
+    command.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="number of tasks")
+    command.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="number of rollouts on each")
     arguments.max_cost(command, "the evaluation")
 
 
@@ -67,7 +67,6 @@ def run(options: argparse.Namespace) -> int:
     """Start the evaluation, import and judge its results, and return the exit code."""
     root = options.root.absolute()
     stop = threading.Event()
-    hide_memory()  # it holds the key, and the environment is loaded beside it
     try:
         with terminated_like_interrupted():
             folder = _evaluated(root, options, stop)
@@ -88,9 +87,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -> Path:
-    """The folder of what the platform's evaluation left behind. Raises `RunRefused` and much else."""
+    """The folder with the results of the platform's evaluation. Raises `RunRefused` and other errors."""
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     endpoint = endpoint_named(root, options.endpoint)
     if endpoint.key_variable != PRIME_KEY:
@@ -153,7 +153,8 @@ def _fetch(
 
 
 def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
-    """Raise `RunRefused` unless the Hub's latest version is exactly what lies here: the platform evaluates that one."""
+    """Raise `RunRefused` unless the Hub's latest version has exactly the local content: the platform evaluates that
+    version."""
     reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
     found = reading.environment
     if reading.standing == "unreadable":
@@ -167,7 +168,7 @@ def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: th
         there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
         raise RunRefused(
             f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
-            f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out what is published."
+            f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out the published content."
         )
 
 
@@ -180,7 +181,7 @@ def _approved(
     ceiling: float | None,
     stop: threading.Event,
 ) -> tuple[dict[int, Task], EvaluationSize]:
-    """The tasks that are known by number, and how much there is to ask; the bound was shown and fits."""
+    """The tasks that are known by number, and the size of the evaluation; the bound was shown and fits."""
     gate = entry.gates.distribution
     asked = requested_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
     with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:

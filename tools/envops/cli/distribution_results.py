@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
-from envops.cli.selection import facts_of
+from envops.cli.selection import beside_key, facts_of
 from envops.facts.observed import Facts
 from envops.facts.stages import needed_by
 from envops.models.import_results import Expected, Imported, NoResults, import_results, print_problems
@@ -38,7 +38,10 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     command.add_argument(
-        "results", type=Path, metavar="FILE", help="our JSONL, v0's results.jsonl, v1's traces.jsonl, or their folder"
+        "results",
+        type=Path,
+        metavar="FILE",
+        help="JSONL of envops, results.jsonl (v0), traces.jsonl (v1), or their folder",
     )
     arguments.root(command)
     arguments.printed(command, "markdown")
@@ -62,6 +65,7 @@ def judge_results(name: str, results: Path, options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     repository = Repository.load(root, [name])
     (name,) = repository.select([name])
+    repository = beside_key(repository, [name])  # `distribution hosted` has judged with the platform's key
     entry, package = repository.registry.environments[name], repository.packages[name]
     known = known_environment(entry, package, Workspace(root), options)
     if known.description is None:
@@ -98,7 +102,7 @@ def known_environment(
 
 
 def _with_rollouts(imported: Imported, known: Facts) -> Facts:
-    """The environment as it is known here, with the rollouts of the file and no others."""
+    """The local environment, with the rollouts of the file and no others."""
     asked = Counter(row.speaker for row in imported.rows)
     return replace(
         known,

@@ -1,4 +1,4 @@
-"""`envops docs`: what is generated from registry, rules, command line, schema, policies, stages and trainers."""
+"""`envops docs`: the files generated from registry, rules, command line, schema, policies, stages and trainers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXAMPLES = """examples:
   envops docs --check    in CI
 """
 MANY = 1_000_000
-"""A bound from here on is not shown, because it excludes nothing."""
+"""Bounds from this value on are not shown, because they exclude nothing."""
 CLI_FILE = "docs/cli.md"
 REGISTRY_FILE = "docs/registry.md"
 POLICIES_FILE = "docs/policies.md"
@@ -48,7 +48,7 @@ of two words is an argument for nox: `nox -s rewards -- diff gsm8k --against mai
 such a second word is reached with `envops rewards -- diff`.
 
 Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inconclusive, 4 the infrastructure failed,
-130 interrupted. nox itself exits with 1 for each of them but 0.
+130 interrupted. nox itself exits with 1 for every code other than 0.
 """
 _REGISTRY = """\
 # registry.yaml
@@ -56,18 +56,18 @@ _REGISTRY = """\
 Made from `envops/repository/registry.py` and `run.py`, where every key is declared, by `nox -s docs`; a test compares.
 Do not edit by hand.
 
-What the repository publishes and trains on. An unknown key is a mistake, which is reported with its line and the
-nearest key. The first line of the file names the schema for editors, which complete and check the file with it:
-`# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
+It declares the published environments and the training runs. An unknown key is a mistake, which is reported with its
+line and the nearest key. The first line of the file names the schema for editors, which complete and check the file
+with it: `# yaml-language-server: $schema=tools/envops/repository/registry.schema.json`.
 """
 _POLICIES = f"""\
 # Scripted policies
 
 Made from `tools/envops_worker/policies` by `nox -s docs`; a test compares. Do not edit by hand.
 
-A scripted policy returns a reply whose worth is known. It tests an environment and does not measure its difficulty.
-The reference reply is what a perfect model would reply: the result of `tests/oracle.py`, or the task's own answer in
-the format that the prompt requests.
+A scripted policy returns replies that are known to be right or wrong. It tests an environment and does not measure its
+difficulty. The reference reply is the reply of a perfect model: the result of `tests/oracle.py`, or the task's own
+answer in the format that the prompt requests.
 
 In the rewards gate each policy replies to the first tasks; in a multi-turn environment it plays rollouts. An
 OpenAI-compatible endpoint on loopback serves all of them as models (`envops endpoint`). It also serves `{BLEND}`, a
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     }
     if (root / STAGES_FILE).is_file():
         generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
-    if (root / SCHEMA_FILE).parent.is_dir():  # only where the tool itself lies in the repository
+    if (root / SCHEMA_FILE).parent.is_dir():  # only if the tool itself is in the repository
         generated[SCHEMA_FILE] = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
     if (page := root / MATRIX_FILE).is_file():
         generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
@@ -184,7 +184,7 @@ def _keys(described: Mapping[str, Any], schema: Mapping[str, Any], path: str = "
 
 
 def _resolved(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of the schema with what it refers to; its own words win."""
+    """A part of the schema merged with its references; its own keys win."""
     if "$ref" not in value:
         return dict(value)
     return {
@@ -221,7 +221,7 @@ def render_policies() -> str:
 
 
 def with_stages(page: str) -> str:
-    """The page with the table of stages as it is now."""
+    """The page with the current table of stages."""
     table = _STAGES_HEAD + "".join(map(_stage_row, stages.STAGES))
     return re.sub(r"\| stage \|.*\n(?:\|.*\n)+", lambda _: table, page, count=1)
 

@@ -1,4 +1,4 @@
-"""`envops doctor`: what this machine and this repository lack, and what to do about it."""
+"""`envops doctor`: missing requirements of this machine and this repository, with fixes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print every check, apply safe fixes, and fail where something needed is missing."""
+    """Print every check, apply safe fixes, and fail if a requirement is missing."""
     root = options.root.absolute()
     machine = look(root, os.environ, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0

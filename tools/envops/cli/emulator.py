@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   envops emulator --port 8100        then, with the variables that it prints: prime env list --mine
   envops emulator --fault 'POST /environmentshub/*/versions/*/finalize status code=503 effect=done'
   envops emulator --assume halves=wedged --assume same-content=400
-  envops emulator --assumptions      what is measured and what is assumed about the real Hub
+  envops emulator --assumptions      facts and assumptions about the real Hub
 """
 
 FOLDER = Path(".envops/emulator")
@@ -40,7 +40,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key with all permissions")
     add_behaviour(command)
-    command.add_argument("--assumptions", action="store_true", help="print what is known and what is assumed")
+    command.add_argument("--assumptions", action="store_true", help="print facts and assumptions about the real Hub")
 
 
 def add_behaviour(command: argparse.ArgumentParser) -> None:
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def registered_owners(root: Path) -> list[str]:
-    """The owners that registry.yaml publishes for: teams of the emulator's user. None where there is no registry."""
+    """The owners that registry.yaml publishes for: teams of the emulator's user. None if there is no registry."""
     try:
         registry = load_registry(root)
     except DeclarationError:

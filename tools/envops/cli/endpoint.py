@@ -9,6 +9,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import print_grants
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    print_grants(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -64,9 +66,9 @@ def run(options: argparse.Namespace) -> int:
         print("stopped", file=sys.stderr)
         return exit_codes.PASS
     except (StageFailed, ProgramFailed) as error:
-        said = f"{error.failure.type}: {error.failure.message}"
-        wrong = error.failure.type in ("FaultError", "OSError")  # the options, or a port that is taken
-        print(f"{name} could not be served: {said}", file=sys.stderr)
+        message = f"{error.failure.type}: {error.failure.message}"
+        wrong = error.failure.type in ("FaultError", "OSError")  # wrong options, or a port that is taken
+        print(f"{name} could not be served: {message}", file=sys.stderr)
         return exit_codes.USAGE if wrong else exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
     return exit_codes.ERROR
 

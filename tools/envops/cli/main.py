@@ -3,7 +3,7 @@
 A command is a line in `COMMANDS` and a module with `EXAMPLES`, `add_arguments(parser)` and `run(options)`. The
 module is imported when its command is called, so that `envops --help` imports none of them.
 
-A command of two words, such as `rewards diff`, is called where these words come first. An environment that has the
+A command of two words, such as `rewards diff`, is called if these words come first. An environment that has the
 name of such a second word is reached with `envops rewards -- diff`.
 """
 
@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from envops import __version__, exit_codes
 from envops.cli.old_flags import rewritten
+from envops.system.hidden_memory import hide_memory
 
 
 @dataclass(frozen=True)
@@ -28,38 +29,43 @@ class Command:
 
     summary: str
     module: str = ""
-    """The module in `envops.cli`, where it is not named after the command."""
+    """The module in `envops.cli`, if it is not named after the command."""
 
 
 COMMANDS: Mapping[str, Command] = {
     "validate": Command("run all gates on environments"),
     "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
-    "rewards": Command("one gate: what the reward functions return for right and wrong replies", "validate"),
+    "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
     "rewards diff": Command("compare the rewards of two versions of an environment"),
-    "rewards explain": Command("list what a rule finds in environments"),
+    "rewards explain": Command("list the findings of a rule in environments"),
     "rewards reply": Command("score one reply, function by function"),
     "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
     "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
     "distribution results": Command("the same gate on rollouts from elsewhere"),
     "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
-    "prepare": Command("download what environments declare, once, so that the gates can stay offline"),
+    "prepare": Command("download the data that environments declare, once, so that the gates can stay offline"),
     "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
     "cases add": Command("write the cases that findings show into tests/cases.yaml"),
-    "test": Command("an environment's own tests and cases, by pytest"),
+    "test": Command("run an environment's own tests and cases with pytest"),
     "record": Command("evaluate once and keep the rollouts and their baseline"),
     "compare": Command("before and after training: the paired difference on the same tasks"),
-    "plan": Command("show what a release would publish; changes nothing"),
+    "plan": Command("show the changes that a release would publish; changes nothing"),
     "release": Command("publish the planned changes, on passing evidence"),
+    "release verify": Command("install and load the published packages, without a key"),
+    "release join": Command("join the results of publishing and loading in one ledger"),
+    "release since": Command("print the commit of the last release that ended well, in a workflow"),
     "bump": Command("raise the version of environments by one step"),
     "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
     "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
     "comment": Command("create or update the comment of a pull request from a run's report"),
     "claim": Command("allow one evaluation per commit"),
+    "past-run": Command("print the id of an earlier workflow run, in a workflow", "past_run"),
+    "propose": Command("make a pull request with renewed locks, in a workflow"),
     "inspect": Command("describe a dataset and suggest an environment"),
     "new": Command("create an environment that passes all gates"),
     "adopt": Command("bring environments from elsewhere into this repository"),
     "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
-    "doctor": Command("check this machine, and suggest fixes"),
+    "doctor": Command("check this machine and suggest fixes"),
     "report open": Command("show the HTML report in the browser"),
     "report merge": Command("join the reports of several machines"),
     "site": Command("the catalogue of the repository as static pages"),
@@ -68,23 +74,23 @@ COMMANDS: Mapping[str, Command] = {
     "train": Command("submit the training runs that are due, or train one on this machine"),
     "train compile": Command("write the trainers' configurations of the declared runs"),
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),
-    "train file": Command("train what a compiled file of TRL declares, on this machine"),
+    "train file": Command("train by a compiled file of TRL, on this machine"),
     "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
     "train requirements": Command("print the requirements file that a train command needs"),
-    "watch": Command("follow a training run: curves, rollouts, checkpoints, and what is wrong", "diagnose"),
-    "diagnose": Command("name what is wrong with a training run, and the change that fixes it"),
+    "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
+    "diagnose": Command("name the problems of a training run, and the change that fixes each"),
     "optimize": Command("search for a better system prompt, by GEPA"),
     "lock": Command("resolve every environment's requirements.lock again"),
     "together": Command("install all environments into one virtual environment and import them"),
-    "explain": Command("explain a rule: what it checks, why, and how to fix its findings"),
-    "docs": Command("write what is generated: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
+    "explain": Command("explain a rule: its check, its reason, and the fix of its findings"),
+    "docs": Command("write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
 }
-"""In the order of `--help`."""
+"""The commands, in the order of `--help`."""
 GROUPS: Mapping[str, str] = {
     "cases": "cases of an environment's tests/cases.yaml",
     "report": "reports of past runs",
 }
-"""Words that are no command by themselves, and only begin commands of two words."""
+"""Words that only start commands of two words."""
 _IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 """`owner/name`, which does not name a run: `envops train owner/name` is `envops train hub owner/name`."""
 
@@ -96,19 +102,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser(()).print_help()
         return exit_codes.USAGE
     command = import_module(f"envops.cli.{options.module}")
+    if "root" in options:
+        _refuse_committed_results(options)
     gc.enable()
     code: int = command.run(options)
     return code
 
 
+def _refuse_committed_results(options: argparse.Namespace) -> None:
+    from envops.repository.committed_results import refuse_committed_results
+
+    given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
+    refuse_committed_results(options.root, *given)
+
+
 def run() -> None:
     """The entry point of the `envops` script."""
-    gc.disable()  # until the command is imported: what imports make stays
+    hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
+    gc.disable()  # until the command is imported: imported objects stay
     from envops.repository.problem import DeclarationError
 
     try:
         code = main()
-        gc.freeze()  # or the interpreter would look through all that is left once more, only to end
+        gc.freeze()  # or the interpreter would collect garbage once more at its end
         sys.exit(code)
     except DeclarationError as error:
         print(f"{error}\n\n{len(error.problems)} problem(s); nothing was run.", file=sys.stderr)
@@ -142,7 +158,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
-    """Show the help of a group, where it was asked for; else say which subcommand is missing or unknown."""
+    """Show the help of a group if requested; else report the missing or unknown subcommand."""
     known = _below(group)
     summary = GROUPS[group]
     asked = argparse.ArgumentParser(
@@ -156,8 +172,8 @@ def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
     if word is None and {"-h", "--help"} & {*rest}:
         asked.print_help()
         sys.exit(exit_codes.PASS)
-    said = "a command is missing" if word is None else f"there is no command {word!r}"
-    asked.error(f"{said}; use one of: {', '.join(f'envops {name}' for name in known)}")
+    message = "a command is missing" if word is None else f"there is no command {word!r}"
+    asked.error(f"{message}; use one of: {', '.join(f'envops {name}' for name in known)}")
 
 
 def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:

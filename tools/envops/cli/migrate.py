@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the new package beside the old one, list what is left to do, and compare the rewards of both."""
+    """Write the new package beside the old one, list the remaining work, and compare the rewards of both."""
     root = options.root.absolute()
     repository = Repository.load(root, [options.old])
     old = repository.packages[options.old]
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lock(root: Path, new: str) -> None:
-    """A lock of its own, where more is needed than verifiers."""
+    """A separate lock, if more than verifiers is needed."""
     package = Repository.load(root, [new], with_locks=False).packages[new]
     for _ in resolve_locks([package], threading.Event()):
         print(f"{new}: locked", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 from envops_worker.splits import Split
 
 from envops import __version__, exit_codes
-from envops.cli.selection import HarnessUnsupported, check_harness
+from envops.cli.selection import HarnessUnsupported, beside_key, check_harness, chosen_environments
 from envops.facts.observed import Facts
 from envops.facts.results import ResultsWriter
 from envops.facts.stages import StageName
@@ -28,6 +29,7 @@ from envops.models.model_evaluation import (
     judge_name,
 )
 from envops.models.model_run import (
+    DEFAULT_CEILING,
     EvaluationProgress,
     approve,
     chosen,
@@ -73,7 +75,7 @@ def run_with_model(options: argparse.Namespace) -> int:
     started = time.monotonic()
     root = options.root.absolute()
     try:
-        repository, names = chosen(options)
+        repository, names = _chosen(root, options)
         check_harness(options.harness, repository, names)
         check_judges(repository, names, scripted=options.scripted_judge)
         with relay_to(root, options) as relay:
@@ -102,10 +104,21 @@ def run_with_model(options: argparse.Namespace) -> int:
         result = replace(result, next_command=f"nox -s {then} -- {names[0]} --endpoint {options.endpoint}")
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
-        said = refused_by(refusal)
-        print_message(f"{said}")
-        return said.code
+        refusal_note = refused_by(refusal)
+        print_message(f"{refusal_note}")
+        return refusal_note.code
     return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _chosen(root: Path, options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
+    """The environments that are named or changed."""
+    if options.changed is None:
+        repository, names = chosen(options)
+    else:
+        choice = chosen_environments(root, options)
+        repository, names = choice.repository, choice.names
+    approved = DEFAULT_CEILING if options.max_cost is None else options.max_cost
+    return beside_key(repository, names, math.inf if approved == "none" else float(approved)), names
 
 
 def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
@@ -123,7 +136,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
 
     def begin(opened: OpenedTasks) -> None:
         approve(entry, opened, shared.relay, asked)
-        path.unlink(missing_ok=True)  # only now is it sure that no other run writes there
+        path.unlink(missing_ok=True)  # only now is it certain that no other run writes there
         meter.writer = files.enter_context(ResultsWriter(path))
 
     try:
@@ -176,7 +189,7 @@ def _judged(
     """The gate's judgement; a run that was cut short proves nothing."""
     facts = evaluated.facts
     known = [one.baseline for one in read_recordings(package.folder) if not one.problems]
-    judge_here = judge_name(replying) or "scripted"  # so were recordings that name none, if they have a judge
+    judge_here = judge_name(replying) or "scripted"  # recordings that name none were judged by it
     recorded = [each for each in known if (each.get("judge") or "scripted") == judge_here]
     baseline = baseline_for(recorded, facts, split)
     judgement = judge(Subject(entry, package, facts, baseline=baseline), [shared.gate])

@@ -198,7 +198,7 @@ def _print_choices(
 def _prompt(options: argparse.Namespace) -> None:
     """Prompt for missing choices, on a terminal.
 
-    Raises `NotWritten` in CI and where there is no terminal.
+    Raises `NotWritten` in CI and without a terminal.
     """
     if os.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NotWritten("NAME is missing. For example: envops new capital-cities --data questions.jsonl")
@@ -211,6 +211,6 @@ def _prompt(options: argparse.Namespace) -> None:
 def _answer(question: str, allowed: tuple[str, ...] = ()) -> str:
     while True:
         print(f"{question}: ", end="", file=sys.stderr, flush=True)
-        said = sys.stdin.readline().strip()
-        if not said or not allowed or said in allowed:
-            return said
+        typed = sys.stdin.readline().strip()
+        if not typed or not allowed or typed in allowed:
+            return typed

@@ -1,4 +1,4 @@
-"""Old flags that are commands now, and still work."""
+"""Old flags that have become commands, and still work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 
 def rewritten(words: Sequence[str]) -> list[str]:
-    """The same call with today's commands; unchanged where it has no old flag."""
+    """The call with today's commands; unchanged without an old flag."""
     if not words:
         return []
     command, rest = words[0], list(words[1:])
@@ -42,7 +42,7 @@ def _first(flag: str, words: list[str]) -> list[str]:
 
 
 def _last(flag: str, words: list[str]) -> list[str]:
-    """The values of the flag come last, behind `--` where one of them looks like a flag."""
+    """The values of the flag come last, after `--` if one of them looks like a flag."""
     values, others = _values_and_others(flag, words)
     return [*others, *(["--"] if any(value.startswith("-") for value in values) else []), *values]
 
@@ -71,4 +71,4 @@ _OLD: dict[tuple[str, str], tuple[str, Callable[[str, list[str]], list[str]]]] =
     ("train", "--config"): ("file", _first),
     ("train", "--env"): ("hub", _first),
 }
-"""Command and old flag → the word that follows the command now, and the words behind it."""
+"""Command and old flag → the new word after the command, and the words after that."""

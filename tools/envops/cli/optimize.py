@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
+from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
@@ -64,7 +65,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
     )
-    budget = command.add_argument_group("budget", "shown before the start; too much is refused")
+    budget = command.add_argument_group("budget", "shown before the start, and refused above the limit")
     budget.add_argument(
         "--max-calls",
         type=arguments.positive,
@@ -90,7 +91,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class PromptSearch:
-    """One search, before it is begun."""
+    """One search, before its start."""
 
     root: Path
     entry: EnvironmentEntry
@@ -105,10 +106,11 @@ class PromptSearch:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, show what was found, write it where requested; the exit code."""
+    """Search, show the result, write it if requested, and return the exit code."""
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     search = PromptSearch(root, entry, package, options, threading.Event())
     try:
@@ -146,7 +148,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
     source = price_source(relay.endpoint)
     cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
-    said = (
+    message = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
         f"{budget.reflections} reflections by {relay.endpoint.model} at {relay.endpoint.name}: "
@@ -154,10 +156,10 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
     )
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
         raise RunRefused(
-            f"refused: {said}; --max-cost is ${relay.ceiling:g}.\n"
+            f"refused: {message}; --max-cost is ${relay.ceiling:g}.\n"
             "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
-    print_message(said)
+    print_message(message)
     return budget, bound
 
 
@@ -193,7 +195,7 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
             )
     elif options.initial_prompt is not None:
         raise RunRefused(
-            "--initial-prompt is for v1: verifiers' GEPA of v0 begins with the environment's system_prompt"
+            "--initial-prompt is for v1: verifiers' GEPA of v0 starts from the environment's system_prompt"
         )
     seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
     return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
@@ -297,7 +299,7 @@ def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationRep
     begun = search.options.initial_prompt
     try:
         if begun is not None:
-            raise NotPlaceable("it began with --initial-prompt: set system_prompt in the data of the tasks")
+            raise NotPlaceable("it started from --initial-prompt: set system_prompt in the data of the tasks")
         place = placement(folder, report.before, report.after)
     except NotPlaceable as error:
         saved = files(search.reports, report.environment)[1]
@@ -320,9 +322,9 @@ def _written(
 
 def _show(report: OptimizationReport, search: PromptSearch) -> None:
     options = search.options
-    told, prompt = files(search.reports, report.environment)
+    report_file, prompt = files(search.reports, report.environment)
     written = {"json": render_json(report), "markdown": render_markdown(report)}
-    write_report(told, written["json"])
+    write_report(report_file, written["json"])
     write_report(prompt, report.after)
     print_report(
         options.format,

@@ -1,4 +1,4 @@
-"""`envops plan`: what a release would do, read from git, from the registry and from the Hub. Changes nothing."""
+"""`envops plan`: the actions of a release, from git, the registry and the Hub. Changes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ without a key the Hub is not queried, and the plan states this
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only what would change or cannot be done")
+    command.add_argument("--quiet", action="store_true", help="only changes and obstacles")
     arguments.reports(command)
 
 

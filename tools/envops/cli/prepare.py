@@ -1,4 +1,4 @@
-"""`envops prepare`: download what environments declare, once, so that the gates can stay offline."""
+"""`envops prepare`: download the data that environments declare, once, so that the gates can stay offline."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from envops.validation.preparation import PreparationFailed, prepare
 from envops.validation.prepared_home import prepared_home
 
 EXAMPLES = """examples:
-  envops prepare                         download what registry.yaml declares under prepare:, for all environments
-  envops prepare gsm8k                   for one; where it declares nothing, show the lines that it needs
+  envops prepare                         download the data under prepare: in registry.yaml, for all environments
+  envops prepare gsm8k                   for one; if it declares nothing, show the lines that it needs
   envops prepare --declared --changed    what those declare that a change touches
 
 it needs the network and sees no key; the result is kept in ENVOPS_CACHE_DIR, by default ~/.cache/envops, until the
@@ -40,7 +40,7 @@ exit codes: 0 prepared, 1 a declaration is wrong, 3 the network is missing, 4 th
 
 @dataclass(frozen=True)
 class PreparedEnvironment:
-    """What came of preparing one environment."""
+    """The result of preparing one environment."""
 
     name: str
     verdict: Verdict
@@ -48,14 +48,14 @@ class PreparedEnvironment:
     fix: str = ""
     bytes: int = 0
     declaration: str = ""
-    """Lines to paste, where it declares nothing and needs something."""
+    """Lines to paste, if it declares nothing and downloads data."""
     output: str = ""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
     command.add_argument(
-        "--declared", action="store_true", help="leave environments alone that declare nothing under prepare:"
+        "--declared", action="store_true", help="skip environments that declare nothing under prepare:"
     )
     arguments.printed(command)
 
@@ -105,7 +105,7 @@ def _prepared(choice: Choice, name: str, root: Path, stop: threading.Event) -> P
 
 
 def _explored(choice: Choice, name: str, workspace: Workspace, stop: threading.Event) -> PreparedEnvironment:
-    """An environment without a declaration: what it should declare."""
+    """The result for an environment without a declaration: the lines that it needs."""
     entry, package = choice.repository.registry.environments[name], choice.repository.packages[name]
     try:
         found = explored(entry, package, workspace, stop, _note)

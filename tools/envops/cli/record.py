@@ -13,6 +13,7 @@ from typing import Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import beside_key
 from envops.facts.recordings import RecordedScore
 from envops.models.judging import check_judges, judge_cut_short, judge_of
 from envops.models.model_evaluation import (
@@ -99,6 +100,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     try:
         repository, names = chosen(options)
+        repository = beside_key(repository, names)
         stop = threading.Event()
         if options.policy is not None:
             _record_all(RecordingRun(repository, Workspace(root), None, options, stop), names)
@@ -181,14 +183,14 @@ def _evaluated(
 
 
 def _judge(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> AbstractContextManager[Judge]:
-    """The judge beside a real model; scripted policies have the scripted one."""
+    """The judge of a real model's replies; scripted policies have the scripted one."""
     if shared.relay is None:
         return nullcontext()
     return judge_of(shared.repository.root, entry, package, scripted=shared.options.scripted_judge)
 
 
 def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluation) -> None:
-    """Raise `RunRefused` where the evaluation was cut short or has too few rewards: nothing is written then."""
+    """Raise `RunRefused` if the evaluation was cut short or has too few rewards: nothing is then written."""
     relay = shared.relay
     if relay is not None and relay.refusal is not None:
         raise refused_by(relay.refusal)
@@ -199,8 +201,8 @@ def _check_worth(shared: RecordingRun, package: Package, evaluated: ModelEvaluat
     share = coverage(scored, sum(evaluated.facts.rollouts_asked.values()))
     if share < MIN_COVERAGE:
         errors = sorted({f"{row.error.type}: {row.error.message}"[:200] for row in evaluated.rows if row.error})
-        said = f"\n  {errors[0]}" if errors else ""
-        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing was recorded{said}"
+        text = f"\n  {errors[0]}" if errors else ""
+        message = f"{package.name}: only {share:.0%} of the rollouts have a reward; nothing was recorded{text}"
         raise RunRefused(message, exit_codes.INCONCLUSIVE)
 
 
@@ -209,7 +211,7 @@ def _check_packed(package: Package, rows: Packed) -> None:
         message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; request fewer (-r)"
         raise RunRefused(message)
     if secrets_in(rows.rows):
-        message = f"{package.name}: a rollout contains what looks like an API key; nothing was recorded"
+        message = f"{package.name}: a rollout contains a text that looks like an API key; nothing was recorded"
         raise RunRefused(message, exit_codes.FAIL)
 
 
@@ -229,7 +231,7 @@ def _baseline(
             row.task,
             row.task_key,
             row.reward if row.scored else None,
-            {name: said.score for name, said in row.functions.items()},
+            {name: score.score for name, score in row.functions.items()},
         )
         for number, row in enumerate(rows.rows, start=1)
     ]

@@ -1,4 +1,4 @@
-"""`envops rehearse`: the whole way from a merge to published environments and submitted runs, on loopback."""
+"""`envops rehearse`: all steps from a merge to published environments and submitted runs, on loopback."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
     add_behaviour(command)
     arguments.printed(command)
-    command.add_argument("--quiet", action="store_true", help="report only what decides each step")
+    command.add_argument("--quiet", action="store_true", help="report only findings that decide each step")
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class _Played:
     command: str
     exit_code: int
     writes: int
-    """Requests to the Hub that were made to change something."""
+    """Requests to the Hub that change data."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play every scene in a throwaway copy and return the exit code of the worst."""
+    """Play every scene in a temporary copy and return the exit code of the worst."""
     root = options.root.absolute()
     try:
         with tempfile.TemporaryDirectory(prefix="envops-rehearsal-") as folder:
@@ -97,11 +97,11 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
 def _scenes(names: Sequence[str]) -> list[_Scene]:
     release = ("release", *names, "--evidence", EVIDENCE)
     return [
-        _Scene("prove what is there, as the job without a key does", ("validate", *names)),
+        _Scene("validate the environments, as the job without a key does", ("validate", *names)),
         _Scene("plan, as the pull request shows it", ("plan", *names)),
         _Scene("release, as the job with the key does", release),
-        _Scene("release once more: nothing is left to do", release),
-        _Scene("train: what is due and not submitted yet", ("train", "--quiet")),
+        _Scene("release once more: nothing remains to be done", release),
+        _Scene("train: submit runs that are due", ("train", "--quiet")),
     ]
 
 

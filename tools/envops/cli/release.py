@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
+import shutil
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,48 +13,66 @@ from typing import Any
 
 from envops import __version__, exit_codes
 from envops.cli import plan
-from envops.files.atomic_write import write_whole
+from envops.cli.printed_ledger import print_ledger
+from envops.cli.release_evidence import Proven, handed_over, proven_here, run_without_key
 from envops.hub.access import HubUnavailable
-from envops.models.relay import hide_memory
-from envops.release.evidence import NoEvidence, ValidationEvidence, read_evidence
-from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown, render_release_text
+from envops.release.evidence import NoEvidence
+from envops.release.ledger import ReleaseLedger
+from envops.release.ledger_file import PUBLISHED, LedgerFile, LedgerUnreadable
+from envops.release.loaded import LOADED, join_loaded, read_loaded
+from envops.release.outcome import outcome
 from envops.release.plan import Planned, PlannedRun, make_plan
 from envops.release.plan_report import print_plan, render_plan_text, write_plan
 from envops.release.release import Release
-from envops.reports.printing import append_to_summary, print_text
+from envops.release.verifying import Verified
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.registry import REGISTRY_FILE
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.repository.workspace import Workspace
+from envops.system.file_lock import AlreadyLocked, locked
 from envops.system.subprocesses import Interrupted
 from envops.system.termination import terminated_like_interrupted
-from envops.text.scrubbing import SECRET_NAME
 from envops.text.visible_text import on_one_line
 from envops.training.due import Situation, carry_out, decided_runs
 from envops.training.submit import Submission, SubmissionOutcome
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
-  envops release                                   validate (cached), publish, verify, submit runs
+  envops release                                   validate, publish, verify, submit runs
   envops release --evidence reports/validate.json  on the evidence of an earlier job
+  envops release --evidence-only proven/           push what jobs without a key proved: no code of it runs here
   envops release reverse-text                      one environment
 
-reports/release.json lists the actions; a second run changes nothing
+reports/release.json lists the actions, written as they happen; a second run changes nothing, and verifies what an
+interrupted one published
 """
-
-LEDGER = "release.json"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The arguments of `plan`, and how much to do."""
     plan.add_arguments(command)
     command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
-    command.add_argument(
+    given = command.add_mutually_exclusive_group()
+    given.add_argument(
         "--evidence",
         type=Path,
         metavar="FILE",
         help="evidence to use; only environments missing from it are validated here",
+    )
+    given.add_argument(
+        "--evidence-only",
+        type=Path,
+        metavar="FOLDER",
+        help="check the hashes of the wheels in FOLDER against its validate.json and push them: nothing is validated,"
+        " built, installed or loaded here, no run is submitted, and what has no evidence is refused",
+    )
+    command.add_argument(
+        "--since",
+        metavar="COMMIT",
+        default="",
+        help="with --evidence-only: what changed since this commit and is published already is verified (default: all"
+        " of the evidence)",
     )
 
 
@@ -63,25 +80,50 @@ def run(options: argparse.Namespace) -> int:
     """Plan; publish unless it is a dry run; write reports/release.json; return the exit code."""
     root: Path = options.root.absolute()
     reports: Path = options.reports or root / "reports"
-    stop = threading.Event()
-    hide_memory()  # it holds the key, and what is validated and loaded beside it is other people's code
     try:
-        planned = make_plan(root, options.names, options.changed, stop)
-        write_plan(planned.plan, reports, planned.access.scrubber)
         if options.dry_run:
-            print_plan(planned.plan, options.format, planned.access.scrubber, quiet=options.quiet)
-            return exit_codes.OF_VERDICT[planned.plan.verdict]
-        _refuse_to_write(planned)
-        evidence, why = _evidence(root, planned, options.evidence, reports, quiet=options.quiet)
-    except (HubUnavailable, NoEvidence) as error:
+            return _planned_only(root, reports, options)
+        with locked(_lock(root), wait=False):
+            return _released(root, reports, options)
+    except AlreadyLocked:
+        print("another release of this checkout is running: wait until it ends", file=sys.stderr)
+        return exit_codes.ERROR
+    except (HubUnavailable, NoEvidence, LedgerUnreadable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
+    except OSError as error:
+        print(f"nothing was published: {error.filename or root}: {error.strerror or error}", file=sys.stderr)
+        return exit_codes.ERROR
     except Interrupted:
         return exit_codes.INTERRUPTED
+
+
+def _lock(root: Path) -> Path:
+    folder = Workspace(root).base
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "release.lock"
+
+
+def _planned_only(root: Path, reports: Path, options: argparse.Namespace) -> int:
+    planned = make_plan(root, options.names, options.changed, threading.Event())
+    write_plan(planned.plan, reports, planned.access.scrubber)
+    print_plan(planned.plan, options.format, planned.access.scrubber, quiet=options.quiet)
+    return exit_codes.OF_VERDICT[planned.plan.verdict]
+
+
+def _released(root: Path, reports: Path, options: argparse.Namespace) -> int:
+    stop = threading.Event()
+    planned = make_plan(root, options.names, options.changed, stop)
+    write_plan(planned.plan, reports, planned.access.scrubber)
+    _refuse_to_write(planned)
+    if options.evidence_only:
+        proven = handed_over(root, planned, options, reports)
+    else:
+        proven = proven_here(root, planned, options, reports, stop)
     if not options.quiet:
         print(planned.access.scrubber.text(render_plan_text(planned.plan, quiet=True)), file=sys.stderr)
-    ledger = _applied(root, planned, evidence, why, stop, quiet=options.quiet)
-    return _reported(ledger, planned, options, reports)
+    file = _applied(root, planned, proven, reports, stop, options)
+    return _reported(file, planned, options)
 
 
 def _refuse_to_write(planned: Planned) -> None:
@@ -92,100 +134,73 @@ def _refuse_to_write(planned: Planned) -> None:
         raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
 
 
-def _evidence(
-    root: Path, planned: Planned, file: Path | None, reports: Path, *, quiet: bool
-) -> tuple[dict[str, ValidationEvidence], str]:
-    """The evidence for what will be published, or a message if there is none.
-
-    A file decides for the environments in it, even if it is stale or a failure. Others are validated here: an earlier
-    release may have failed to publish it. There is no file if nothing changed.
-    Raises `NoEvidence`.
-    """
-    names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
-    if not names:
-        return {}, ""
-    known = read_evidence(file) if file is not None and file.exists() else {}
-    missing = [name for name in names if name not in known]
-    if missing:
-        folder = reports / "evidence"
-        _validate(root, missing, folder, quiet=quiet)
-        known |= read_evidence(folder / "validate.json")
-    return known, "the validation did not reach it"
-
-
-def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> None:
-    """Validate again, in a process that has no key: where nothing changed, the cache answers.
-
-    Its progress is shown: it takes minutes.
-    """
-    kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
-    wanted = {name for entry in _secrets(root) for name in entry}
-    kept |= {name: os.environ[name] for name in wanted if name in os.environ and name != "PRIME_API_KEY"}
-    kept.pop("GITHUB_STEP_SUMMARY", None)
-    command = [sys.executable, "-m", "envops", "validate", *names, "--root", str(root), "--reports", str(folder)]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "validate.json").unlink(missing_ok=True)
-    if quiet:
-        command.append("--quiet")
-    else:
-        noun = "environment" if len(names) == 1 else "environments"
-        print(f"validating {len(names)} {noun} before publishing", file=sys.stderr, flush=True)
-    subprocess.run(command, env=kept, stdout=sys.stderr, check=False)
-
-
-def _secrets(root: Path) -> list[tuple[str, ...]]:
-    return [entry.secrets for entry in load_registry(root).environments.values()]
+def _loaded(root: Path, file: LedgerFile, *, quiet: bool) -> None:
+    """Install and load what was published, in a process that has no key, and put the results into the ledger."""
+    ledger = file.ledger
+    if not any(entry.waits_for_loading for entry in ledger.entries):
+        return
+    results = file.folder / LOADED
+    loaded: Mapping[str, Verified] = {}
+    try:
+        results.unlink(missing_ok=True)
+        run_without_key(["release", "verify", str(file.folder)], root, file.folder, {}, quiet=quiet)
+        loaded = read_loaded(results, ledger.commit)
+    except (OSError, LedgerUnreadable) as error:
+        print(f"what was published could not be installed and loaded: {error}", file=sys.stderr)
+    for entry in list(join_loaded(ledger.entries, loaded)):
+        file.record(entry)
 
 
 def _applied(
     root: Path,
     planned: Planned,
-    evidence: Mapping[str, ValidationEvidence],
-    why: str,
+    proven: Proven,
+    reports: Path,
     stop: threading.Event,
-    *,
-    quiet: bool,
-) -> ReleaseLedger:
-    """Carry out the plan and record the result, even if it is interrupted."""
+    options: argparse.Namespace,
+) -> LedgerFile:
+    """Carry out the plan and record what happens as it happens, even if it is interrupted.
+
+    Raises `OSError` where the ledger cannot be written before anything is published.
+    """
     commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
-    ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__)
+    ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__, earlier=proven.unreached)
+    file = LedgerFile(ledger, reports, planned.access.scrubber)
     if planned.prime is None or planned.hub is None:
         ledger.runs = _not_due(planned.plan.runs)
-        return ledger
+        return file
     release = Release(
         _repository(root, planned),
-        Workspace(root),
         planned.prime,
         planned.access,
         planned.hub.identity,
-        evidence,
-        why,
+        proven.evidence,
+        proven.no_evidence,
+        proven.wheel_of,
+        proven.earlier,
         _uncommitted(root, planned),
+        reports / PUBLISHED,
+        file.begin_push,
         stop,
-        (lambda _: None) if quiet else lambda text: print(planned.access.scrubber.text(text), file=sys.stderr),
+        (lambda _: None) if options.quiet else lambda text: print(planned.access.scrubber.text(text), file=sys.stderr),
     )
-    done: dict[str, LedgerEntry] = {}
-    held = threading.Lock()
-
-    def add(entry: LedgerEntry) -> None:
-        with held:
-            done[entry.step.desired.name] = entry
-
+    ledger.entries = [release.not_reached(step) for step in planned.plan.steps]
+    ledger.interrupted = True  # until it has ended: a killed release leaves this behind
+    file.begin()
+    shutil.rmtree(reports / PUBLISHED, ignore_errors=True)
     try:
         with terminated_like_interrupted():
-            release.apply(planned.plan, add)
-            ready = planned.there | {name for name, entry in done.items() if entry.is_ready}
-            situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
-            ledger.runs = _submitted(situation, planned.plan.runs)
+            release.apply(planned.plan, file.record)
+            if not options.evidence_only:
+                _loaded(root, file, quiet=options.quiet)
+                lost = {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
+                ready = planned.there - lost | {each.step.desired.name for each in ledger.entries if each.is_ready}
+                situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
+                ledger.runs = _submitted(situation, planned.plan.runs)
+        ledger.interrupted = False
     except (KeyboardInterrupt, Interrupted):
         ledger.interrupted = True
-    for step in planned.plan.steps:
-        cut = LedgerEntry(
-            step, "not-reached", "the release was interrupted", "run it again: it reads the Hub's state first"
-        )
-        entry = done.get(step.desired.name, cut)
-        ledger.entries.append(cut if entry.result == "not-reached" else entry)
-    return ledger
+    return file
 
 
 def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
@@ -200,9 +215,9 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
     except Exception as error:
         expected = isinstance(error, DeclarationError | HubUnavailable)
         named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
-        said = situation.access.scrubber.text(named)
+        result = situation.access.scrubber.text(named)
         said_next = "nox -s train: it reads the list of runs first"
-        return [*others, *(asdict(Submission(name, "unknown", said, said_next)) for name in due)]
+        return [*others, *(asdict(Submission(name, "unknown", result, said_next)) for name in due)]
 
 
 def _not_due(planned: Iterable[PlannedRun]) -> list[dict[str, Any]]:
@@ -227,8 +242,8 @@ def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
     """Uncommitted files of each environment to publish; empty without git."""
     status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
     if status.returncode != 0 and (root / ".git").exists():
-        said = status.stderr.decode(errors="replace").strip()
-        raise DeclarationError([Problem(".git", None, f"git cannot list uncommitted files: {said}")])
+        message = status.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(".git", None, f"git cannot list uncommitted files: {message}")])
     files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
     found = {}
     for step in planned.plan.writes:
@@ -239,63 +254,29 @@ def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
     return found
 
 
-def _reported(ledger: ReleaseLedger, planned: Planned, options: argparse.Namespace, reports: Path) -> int:
-    scrubber = planned.access.scrubber
-    text = ledger.text(scrubber)
-    write_whole(reports / LEDGER, text)
-    page = scrubber.text(render_release_markdown(ledger))
-    write_whole(reports / "release.md", page)
-    shown = scrubber.text(render_release_text(ledger)) if options.format == "text" else page
-    print_text(text if options.format == "json" else shown, guard=options.format != "json")
-    append_to_summary(page)
-    code, why = _outcome(ledger, planned)
+def _reported(file: LedgerFile, planned: Planned, options: argparse.Namespace) -> int:
+    """Print the result, and only then write it: a full disk must not hide what was published."""
+    code, why = _outcome(file.ledger, planned)
+    try:
+        print_ledger(file, options.format)
+    finally:
+        file.close()
+    if file.failed and code == exit_codes.PASS:
+        code, why = exit_codes.ERROR, f"{file.failed}; the ledger was printed"
     if why:
-        print(scrubber.text(f"exit code {code}: {on_one_line(why)}"), file=sys.stderr)
+        print(planned.access.scrubber.text(f"exit code {code}: {on_one_line(why)}"), file=sys.stderr)
     return code
 
 
 def _outcome(ledger: ReleaseLedger, planned: Planned) -> tuple[int, str]:
     """The exit code, and why it is not 0; external environments must exist as well."""
-    if ledger.interrupted:
-        return exit_codes.INTERRUPTED, "the release was interrupted; run it again: it reads the Hub's state first"
-    for code, why in ((exit_codes.FAIL, _failures(ledger, planned)), (exit_codes.ERROR, _unknowns(ledger, planned))):
-        if why:
-            return code, "; ".join(why)
-    return exit_codes.PASS, ""
-
-
-def _failures(ledger: ReleaseLedger, planned: Planned) -> list[str]:
-    """What was refused or failed."""
-    return [
-        *_entries_with(ledger, {"refused", "failed", "wedged"}),
-        *_parts_with(ledger, "failed"),
-        *_external_with(planned, {"missing", "no-access"}),
-    ]
-
-
-def _unknowns(ledger: ReleaseLedger, planned: Planned) -> list[str]:
-    """What has no known result."""
-    runs = [run["name"] for run in ledger.runs if run["outcome"] == "unknown"]
-    return [
-        *_entries_with(ledger, {"unknown", "not-reached"}),
-        *(f"the result of submitting run {name} is unknown" for name in runs),
-        *_external_with(planned, {"unreadable"}),
-    ]
-
-
-def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
-    return (f"{entry.step.desired.address} is {entry.result}" for entry in ledger.entries if entry.result in results)
-
-
-def _parts_with(ledger: ReleaseLedger, outcome: str) -> Iterator[str]:
-    for entry in ledger.entries:
-        yield from (f"evaluation {each.name} {outcome}" for each in entry.evaluations if each.outcome == outcome)
-    yield from (f"run {run['name']} {outcome}: {run['message']}" for run in ledger.runs if run["outcome"] == outcome)
+    absent = [*_external_with(planned, {"missing", "no-access"})]
+    return outcome(ledger, absent, [*_external_with(planned, {"unreadable"})])
 
 
 def _external_with(planned: Planned, standings: set[str]) -> Iterator[str]:
     """External environments that a run needs and that cannot be used."""
     for each in planned.plan.external:
         if each.standing in standings:
-            said = f"{each.address}, an environment of the Hub, is {each.standing} there"
-            yield f"{said}: correct its hub address or its version in registry.yaml"
+            message = f"{each.address}, an environment of the Hub, is {each.standing} there"
+            yield f"{message}: correct its hub address or its version in registry.yaml"

@@ -12,7 +12,7 @@ from typing import Any
 from envops import exit_codes
 from envops.cli import arguments
 from envops.reports.json_report import head_data, plain_json_parts
-from envops.reports.merge import merged, missing_shards
+from envops.reports.merge import current, merged, missing_shards
 from envops.reports.reading import read_report, result_of
 from envops.reports.written import print_result, report_to_github, write_reports
 from envops.repository.problem import DeclarationError, Problem
@@ -22,7 +22,8 @@ from envops.repository.repository import Repository
 EXAMPLES = """examples:
   envops report merge shards/                        every validate.json below a folder
   envops report merge one.json two.json three.json
-  envops report merge shards/ --matrix shards.json   and every shard of the matrix must be there
+  envops report merge shards/ --matrix shards.json   require every shard of the matrix
+  envops report merge earlier/ latest/ --current     the latest of each environment that has not changed since
 """
 
 REPORT = "validate.json"
@@ -37,10 +38,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="output of `envops shards --format json`: every shard must be there",
     )
+    command.add_argument(
+        "--current",
+        action="store_true",
+        help="reports of several runs, the latest last: of each environment the latest of the files that are here",
+    )
     arguments.printed(command, "markdown")
     arguments.extent(command)
     command.add_argument(
-        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="where it goes (default: reports/)"
+        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="the merged report (default: reports/)"
     )
 
 
@@ -54,11 +60,8 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.PASS
         raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
     reports = {str(file): read_report(file) for file in files}
-    _of_this_checkout(options.root, reports)
-    data = merged(reports, expected, runs)
+    data = _of_several_runs(options.root, reports) if options.current else _of_one_run(options, reports, expected, runs)
     result = result_of(data)
-    if missing := missing_shards(list(reports.values())):
-        print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
     written = write_reports(result, options.reports, environments=data["environments"])
     if options.format == "json":
         sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
@@ -68,15 +71,30 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.OF_VERDICT[result.verdict]
 
 
+def _of_one_run(
+    options: argparse.Namespace, reports: Mapping[str, dict[str, Any]], expected: list[str], runs: list[str]
+) -> dict[str, Any]:
+    _of_this_checkout(options.root, reports)
+    data = merged(reports, expected, runs)
+    if missing := missing_shards(list(reports.values())):
+        print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
+    return data
+
+
+def _of_several_runs(root: Path, reports: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    packages = Repository.load(root.absolute(), set_apart=True).packages
+    return current(list(reports.values()), {name: package.digest for name, package in packages.items()})
+
+
 def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise `DeclarationError` if a report belongs to another commit."""
     if not (root / REGISTRY_FILE).is_file():
         print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return
-    told = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
-    if not told:
+    environments = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
+    if not environments:
         return
-    packages = Repository.load(root, [one["name"] for _, one in told]).packages
+    packages = Repository.load(root, [one["name"] for _, one in environments]).packages
     problems = [
         Problem(
             file,
@@ -84,9 +102,9 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
             f"belongs to another commit: {one['name']} has different files here",
             found=one["digest"][:19],
             allowed=packages[one["name"]].digest[:19],
-            fix="merge it where its commit is checked out, or validate this commit",
+            fix="merge it in a checkout of its commit, or validate this commit",
         )
-        for file, one in told
+        for file, one in environments
         if packages[one["name"]].digest != one["digest"]
     ]
     if problems:
@@ -104,7 +122,7 @@ def _found(given: Sequence[Path]) -> Iterator[Path]:
 def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:
     """Every environment and every run of a matrix.
 
-    Raises `DeclarationError` when the file is none.
+    Raises `DeclarationError` if the file is not a matrix.
     """
     if matrix is None:
         return [], []

@@ -1,4 +1,4 @@
-"""`envops report open`: the HTML report of what the last run wrote."""
+"""`envops report open`: the HTML report of the last run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envops.reports.html.written import write_page
 
 EXAMPLES = """examples:
   envops report open                     show reports/validate.html in the browser
-  envops report open --print             only print where it is
+  envops report open --print             only print its path
   envops report open --reports out/
 """
 
@@ -21,7 +21,7 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     arguments.reports(command, "the reports are")
-    command.add_argument("--print", action="store_true", help="only print where the report is")
+    command.add_argument("--print", action="store_true", help="only print the report's path")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from envops import __version__, exit_codes
 from envops.cli import arguments
-from envops.cli.selection import chosen_environments, facts_of
+from envops.cli.selection import chosen_environments, facts_of, print_grants
 from envops.facts.observed import Facts, Failure
 from envops.reports.html.written import refresh_page
 from envops.reports.printing import print_report, write_report
@@ -32,8 +32,8 @@ from envops.validation.reward_diff import Scorer, SideFailed, corpus_of, open_bo
 
 EXAMPLES = """examples:
   envops rewards diff gsm8k --against main           which rewards changed since a revision
-  envops rewards diff gsm8k --against ../old/gsm8k   whether a port pays what its original pays
-  envops rewards diff --changed --against main       of what differs from the main branch
+  envops rewards diff gsm8k --against ../old/gsm8k   whether a port rewards like its original
+  envops rewards diff --changed --against main       for environments that differ from the main branch
 """
 
 
@@ -68,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     choice = chosen_environments(root, options)
     repository, names = choice.repository, choice.names
+    print_grants(repository, names)
     base = find_base(root, options.against)
     if base.folder is not None and len(names) != 1:
         message = "is one package's folder: name the one environment that is compared with it"

@@ -1,4 +1,4 @@
-"""`envops rewards explain RULE`: what a rule checks, and what it finds in environments."""
+"""`envops rewards explain RULE`: a rule's description, and its findings in environments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.selection import chosen_environments, facts_of
+from envops.cli.selection import chosen_environments, facts_of, print_grants
 from envops.facts.observed import Facts
 from envops.reports.evidence import shown_evidence
 from envops.reports.page import Page
@@ -46,7 +46,7 @@ class RuleFindings:
     module_path: str
     findings: tuple[Finding, ...]
     unseen: str = ""
-    """Why the rule had nothing to look at, where it had not."""
+    """Why the rule could not be applied; empty if it was."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     choice = chosen_environments(root, options)
     repository = choice.repository
+    print_grants(repository, choice.names)
     workspace, stop = Workspace(root), threading.Event()
     request = ObservationRequest(
         allow_network=options.allow_network,
@@ -95,8 +96,8 @@ def _page(rule: Rule, found: list[RuleFindings], width: int, colour: bool) -> st
     page = Page(width=width, colour=colour)
     for one in found:
         if not one.findings:
-            said = f"{rule.id} finds nothing" if not one.unseen else f"{rule.id} was not decided: {one.unseen}"
-            page.line((one.name, "bold"), f"  {said}")
+            message = f"{rule.id} finds nothing" if not one.unseen else f"{rule.id} was not decided: {one.unseen}"
+            page.line((one.name, "bold"), f"  {message}")
         for finding in one.findings:
             _finding(page, one, finding)
     return page.text()

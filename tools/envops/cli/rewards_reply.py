@@ -8,6 +8,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import print_grants
 from envops.reports.printing import for_terminal, print_text
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    print_grants(repository, [name])
     package = repository.packages[name]
     turns = [turn_of(sys.stdin.read() if turn == "-" else turn) for turn in options.replies]
     if options.task < 0:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envops.facts.observed import Facts
 from envops.reports.open_progress import open_progress
+from envops.reports.printing import print_message
+from envops.repository.endpoints import OWN_CHECKOUT
+from envops.repository.granted_variables import described_grant, registry_beside_key
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
@@ -50,9 +54,9 @@ def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: b
     part = divided(loads(choice, Workspace(root)), of)[index - 1].names
     note = f"shard {index} of {of}: {len(part)} of {len(choice.names)} environments"
     names = tuple(name for name in choice.names if name in set(part))
-    said = "; ".join(filter(None, (choice.note, note)))
+    message = "; ".join(filter(None, (choice.note, note)))
     share = ShardOfRun(index, of, tuple(sorted(choice.names)))
-    return Choice(choice.repository, names, said, share, choice.runs if index == 1 else ())
+    return Choice(choice.repository, names, message, share, choice.runs if index == 1 else ())
 
 
 def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
@@ -125,6 +129,32 @@ def _instead_of_run(registry: Registry, name: str) -> str:
     return f"it is an environment: add a run below `runs:`, then nox -s train -- compile {name}-run\n{pasted}"
 
 
+def print_grants(repository: Repository, names: Iterable[str]) -> None:
+    """Print the user's variables that the code of these environments sees, if they declare any."""
+    entries = repository.registry.environments
+    for name in names:
+        if grant := described_grant(entries[name], repository.root) if name in entries else "":
+            print_message(grant)
+
+
+def beside_key(repository: Repository, names: Collection[str], dollars: float = math.inf) -> Repository:
+    """The repository for a command that holds a key, after printing the variables that the environments' code sees.
+
+    Judges that only a candidate declares may cost `dollars` together.
+    """
+    each = dollars / max(1, len(names))
+    limited = replace(repository, registry=registry_beside_key(repository.registry, repository.root, each))
+    for name in names:
+        allowed = limited.registry.environments[name].secrets
+        if withheld := [each for each in repository.registry.environments[name].secrets if each not in allowed]:
+            print_message(
+                f"{name}: withheld: {', '.join(withheld)}. Beside a key, only secrets that "
+                f"{OWN_CHECKOUT / REGISTRY_FILE} declares for {name} reach its code"
+            )
+    print_grants(limited, names)
+    return limited
+
+
 def facts_of(
     entry: EnvironmentEntry,
     package: Package,
@@ -147,7 +177,7 @@ def facts_of(
 
 
 class HarnessUnsupported(Exception):
-    """The message names the environments that no harness can play."""
+    """`--harness` was given for v0; the message names the environments."""
 
 
 def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:

@@ -19,12 +19,12 @@ EXAMPLES = """examples:
   envops shards --changed origin/main --format json
 
 each entry of the matrix has index, total, names and runs (for envops validate NAMES --runs RUNS), seconds (expected);
-changed runs, and runs on environments of several entries, have an entry of their own; an empty matrix means that nothing
+changed runs and runs on environments of several entries have an entry of their own; an empty matrix means that nothing
 is to be proved
 """
 
 RUNS_SECONDS = 5.0
-"""What judging declared runs takes: no environment is observed for it."""
+"""Seconds for judging declared runs: no environment is observed for it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

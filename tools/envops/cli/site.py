@@ -27,7 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     arguments.reports(command, "the reports are")
     command.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="where the site goes (default: site/ in the reports)"
+        "--out", type=Path, metavar="FOLDER", help="folder of the site (default: site/ in the reports)"
     )
 
 

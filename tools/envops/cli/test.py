@@ -1,4 +1,4 @@
-"""`envops test NAME`: an environment's own tests and cases, by pytest, in its virtual environment."""
+"""`envops test NAME`: run an environment's own tests and cases with pytest, in its virtual environment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import print_grants
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
@@ -36,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
+    print_grants(repository, [name])
     arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
     try:
         code = run_pytest(

@@ -24,8 +24,8 @@ from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envops.training.trainers import trainer_named
 
 EXAMPLES = """examples:
-  envops train                                 submit what is due: submit: on-release, and not there yet
-  envops train --dry-run                       what would be submitted, and why
+  envops train                                 submit runs that are due: submit: on-release, and not submitted yet
+  envops train --dry-run                       show the runs that would be submitted, and why
   envops train reverse-text-4b                 this run, even if declared submit: manual
   envops train reverse-text-here               backend: trl: train it on this machine, now
 """
@@ -33,7 +33,7 @@ EXAMPLES = """examples:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_runs(command)
-    command.add_argument("--dry-run", action="store_true", help="show what would be submitted without submitting it")
+    command.add_argument("--dry-run", action="store_true", help="show the runs to submit, and submit nothing")
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
-    """Those of the named runs that `train` itself trains; they need neither the Hub nor a key."""
+    """The named runs that `train` itself trains; they need neither the Hub nor a key."""
     if not names:
         return []
     registry = load_registry(root)
@@ -91,9 +91,9 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
             if each.decision.action == "submit":
                 if not options.quiet:
                     print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
-                said = carry_out(situation, each)
-                outcomes[each.run.spec.name] = said.outcome
-                states[each.run.spec.name] = str(said)
+                outcome = carry_out(situation, each)
+                outcomes[each.run.spec.name] = outcome.outcome
+                states[each.run.spec.name] = str(outcome)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
     return _exit_code(decided, outcomes)
@@ -126,7 +126,7 @@ def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
 def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
     """The named runs, or all of them, compiled and judged.
 
-    Raises `DeclarationError` where the registry or a name is wrong.
+    Raises `DeclarationError` if the registry or a name is wrong.
     """
     registry = load_registry(root)
     specs = [registry.specs[name] for name in checked_names(registry, names)]

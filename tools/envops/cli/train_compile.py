@@ -13,7 +13,7 @@ from envops.training.declared_runs import leftover_configs, write_configs
 
 EXAMPLES = """examples:
   envops train compile                         every declared run, into configs/rl/
-  envops train compile --check                 in CI: fails where a file is out of date
+  envops train compile --check                 in CI: fail if a file is out of date
 """
 
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     runs = chosen_runs(root, options.names)
 
     def keep(_path: Path, _text: str) -> None:
-        """Write nothing: what differs is only reported."""
+        """Write nothing, and report differences."""
 
     changed = write_configs(root, runs, keep if options.check else write_whole)
     leftover = [] if options.names else leftover_configs(root, runs)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import beside_key, print_grants
 from envops.facts.observed import Failure
 from envops.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envops.models.model_evaluation import RunRefused
@@ -123,7 +124,10 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     entry = repository.registry.environments[name]
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
-    judge_endpoint(root, entry, package, scripted=False)
+    if judge_endpoint(root, entry, package, scripted=False) is None:
+        print_grants(repository, [name])
+    else:
+        entry = beside_key(repository, [name]).registry.environments[name]
     print_message(f"{settings.name}: {settings.model} on {name}")
     from envops.training.learner.environment import NothingPlayed
     from envops.training.learner.rendering import UnfitTemplate

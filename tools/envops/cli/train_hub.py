@@ -40,7 +40,7 @@ EXAMPLES = """examples:
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP, STEPS = 128, 8, 100
 MOST_SHOWN = 12
-"""Models that a question or a message lists at most."""
+"""The most models that a prompt or a message lists."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class TrainingPlatform:
-    """The platform, as far as it can be used; nothing of it is needed for a dry run."""
+    """The platform, as far as it can be used; a dry run does not need it."""
 
     prime: Prime | None
     access: HubAccess
@@ -74,7 +74,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "environments", nargs="+", metavar="OWNER/NAME", help="train on it; several are a mix; @VERSION pins one"
     )
-    command.add_argument("--model", metavar="M", help="the model to begin with; asked for on a terminal")
+    command.add_argument("--model", metavar="M", help="the model to start from; prompted for on a terminal")
     size = command.add_argument_group("the run")
     size.add_argument(
         "--max-steps", type=arguments.positive, default=STEPS, metavar="N", help=f"training steps (default: {STEPS})"
@@ -94,7 +94,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dry-run", action="store_true", help="show the configuration, submit nothing; needs no key")
     command.add_argument("--yes", action="store_true", help="submit without confirmation")
     command.add_argument(
-        "--output", type=Path, metavar="FILE", help="where the configuration goes (default: configs/rl/)"
+        "--output", type=Path, metavar="FILE", help="folder of the configuration (default: configs/rl/)"
     )
     arguments.root(command)
 
@@ -125,16 +125,16 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.PASS
         notes = Workspace(options.root.absolute()).base
         target = Platform(platform.prime, platform.access, notes, platform.stop)
-        said = submit(hub_run.run, hub_run.identity, target)
+        outcome = submit(hub_run.run, hub_run.identity, target)
     except (Unusable, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at a question
         return exit_codes.INTERRUPTED
-    print(platform.access.scrubber.text(str(said)))
-    if said.outcome in ("submitted", "already-submitted"):
+    print(platform.access.scrubber.text(str(outcome)))
+    if outcome.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS
-    return exit_codes.FAIL if said.outcome == "failed" else exit_codes.ERROR
+    return exit_codes.FAIL if outcome.outcome == "failed" else exit_codes.ERROR
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -151,7 +151,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _platform(options: argparse.Namespace) -> TrainingPlatform:
-    """The platform; without a key only a dry run goes on. Raises `HubUnavailable`."""
+    """The platform; without a key only a dry run continues. Raises `HubUnavailable`."""
     stop = threading.Event()
     if options.dry_run and not hub_access().key:
         return TrainingPlatform(
@@ -162,7 +162,7 @@ def _platform(options: argparse.Namespace) -> TrainingPlatform:
 
 
 def _complete(options: argparse.Namespace, platform: TrainingPlatform) -> None:
-    """Ask for the model on a terminal, and check the GPU type. Raises `Unusable` for what is missing or unknown."""
+    """Prompt for the model on a terminal, and check the GPU type. Raises `Unusable` for what is missing or unknown."""
     offer = platform.offer
     kind = options.gpu_type
     if kind and offer.gpus and kind not in offer.gpus:
@@ -178,7 +178,7 @@ def _complete(options: argparse.Namespace, platform: TrainingPlatform) -> None:
     what = "models on the platform" if offer.models else "the platform lists no models; an example is"
     if sys.stdin.isatty():
         print(f"{what}:{listed}")
-        options.model = input(f"Model to begin with [{known[0]}]: ").strip() or known[0]
+        options.model = input(f"Model to start from [{known[0]}]: ").strip() or known[0]
         return
     then = command_line(options, model=known[0]) + ("" if options.yes else " --dry-run" * (not options.dry_run))
     raise Unusable(f"--model is missing; {what}:{listed}", then)
@@ -281,7 +281,7 @@ def _absent(address: str, why: str) -> Unusable:
 
 
 def _notes(options: argparse.Namespace, platform: TrainingPlatform) -> list[str]:
-    """What is not known, and what the GPUs cost."""
+    """Notes on unread lists, and the cost of the GPUs."""
     offer, notes = platform.offer, []
     if offer.unread:
         notes.append(f"note: {offer.unread}: whether environments, model and GPUs exist there is not known")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.cli.selection import print_grants
 from envops.reports.printing import print_message
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
@@ -39,7 +40,7 @@ CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "co
 BAR = 40
 MOST_TASKS = 512
 CODE = (TOOLS / "envops/training/probe", TOOLS / "envops/training/learner")
-"""The probe's own code: a checkpoint is resumed only by the code that wrote it."""
+"""Folders of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -85,6 +86,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
 
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])
+    print_grants(repository, [chosen])
     entry, package = repository.registry.environments[chosen], repository.packages[chosen]
     args = {**entry.probe.args, **(options.args or {})}
     workspace = Workspace(root)

@@ -16,7 +16,7 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.after_passing import after_passing
-from envops.cli.selection import Choice, HarnessUnsupported, check_harness, chosen_environments
+from envops.cli.selection import Choice, HarnessUnsupported, check_harness, chosen_environments, print_grants
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError, Problem
@@ -37,8 +37,8 @@ WITH_RUNS = ("validate", "schema")
 _ON_ALL = """examples:
   envops {name}                        every environment of the registry
   envops {name} reverse-text gsm8k     these two
-  envops {name} --changed              what differs from the main branch
-  envops {name} --changed HEAD~1       what differs from a commit
+  envops {name} --changed              those that differ from the main branch
+  envops {name} --changed HEAD~1       those that differ from a commit
   envops {name} --format json --quiet  for machines
 """
 _WITH_A_MODEL = "  envops {name} gsm8k --endpoint qwen3-30b --max-cost 0.50\n"
@@ -49,7 +49,7 @@ EXAMPLES = {
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The arguments of all gates, and those of a real model where the gate plays rollouts."""
+    """The arguments of all gates, and those of a real model if the gate plays rollouts."""
     arguments.selection(command)
     arguments.printed(command, "markdown")
     arguments.extent(command)
@@ -90,7 +90,7 @@ def _shard(text: str) -> tuple[int, int]:
 def run(options: argparse.Namespace) -> int:
     """Validate the chosen environments and return the exit code."""
     if getattr(options, "endpoint", None) is not None:
-        from envops.cli.model_gate import run_with_model  # scripted runs do not wait for what models need
+        from envops.cli.model_gate import run_with_model  # scripted runs do not wait for the imports of models
 
         return run_with_model(options)
     if getattr(options, "max_cost", None) is not None:
@@ -124,6 +124,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         print(f"{error}", file=sys.stderr)
         return exit_codes.USAGE
     request = ValidationRequest(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation)
+    print_grants(choice.repository, names)
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
             progress.note(choice.note)
@@ -174,7 +175,7 @@ def _observation_request(
     )
     if harness is tasks is rollouts is None:
         return request
-    # what was asked for, and nothing that is kept for another gate
+    # the requested stages, without facts that are kept for another gate
     return replace(request, evaluations=(options.command,))
 
 

@@ -1,4 +1,4 @@
-"""The documentation of what is known and what is assumed about the real Hub."""
+"""The documentation of facts and assumptions about the real Hub."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envops.emulator import server  # noqa: F401 - it fills the table of endpoin
 from envops.emulator.behaviour import ASSUMPTIONS, Behaviour
 from envops.emulator.hub import ROUTES
 
-_HEAD = """# What the emulator knows and what it assumes
+_HEAD = """# Facts and assumptions of the emulator
 
 - **measured**: the real prime CLI (0.18.0) was run against a recording server.
 - **read**: from the CLI's source.

@@ -13,7 +13,7 @@ class Assumption:
 
     question: str
     allowed: tuple[str, ...]
-    """The possible answers, the assumed one first; empty where the answer is a number."""
+    """The possible answers, the assumed one first; empty if the answer is a number."""
 
 
 ASSUMPTIONS = {
@@ -21,7 +21,7 @@ ASSUMPTIONS = {
         "A wheel was published and its source was not: is a second push of the same content accepted?",
         ("accepted", "wedged"),
     ),
-    "same_content": Assumption("With which status is content refused that is published already?", ()),
+    "same_content": Assumption("Which status refuses content that is already published?", ()),
     "visibility": Assumption(
         "A push names another visibility than the environment has: is it changed?", ("changed", "kept")
     ),
@@ -30,10 +30,10 @@ ASSUMPTIONS = {
         "Are a private environment's wheel and index offered to those who may see it?", ("served", "hidden")
     ),
     "paging": Assumption("Are requested pages of a list served, or everything at once?", ("served", "ignored")),
-    "page_limit": Assumption("How many entries does a page hold at most, whatever the request?", ()),
+    "page_limit": Assumption("How many entries does a page have at most, regardless of the request?", ()),
     "run_names": Assumption("May two runs have one name?", ("free", "unique")),
     "prepare": Assumption(
-        "Is a training config checked before it is submitted? Where it is, the CLI installs what the server names.",
+        "Is a training config checked before it is submitted? If so, the CLI installs what the server names.",
         ("unsupported", "missing"),
     ),
 }

@@ -24,7 +24,7 @@ def version_number(version: StoredDocument) -> str:
 
 
 def environment_of_id(hub: Hub, account: Account | None, id: str) -> StoredDocument:
-    """The environment with this id, where the account may see it. Raises `HttpRefusal` (404)."""
+    """The environment with this id, if the account may see it. Raises `HttpRefusal` (404)."""
     address = hub.store.get("address", id)
     if address is None:
         raise HttpRefusal(404, "Environment not found")
@@ -33,7 +33,7 @@ def environment_of_id(hub: Hub, account: Account | None, id: str) -> StoredDocum
 
 @route("GET", "/environmentshub/{owner}/{name}/status", MEASURED)
 def status(hub: Hub, request: HubRequest) -> HubResponse:
-    """An environment's visibility and latest version; 404 also where the key may not see it."""
+    """An environment's visibility and latest version; 404 also if the key may not see it."""
     environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
     versions = published(hub, environment)
     latest = versions[0] if versions else None
@@ -66,7 +66,7 @@ def versions(hub: Hub, request: HubRequest) -> HubResponse:
     "/environmentshub/{owner}/{name}/@{version}",
     MEASURED,
     "private_wheels: whether a private environment's wheel is offered (--assume private-wheels=hidden)",
-    "without a complete version there is nothing to describe (404)",
+    "without a complete version the response is 404",
 )
 def details(hub: Hub, request: HubRequest) -> HubResponse:
     """One version (or latest) with the addresses of its source, wheel and index."""
@@ -149,7 +149,7 @@ def file(hub: Hub, request: HubRequest) -> HubResponse:
 
 @route("GET", "/simple/{owner}/{package}/", ASSUMED, "the index offers public environments without a key")
 def simple_index(hub: Hub, request: HubRequest) -> HubResponse:
-    """An owner's package index, as installers read it: one package's wheels with their hashes."""
+    """An owner's package index for installers: one package's wheels with their hashes."""
     rows = []
     for environment in hub.store.all("environment"):
         same = _normalised(environment["name"]) == _normalised(request.parts["package"])

@@ -129,7 +129,7 @@ def finalize(hub: Hub, request: HubRequest) -> HubResponse:
 
 
 def play(hub: Hub, evaluation: str, rows: list[dict[str, Any]]) -> int:
-    """Add samples to a hosted evaluation, as the runner of the platform does; the number of its samples now."""
+    """Add samples to a hosted evaluation, as the runner of the platform does; returns the number of its samples."""
     before = sum(len(batch["rows"]) for batch in hub.store.all("samples", evaluation))
     hub.store.put("samples", f"{evaluation}-{before}", {"rows": rows}, evaluation)
     return before + len(rows)

@@ -1,4 +1,4 @@
-"""The emulated Hub without its transport: accounts, requests, the table of routes, and what carries a request out.
+"""The emulated Hub without its transport: accounts, requests, the table of routes, and their execution.
 
 A request goes in, a response comes out, and the store has changed. Every route declares how it is known.
 """
@@ -83,7 +83,7 @@ class HubRequest:
     """One request."""
 
     number: int
-    """Unique, also after a restart: the ids of what a request creates are made from it."""
+    """Unique, also after a restart: ids of new objects are made from it."""
     method: str
     path: str
     """Below /api/v1, or from the root for uploads and downloads."""
@@ -96,10 +96,10 @@ class HubRequest:
     body: Any = None
     """The JSON document of the body."""
     content: bytes = b""
-    """The body, where it is not a JSON document."""
+    """The body, if it is not a JSON document."""
 
     def named(self, kind: str) -> str:
-        """The id of what this request creates: the same when a postponed request is repeated."""
+        """The id of the object that this request creates: the same when a postponed request is repeated."""
         return f"{kind}_{hashlib.sha256(f'{kind} {self.number}'.encode()).hexdigest()[:20]}"
 
     def text(self, key: str) -> str:
@@ -117,7 +117,7 @@ class HubRequest:
         return self.account
 
     def writer(self) -> Account:
-        """The account of the key. Raises `HttpRefusal` where it may not write."""
+        """The account of the key. Raises `HttpRefusal` if it may not write."""
         account = self.signed_in()
         if not account.writes:
             raise HttpRefusal(403, "This API key has no write permission")
@@ -166,7 +166,7 @@ Handler = Callable[["Hub", HubRequest], HubResponse]
 
 @dataclass(frozen=True)
 class Route:
-    """A method and path, how it is known, and what is assumed about the real server."""
+    """A method and path, with the source of its behaviour and the assumptions about the real server."""
 
     method: str
     path: str
@@ -249,7 +249,7 @@ class Hub:
         return environment["visibility"] == "PUBLIC" or (account is not None and environment["owner"] in account.owners)
 
     def visible(self, account: Account | None, owner: str, name: str) -> StoredDocument:
-        """The environment, where the account may see it. Raises `HttpRefusal`: 404, not 403."""
+        """The environment, if the account may see it. Raises `HttpRefusal`: 404, not 403."""
         found = self.environment(owner, name)
         if found is None or not self.sees(account, found):
             raise HttpRefusal(404, "Environment not found")

@@ -15,8 +15,8 @@ from envops.emulator.store import StoredDocument
     "/environmentshub/resolve",
     MEASURED,
     "an owner that is none of the key's is refused with 403",
-    "visibility: whether another visibility is taken over (--assume visibility=kept)",
-    "default_visibility: what an environment gets without one",
+    "visibility: whether another visibility is applied (--assume visibility=kept)",
+    "default_visibility: the visibility of an environment without one",
 )
 def resolve(hub: Hub, request: HubRequest) -> HubResponse:
     """Find an environment by name and owner, or make it; the first step of a push."""
@@ -61,9 +61,9 @@ def lookup(hub: Hub, request: HubRequest) -> HubResponse:
     "POST",
     "/environmentshub/{id}/wheels",
     MEASURED,
-    "same_content: the status with which published content is refused (the words are those that CI scripts look for)",
+    "same_content: the status with which published content is refused (in the words that CI scripts search for)",
     "a version that is published with other content is refused with 409",
-    "a wheel that is there already is not requested again (upload_url is null, as the CLI allows)",
+    "an existing wheel is not requested again (upload_url is null, as the CLI allows)",
     "halves: whether a wheel without its source may be pushed again (--assume halves=wedged)",
 )
 def begin_wheel(hub: Hub, request: HubRequest) -> HubResponse:
@@ -83,7 +83,7 @@ def begin_wheel(hub: Hub, request: HubRequest) -> HubResponse:
     return HubResponse({"data": {"wheel_id": wheel_id, "upload_url": _upload_address(request, wheel_id)}})
 
 
-@route("POST", "/environmentshub/{id}/wheels/{wheel}/finalize", MEASURED, "what was uploaded is checked by its hash")
+@route("POST", "/environmentshub/{id}/wheels/{wheel}/finalize", MEASURED, "the upload is checked by its hash")
 def end_wheel(hub: Hub, request: HubRequest) -> HubResponse:
     """Confirm the upload of a wheel."""
     environment = _own(hub, request)
@@ -115,9 +115,7 @@ def begin_version(hub: Hub, request: HubRequest) -> HubResponse:
     return HubResponse({"data": {"version_id": version_id, "upload_url": _upload_address(request, version_id)}})
 
 
-@route(
-    "POST", "/environmentshub/{id}/versions/{version}/finalize", MEASURED, "what was uploaded is checked by its hash"
-)
+@route("POST", "/environmentshub/{id}/versions/{version}/finalize", MEASURED, "the upload is checked by its hash")
 def end_version(hub: Hub, request: HubRequest) -> HubResponse:
     """Publish a version; from now on it is the latest."""
     environment = _own(hub, request)
@@ -126,7 +124,7 @@ def end_version(hub: Hub, request: HubRequest) -> HubResponse:
         return HubResponse({"data": {"success": True, "message": "already finalized"}})
     _refuse_published(hub, environment, version["content_hash"], version["semantic_version"])
     _check_upload(hub, version)
-    # written anew, so that the order is that of publishing
+    # rewritten, so that the order is that of publishing
     hub.store.delete("version", version["id"])
     hub.store.put("version", version["id"], {**version, "complete": True, "created_at": now()}, environment["id"])
     environment["updated_at"] = now()
@@ -134,7 +132,7 @@ def end_version(hub: Hub, request: HubRequest) -> HubResponse:
     return HubResponse({"data": {"success": True, "message": None}})
 
 
-@route("PUT", "/uploads/{id}", MEASURED, "a signature stands in the address, and a wrong one is refused with 403")
+@route("PUT", "/uploads/{id}", MEASURED, "the address contains a signature, and a wrong one is refused with 403")
 def upload(hub: Hub, request: HubRequest) -> HubResponse:
     """Store the bytes of a wheel or a source archive; no key is sent here."""
     if request.query.get("X-Amz-Signature") != _signature(request.parts["id"]):

@@ -15,16 +15,16 @@ _AUTHOR = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org"
 def rehearsal_copy(root: Path, folder: Path) -> bool:
     """Clone the repository into a folder and commit uncommitted changes there; returns whether there were any.
 
-    The cache is shared, so that nothing is validated twice. Raises `DeclarationError`
-    where there is no repository or no commit.
+    The cache is shared, so that nothing is validated twice. Raises `DeclarationError` if there is no repository or no
+    commit.
     """
     if git(root, "rev-parse", "--verify", "HEAD").returncode:
-        fix = "git init, git add -A, git commit: a release publishes what is committed"
+        fix = "git init, git add -A, git commit: a release publishes committed files"
         raise DeclarationError([Problem(str(root), None, "is not a git repository with a commit", fix=fix)])
     cloned = git(root, "clone", "--quiet", "--no-hardlinks", ".", str(folder))
     if cloned.returncode:
-        said = cloned.stderr.decode(errors="replace").strip()
-        raise DeclarationError([Problem(str(root), None, f"cannot be cloned: {said}")])
+        message = cloned.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(str(root), None, f"cannot be cloned: {message}")])
     (root / CACHE).mkdir(exist_ok=True)
     (folder / CACHE).symlink_to((root / CACHE).resolve())
     for name in _names(folder, "--cached"):

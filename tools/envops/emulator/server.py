@@ -274,7 +274,7 @@ def emulator(
     faults: Sequence[str] = (),
     port: int = 0,
 ) -> Iterator[EmulatedHub]:
-    """Serve until the block ends, with the state in a folder. Raises `OSError` where the port is taken."""
+    """Serve until the block ends, with the state in a folder. Raises `OSError` if the port is taken."""
     accounts = Accounts.usual(user, tuple(teams), key)
     broken = Faults([parse_fault(text) for text in faults])
 

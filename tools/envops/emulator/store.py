@@ -71,7 +71,7 @@ class Store:
         self._database.execute("DELETE FROM documents WHERE kind = ? AND id = ?", (kind, id))
 
     def all(self, kind: str, parent: str | None = None) -> list[StoredDocument]:
-        """Every document of a kind, oldest first; of one parent where one is named."""
+        """Every document of a kind, oldest first; of one parent if one is named."""
         if parent is None:
             rows = self._database.execute("SELECT body FROM documents WHERE kind = ? ORDER BY place", (kind,))
         else:

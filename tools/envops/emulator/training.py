@@ -27,7 +27,7 @@ DOLLARS_PER_GPU_HOUR = 3.5
 
 @route("POST", "/training/runs/prepare", READ, "prepare: missing answers 404, which the CLI skips as well")
 def prepare(hub: Hub, request: HubRequest) -> HubResponse:
-    """The prime-rl that would check a config; none does here, and the CLI continues without."""
+    """The prime-rl that checks configs; there is none here, and the CLI continues without."""
     request.signed_in()
     if hub.behaviour.prepare == "missing":
         raise HttpRefusal(404, "Not Found")
@@ -141,7 +141,7 @@ def pause(hub: Hub, request: HubRequest) -> HubResponse:
     return _moved(hub, run, "PAUSED")
 
 
-@route("POST", "/training/runs/{run}/resume", READ, "the run that goes on is a new one")
+@route("POST", "/training/runs/{run}/resume", READ, "the continued run is a new one")
 def resume(hub: Hub, request: HubRequest) -> HubResponse:
     """Continue a paused run."""
     run = _run(hub, request)

@@ -9,15 +9,17 @@ from envops_worker.policies.distorted_answers import format_only, near_miss
 POLICIES = tuple(each.name for each in policies.POLICIES)
 """Every policy that the rewards gate runs."""
 SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}
-"""Policy → on how many tasks it replies; the oracle, which is missing here, replies on all of `TASKS_SCORED`."""
+"""Policy → the number of tasks that it replies to; the oracle, which is missing here, replies to all of
+`TASKS_SCORED`."""
 CORE = (oracle.name, nop.name, near_miss.name, format_only.name)
-"""The policies without whose replies nothing is known of a reward."""
+"""The minimal set of policies for judging a reward."""
 TASKS_SCORED = 100
-"""How many tasks a worker keeps: reference replies are tried on all of them, and on later ones while there is time."""
+"""Number of tasks that a worker keeps: reference replies are tried on all of them, and on later ones while there is
+time."""
 TASKS_PLAYED = 6
-"""On how many tasks each policy plays, where the environment is multi-turn."""
+"""Number of tasks that each policy plays in a multi-turn environment."""
 AT_ONCE = 8
-"""Scripted rollouts side by side, where no more are requested: on loopback more of them save nothing, and httpx
+"""The default number of concurrent scripted rollouts: more of them save nothing on loopback, and httpx
 looks through all connections of its pool at every request."""
 TASKS_VALIDATED = 100
 TASKS_SWEPT = 1_000

@@ -1,4 +1,4 @@
-"""Results of mutating the reward code: the mutants and what noticed them."""
+"""Results of mutating the reward code: the mutants and the conversations that detected them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 MutantOutcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
-    "timeout",  # it hung, which is noticed as well
+    "timeout",  # it hung, which counts as detected
     "survived",  # it was tried on every conversation, and every expectation still held
-    "undecided",  # not noticed yet; the time limit was reached or a conversation took too long
-    "equivalent",  # it survived, and the author declares that nothing can notice it
-    "skipped",  # it could not be put in place of what runs
+    "undecided",  # not detected yet; the time limit was reached or a conversation took too long
+    "equivalent",  # it survived, and the author declares that no reply can detect it
+    "skipped",  # it could not replace the running code
 ]
 MutationBound = Literal[
-    "all",  # every mutant there is was tried
-    "count",  # a stable sample of as many as are allowed was tried
+    "all",  # every existing mutant was tried
+    "count",  # a stable sample of the allowed size was tried
     "time",  # the time ran out before all of the sample was decided
 ]
 
@@ -30,7 +30,7 @@ class ToldApart:
     task: int
     completion: tuple[dict[str, Any], ...]
     original: Mapping[str, float | None]
-    """`reward` and functions on which the two disagree, by the code itself."""
+    """`reward` and the functions whose scores differ, as the original code scores them."""
     mutant: Mapping[str, float | None]
 
 
@@ -46,13 +46,13 @@ class Mutant:
     diff: str
     outcome: MutantOutcome
     by: str = ""
-    """Which conversation noticed it and how."""
+    """The conversation that detected it, and how."""
     apart: ToldApart | None = None
-    """Of a survivor, where one was found."""
+    """A reply that distinguishes a survivor, if one was found."""
     reason: str = ""
-    """The author's, of an equivalent one."""
+    """The author's reason for an equivalent mutant."""
     not_asked: tuple[str, ...] = ()
-    """For an undecided mutant that all other conversations missed: those that could not be run."""
+    """The conversations that could not be run, of an undecided mutant that all others missed."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Mutation:
     """Mutants of the same functions that no conversation reaches, so that none was tried."""
     bound: MutationBound
     most: int
-    """How many may be tried."""
+    """The most mutants that may be tried."""
     seconds_allowed: float
     """Of a processor."""
     mutants: tuple[Mutant, ...] = ()
@@ -85,15 +85,15 @@ class Mutation:
     """The number of conversations per mutant, with the author's cases."""
     cases: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Conversation → why it was of no use."""
+    """Conversation → why it could not be used."""
     unasked: Mapping[str, str] = field(default_factory=dict)
-    """Conversation that might have noticed mutants → why it took too long; where there is one, none survives."""
+    """Conversation that might have detected mutants → why it took too long; while there is one, no mutant survives."""
     stale: tuple[StaleMark, ...] = ()
     recorded: bool = False
     """The environment is multi-turn: conversations recorded earlier were scored, none was played."""
     seconds: float = 0.0
     unlisted: Mapping[MutantOutcome, int] = field(default_factory=dict)
-    """How many mutants ended in which way and are not listed, in a brief report."""
+    """Number of unlisted mutants by outcome, in a brief report."""
 
     def count(self, *outcomes: MutantOutcome) -> int:
         return sum(self.outcomes[outcome] for outcome in outcomes)
@@ -122,18 +122,18 @@ class Mutation:
 
     @property
     def missed(self) -> tuple[Mutant, ...]:
-        """Undecided ones that no conversation noticed of all that could be run."""
+        """Undecided mutants that no conversation that could be run detected."""
         return tuple(mutant for mutant in self.mutants if mutant.not_asked)
 
     @property
     def score(self) -> float | None:
-        """The share of mutants that were noticed; equivalent and skipped ones do not count, open ones leave none."""
+        """The share of detected mutants, without equivalent and skipped ones; `None` while mutants are undecided."""
         bounds = self.score_range
         return bounds[0] if bounds and not self.undecided else None
 
     @property
     def score_range(self) -> tuple[float, float] | None:
-        """The score if no undecided mutant was noticed, and if all were; `None` where there are none at all."""
+        """The score if no undecided mutant were detected, and if all were; `None` if there are no mutants."""
         judged = self.killed + len(self.survivors) + self.undecided
         return (self.killed / judged, (self.killed + self.undecided) / judged) if judged else None
 
@@ -142,7 +142,7 @@ _NOTICED: tuple[MutantOutcome, ...] = ("killed", "timeout", "skipped")
 
 
 def brief(mutation: Mutation | None) -> Mutation | None:
-    """The same counts, and only the mutants that may need attention."""
+    """The counts, with only the mutants that may need attention."""
     if mutation is None:
         return None
     listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)

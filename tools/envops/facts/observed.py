@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 FailureKind = Literal[
     "raised",  # the environment's own code raised
-    "missing-secret",  # it asked for an environment variable that it does not get
-    "network",  # it reached for the network, or needed it
+    "missing-secret",  # it read an environment variable that it does not get
+    "network",  # it opened a connection, or needed the network
     "timeout",  # it ran into a time limit
     "crash",  # the worker died
     "memory",  # the worker went over its memory limit
-    "protocol",  # the worker answered something that is not an answer
+    "protocol",  # the worker sent a malformed answer
     "infrastructure",  # neither the author's nor the model's fault: disk, index, uv
     "provider",  # the model's side of an evaluation: refused, unreachable, cut off, malformed
-    "harness",  # what stands between model and environment in an evaluation
-    "no-reference",  # a scripted policy had no reference reply for an agent that asked
+    "harness",  # the harness between model and environment
+    "no-reference",  # a scripted policy had no reference reply for the requesting agent
 ]
 NOT_PREPARED = "NotPrepared"
-"""Type of the failure `network` where declared data was not downloaded yet."""
+"""Type of the failure `network` for declared data that was not downloaded yet."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line in a file; the path is relative to the environment's folder where it lies inside."""
+    """A line in a file; the path is relative to the environment's folder if it is inside."""
 
     file: str
     line: int | None = None
@@ -57,7 +57,7 @@ class Failure:
     place: Place | None = None
     traceback: str = ""
     replying_to: str = ""
-    """The message that the author's oracle failed on, where it is the oracle that failed."""
+    """The message that the author's oracle failed on, if the oracle failed."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ WantedKind = Literal["dataset", "dataset files", "model", "space", "nltk", "host
 
 @dataclass(frozen=True)
 class WantedData:
-    """Data that is not in the package and that its code tried to reach."""
+    """Data outside the package that its code tried to read."""
 
     kind: WantedKind
     name: str
@@ -112,13 +112,13 @@ class WantedData:
     config: str = ""
     revision: str = ""
     files: str = ""
-    """Where not all of it was wanted: a file of the repository, or the arguments of `load_dataset` for that."""
+    """The requested part: a file of the repository, or the arguments of `load_dataset`; empty for all of it."""
     place: Place | None = None
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One split as a whole. Index tuples hold the first 20 finds, the counts hold all."""
+    """One split as a whole. Index tuples hold the first 20 finds, counts include all."""
 
     split: Literal["train", "eval"]
     size: int | None
@@ -129,7 +129,7 @@ class Dataset:
     duplicates: tuple[tuple[int, int], ...] = ()
     duplicate_count: int = 0
     answers_in_prompt: tuple[int, ...] = ()
-    """Tasks whose prompt contains the answer where nothing offers it as a choice."""
+    """Tasks whose prompt contains the answer, though not as one of several choices."""
     answer_in_prompt_count: int = 0
 
 
@@ -143,7 +143,7 @@ class Description:
     environment: str
     """Class name of the environment (v0) or of the taskset (v1)."""
     conversational: bool
-    """Whether the environment goes on after the first reply (turns, tools)."""
+    """Whether the conversation continues after the first reply (turns, tools)."""
     functions: tuple[RewardFunction, ...]
     datasets: tuple[Dataset, ...]
     overlap: tuple[tuple[int, int], ...] = ()
@@ -152,30 +152,30 @@ class Description:
     agents: tuple[str, ...] = ()
     """The agents that a v1 environment declares."""
     compares_siblings: bool = False
-    """Whether conversations of one episode (v1) are given rewards together, when all have ended."""
+    """Whether the conversations of one episode (v1) are rewarded together after all have ended."""
     drafts_read_by: str | None = None
-    """The parser of verifiers itself, where it takes an answer inside the reasoning for the answer."""
+    """The parser of verifiers that takes an answer inside the reasoning for the answer."""
     import_seconds: float = 0.0
     load_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent that asked for replies in rollouts, as it first did."""
+    """An agent that requested replies in rollouts, with its first request."""
 
     name: str
-    """Empty in an environment that has only one."""
+    """The agent's name; empty in an environment with one agent."""
     is_trained: bool
-    """Whether it is the model that is trained; a simulated user is part of the environment."""
+    """Whether it is the trained model; a simulated user is part of the environment."""
     opening: tuple[Message, ...]
     tools: tuple[str, ...] = ()
     has_oracle: bool = True
-    """Whether there was a reference reply each time that one was needed."""
+    """Whether every needed reference reply existed."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task: `prompt` is what the model is shown first, `data` the whole row."""
+    """One task: `prompt` holds the first messages to the model, `data` the whole row."""
 
     index: int
     prompt: tuple[Message, ...]
@@ -219,7 +219,7 @@ class Validation:
 
     task: int
     valid: bool | None
-    """`None` where the task has no such check."""
+    """`None` if the task has no such check."""
     failure: Failure | None = None
 
 
@@ -237,8 +237,7 @@ class TestOutcome:
 class Rollout:
     """One rollout of a real evaluation over HTTP.
 
-    `predicted` is what in-process scoring gives the same conversation, `None` where
-    nothing was predicted.
+    `predicted` is the in-process reward of the same conversation, `None` without a prediction.
     """
 
     task: int
@@ -258,9 +257,9 @@ class Rollout:
     retries: int = 0
     """Retries after provider failures."""
     tokens: tuple[int, int] | None = None
-    """Of prompts and of replies, over all turns, as the provider counts them."""
+    """Tokens of prompts and of replies, over all turns, as the provider counts them."""
     model: str | None = None
-    """The real model that replied; `None` where a scripted policy did, or may have done so under a model's name."""
+    """The real model that replied; `None` if a scripted policy did, or may have done so under a model's name."""
 
 
 @dataclass(frozen=True)
@@ -276,12 +275,12 @@ class Wheel:
 
 @dataclass(frozen=True)
 class GoldSweep:
-    """The oracle on every task, whatever the other stages."""
+    """The oracle's rewards on every task, independent of the other stages."""
 
     tasks: tuple[int, ...]
     """The tasks beyond those that all policies reply to."""
     rewards: tuple[float | None, ...]
-    """What the reference reply earned on each of them."""
+    """The reference reply's reward on each of them."""
     lowest: tuple[Score, ...]
     """The 20 of them that earned least."""
     known: int
@@ -305,7 +304,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Repetition:
-    """The same conversations, scored again under other circumstances."""
+    """Conversations scored again under other circumstances."""
 
     circumstance: Circumstance
     count: int
@@ -313,7 +312,7 @@ class Repetition:
     """The first 20."""
     difference_count: int = 0
     failure: Failure | None = None
-    """Why they could not be scored once more."""
+    """Why they could not be scored again."""
 
 
 @dataclass(frozen=True)
@@ -327,11 +326,11 @@ class Growth:
     lengths: tuple[int, ...]
     seconds: tuple[float, ...]
     timed_out: bool = False
-    """The last one was stopped at the time limit."""
+    """Whether the last one was stopped at the time limit."""
     place: Place | None = None
-    """Where the environment's code was after half of the longest time."""
+    """The line of the environment's code that ran after half of the longest time."""
     library: str | None = None
-    """The library's file that was at work then, where it was not the environment's own code."""
+    """The library's file that ran then, if it was not the environment's own code."""
 
 
 @dataclass(frozen=True)
@@ -357,15 +356,15 @@ class JudgedScore:
 
 @dataclass(frozen=True)
 class Pace:
-    """What the first replies took, before all others."""
+    """The time of the first replies, before all others."""
 
     replies: int
     seconds: float
-    """Wall time of scoring a reply, or of playing a rollout where the environment is multi-turn."""
+    """Wall time of scoring a reply, or of playing a rollout in a multi-turn environment."""
     blocked: float
-    """For how much of it nothing else could run in the same event loop."""
+    """The part of it in which nothing else could run in the same event loop."""
     timed_out: bool = False
-    """It was stopped: the others will take as long at least."""
+    """Whether it was stopped: the others take at least as long."""
 
 
 @dataclass(frozen=True)
@@ -375,43 +374,45 @@ class EndlessConversation:
     task: int
     policy: str
     turns: int
-    """Replies after which it still went on."""
+    """The replies after which it still continued."""
     completion: tuple[Message, ...]
-    """The policy's first replies, and what the environment said to them."""
+    """The policy's first replies, and the environment's messages after them."""
     place: Place | None = None
-    """Where the environment is defined."""
+    """The line that defines the environment."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What a stage left out to keep within the environment's budget of time."""
+    """Work that a stage left out to stay within the environment's time budget."""
 
     stage: StageName
     what: str
-    """What is counted: replies, rollouts, tasks."""
+    """The counted unit: replies, rollouts, tasks."""
     done: int
     of: int
-    """What the stage does where scoring is cheap."""
+    """The full work of the stage, as with cheap scoring."""
     seconds: float = 0.0
-    """What all of it would take, as far as that is known."""
+    """The time for all of it, as far as that is known."""
     reason: str = ""
-    """What the job was doing when it was stopped, where it had to be."""
+    """The activity of the job when it was stopped; empty if it was not."""
 
 
 JobOrigin = Literal["environment", "lock", "process"]
-"""A fork of the template that loaded the environment; a fork of what imported verifiers; a new process."""
+"""A fork of the template that loaded the environment; a fork of a process that imported verifiers; a new process."""
 
 
 @dataclass(frozen=True)
 class StartMode:
-    """How the processes were started. Observations do not depend on it."""
+    """The start of the processes. Observations do not depend on it."""
 
     how: Literal["fresh", "forked"] = "fresh"
     """Whether they imported verifiers themselves, or were forked from a process that had."""
     reason: str = ""
-    """Why not in a cheaper way."""
+    """Why a cheaper way was not possible."""
     origin: JobOrigin = "process"
-    """What each job is made from."""
+    """The origin of each job."""
+    unconfined: str = ""
+    """Why they ran without a sandbox; empty where they ran in one."""
 
 
 @dataclass(frozen=True)
@@ -425,7 +426,7 @@ class Facts:
     description: Description | None = None
     tasks: tuple[Task, ...] = ()
     agents: tuple[Agent, ...] = ()
-    """Who asked in the rollouts of the rewards gate."""
+    """The agents that requested replies in the rollouts of the rewards gate."""
     scores: tuple[Score, ...] = ()
     cases: tuple[Case, ...] = ()
     validations: tuple[Validation, ...] = ()
@@ -433,7 +434,7 @@ class Facts:
     rollouts: tuple[Rollout, ...] = ()
     network: tuple[NetworkAttempt, ...] = ()
     wanted: tuple[WantedData, ...] = ()
-    """What loading did not find on this machine."""
+    """Data that loading did not find on this machine."""
     sweeps: tuple[GoldSweep, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
     growths: tuple[Growth, ...] = ()
@@ -442,32 +443,34 @@ class Facts:
     pace: Pace | None = None
     endless: tuple[EndlessConversation, ...] = ()
     cuts: tuple[Cut, ...] = ()
-    """What was left out for want of time. Facts with cuts are kept, and say so wherever they are shown."""
+    """Work that was left out for lack of time. Facts with cuts are kept, and every report shows the cuts."""
     failures: Mapping[StageName, Failure] = field(default_factory=dict)
     completed: tuple[StageName, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of each stage."""
     rollouts_asked: Mapping[str, int] = field(default_factory=dict)
-    """Policy → how many rollouts the evaluations of smoke and distribution requested."""
+    """Policy → the number of rollouts that the evaluations of smoke and distribution requested."""
     mutation: Mutation | None = None
-    """The outcome of mutating the reward code; `None` where that was not reached."""
+    """The outcome of mutating the reward code; `None` if that was not reached."""
     search: Search | None = None
-    """The outcome of a search for exploits; `None` where that was not reached."""
+    """The outcome of a search for exploits; `None` if that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
+    unrequired: tuple[str, ...] = ()
+    """Pins of the lock, `name==version`, that no requirement of the package leads to."""
     started: StartMode = StartMode()
     memory: int = 0
-    """Bytes that the worker and everything it started held at most, as far as that was looked at."""
+    """The most bytes that the worker and its processes held, as far as that was measured."""
 
     def broken_infrastructure(self) -> dict[StageName, Failure]:
-        """The failures that are not the environment's own doing and so must not be cached."""
+        """The failures that the environment did not cause and that must not be cached."""
         own = {"raised", "missing-secret", "network"}
         return {stage: failure for stage, failure in self.failures.items() if failure.kind not in own}
 
 
 @cache
 def adapter(kind: type) -> TypeAdapter[Any]:
-    """The checker for one kind of fact: what enters from a worker or a file passes here."""
+    """The checker for one kind of fact: data from a worker or a file passes through it."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

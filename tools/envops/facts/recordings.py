@@ -9,11 +9,11 @@ from typing import Any
 from envops_worker.splits import Split
 
 BEYOND = "beyond the limit of rows of one recording"
-"""Why rows were not compared where a recording has more than are scored again: no fault of the recording."""
+"""The reason for rows beyond the number that is scored again: no fault of the recording."""
 
 
 def split_of(baseline: Mapping[str, Any]) -> Split:
-    """The split that a recording is of: the tasks to train on, unless its baseline has another one."""
+    """The split of a recording: the training tasks, unless its baseline has another one."""
     return "eval" if baseline.get("split") == "eval" else "train"
 
 
@@ -22,7 +22,7 @@ class RecordingProblem:
     """A problem with a recording's files."""
 
     file: str
-    """Relative to the environment's folder."""
+    """The path relative to the environment's folder."""
     line: int | None
     message: str
 
@@ -40,7 +40,7 @@ class RecordedScore:
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """A recorded reply that the current code pays differently."""
+    """A recorded reply that earns another reward with the current code."""
 
     line: int
     task: int
@@ -69,20 +69,20 @@ class RecordingFacts:
     file: str
     """The rollouts, relative to the environment's folder."""
     content: str
-    """Digest of both files: what was observed holds for these bytes."""
+    """Digest of both files: the observations hold for these bytes."""
     baseline: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[RecordingProblem, ...] = ()
     rows: tuple[RecordedScore, ...] = ()
     rows_digest: str = ""
-    """Of the lines as they were read."""
+    """Digest of the lines as they were read."""
     reward_digest: str = ""
-    """Of the code that scored it again."""
+    """Digest of the code that scored it again."""
     replayed: bool = False
-    """The environment is multi-turn: the recorded turns were played in real rollouts."""
+    """Whether the recorded turns were played in real rollouts, because the environment is multi-turn."""
     compared: int = 0
     changes: tuple[ScoreChange, ...] = ()
     """The first 20."""
     change_count: int = 0
     not_compared: tuple[NotCompared, ...] = ()
     failure: str = ""
-    """Why scoring it again broke off, where it did."""
+    """Why scoring it again stopped early; empty if it did not."""

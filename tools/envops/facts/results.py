@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -32,8 +32,8 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 ErrorClass = Literal[
     "provider",  # the model's side: refused, unreachable, cut off, malformed
     "environment",  # the environment's own code: a reward, a tool, a set-up
-    "timeout",  # a time limit ran out, whatever was slow
-    "harness",  # what stands between model and environment
+    "timeout",  # a time limit ran out, whatever the cause
+    "harness",  # the harness between model and environment
     "infrastructure",  # sandbox, tunnel, disk, the tool itself
 ]
 ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
@@ -60,7 +60,7 @@ class EvaluationRow:
 
     environment: str
     digest: str | None
-    """Of the package that was evaluated; `None` where the source has none."""
+    """Digest of the evaluated package; `None` if the source has none."""
     generation: Literal["v0", "v1"]
     task: int
     task_key: str
@@ -73,7 +73,7 @@ class EvaluationRow:
     endpoint: str | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
     judge: str | None = None
-    """The model that judged, or `scripted`; `None` where no judge was declared, or all policies are scripted."""
+    """The model that judged, or `scripted`; `None` if no judge was declared, or all policies are scripted."""
     group: str = ""
     """Rollouts of one group are compared with each other; by default those of one task."""
     error: RowError | None = None
@@ -83,11 +83,11 @@ class EvaluationRow:
     retries: int = 0
     """Retries after provider failures."""
     tokens: Tokens | None = None
-    """Over all turns, as the provider counts them."""
+    """Tokens over all turns, as the provider counts them."""
     seconds: float = 0.0
     completion: tuple[Message, ...] | None = None
     split: Split | None = None
-    """`eval` for tasks of the evaluation split, `None` for those of the training and where the source gives none."""
+    """`eval` for tasks of the evaluation split, `None` for training tasks and for sources without a split."""
 
     @property
     def identity(self) -> tuple[str, str, int]:
@@ -101,9 +101,9 @@ class EvaluationRow:
 
     @property
     def real_model(self) -> str | None:
-        """The model; `None` for a policy, and for what a server on loopback calls a model.
+        """The model; `None` for a policy, and for every model name of a server on loopback.
 
-        `envops endpoint` serves policies under model names there, so the name alone decides then.
+        `envops endpoint` serves policies under model names there, so the name alone decides.
         """
         local = self.endpoint is not None and is_on_loopback(self.endpoint)
         return None if self.policy or local else self.model
@@ -134,7 +134,7 @@ class EvaluationRow:
         """The object of the file."""
         raw = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.judge is None:
-            raw.pop("judge")  # most environments have none: their rows stay as they were
+            raw.pop("judge")  # most environments have none, and their rows stay unchanged
         if self.split is None:
             del raw["split"]
         return {
@@ -181,6 +181,12 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
     for name in ("task", "rollout"):
         if type(raw[name]) is not int or raw[name] < 0:
             raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
+    for name in ("environment", "task_key", "digest", "policy", "model", "group", "stop"):
+        if not isinstance(raw.get(name), str | None):
+            raise MalformedRow(f"{name} is {type(raw[name]).__name__}, not text")
+    completion = raw.get("completion") or []
+    if not isinstance(completion, list) or not all(isinstance(message, dict) for message in completion):
+        raise MalformedRow("completion is not a list of messages")
     if raw.get("split") not in (None, *get_args(Split)):
         raise MalformedRow(f"split is {raw['split']!r}, neither 'train' nor 'eval'")
     if raw["generation"] not in ("v0", "v1"):
@@ -190,9 +196,9 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         raw["error"] = error and RowError(error["class"], str(error["type"]), str(error["message"]))
         if error and error["class"] not in ERROR_CLASSES:
             raise MalformedRow(f"error class is {error['class']!r}, none of {', '.join(ERROR_CLASSES)}")
-        raw["functions"] = {name: FunctionScore(**said) for name, said in (raw.get("functions") or {}).items()}
-        said = raw.get("tokens")
-        raw["tokens"] = said and Tokens(prompt=said["prompt"], completion=said["completion"])
+        raw["functions"] = {name: FunctionScore(**score) for name, score in (raw.get("functions") or {}).items()}
+        tokens = raw.get("tokens")
+        raw["tokens"] = tokens and Tokens(prompt=tokens["prompt"], completion=tokens["completion"])
         raw["completion"] = None if raw.get("completion") is None else tuple(raw["completion"])
         raw.setdefault("digest", None)
         row = EvaluationRow(**raw)
@@ -200,7 +206,7 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
         raise
     except (AttributeError, KeyError, TypeError) as problem:
         raise MalformedRow(f"is not a row: {type(problem).__name__}: {problem}") from None
-    bad = next((name for name, said in row.functions.items() if not _is_finite_or_none(said.score)), None)
+    bad = next((name for name, score in row.functions.items() if not _is_finite_or_none(score.score)), None)
     if bad is not None:
         raise MalformedRow(f"score of {bad} is {row.functions[bad].score!r}, neither a finite number nor null")
     return row if row.group else replace(row, group=row.task_key)
@@ -209,21 +215,22 @@ def _checked(raw: dict[str, Any]) -> EvaluationRow:
 def _is_finite_or_none(value: Any) -> bool:
     if value is None:
         return True
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # an integer may be too large for `isfinite`
 
 
 def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
-    """Fingerprint of a task: prompt and answer, not what a release of verifiers adds to them."""
-    said = [[message.get("role"), message.get("content")] for message in prompt]
+    """Fingerprint of a task: its prompt and answer, without the additions of a release of verifiers."""
+    turns = [[message.get("role"), message.get("content")] for message in prompt]
     answer = data.get("answer")
-    text = json.dumps([said, answer], sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps([turns, answer], sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def rows_of_rollouts(
     rollouts: Sequence[Rollout], keys: Mapping[int, str], about: EvaluationRow
 ) -> Iterator[EvaluationRow]:
-    """Facts as rows; `about` has what all of them share, `keys` the fingerprint of each task."""
+    """Facts as rows; `about` has their common values, `keys` the fingerprint of each task."""
     for each in rollouts:
         key = keys.get(each.task, f"task-{each.task}")
         yield replace(
@@ -247,8 +254,8 @@ def rows_of_rollouts(
 
 
 def _tokens_of(rollout: Rollout) -> Tokens | None:
-    said = getattr(rollout, "tokens", None)
-    return None if said is None else Tokens(int(said[0]), int(said[1]))
+    counts = getattr(rollout, "tokens", None)
+    return None if counts is None else Tokens(int(counts[0]), int(counts[1]))
 
 
 CLASS_OF_KIND: dict[str, ErrorClass] = {
@@ -326,7 +333,7 @@ class ResultsWriter:
 
 @dataclass(frozen=True)
 class LineProblem:
-    """A line that could not be read as it is; line 0 is the file as a whole."""
+    """A line that could not be read; line 0 stands for the whole file."""
 
     line: int
     message: str
@@ -336,7 +343,7 @@ class LineProblem:
 
 
 def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
-    """Line number, its value, and what is wrong with it, for every line that is not empty."""
+    """Line number, value and problem of every line that is not empty."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():

@@ -1,4 +1,4 @@
-"""Rewards as numbers: whether there is one, and how it is written."""
+"""Rewards as numbers: whether one exists, and its text."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 ExploitKind = Literal[
     "blind",  # one reply earns the reference's reward on tasks whose right answers exclude each other
-    "wrong",  # a reply made from the reference, and wrong by construction, earns the reference's reward
-    "unearned",  # functions pay one reply in full on every task of the panel, less than the reference's whole reward
-    "partial",  # one reply earns a good part of the reference's reward on every task of the panel
+    "wrong",  # a reply that is made from the reference and wrong by construction earns the reference's reward
+    "unearned",  # one reply earns full scores on every probe task, and less than the whole reward
+    "partial",  # one reply earns a good part of the reference's reward on every probe task
 ]
 
 Ending = Literal[
@@ -23,16 +23,16 @@ Ending = Literal[
 
 @dataclass(frozen=True)
 class PanelTask:
-    """One of the tasks that every candidate is tried on; no two have an answer in common."""
+    """One of the tasks that every candidate is tried on; no two share an answer."""
 
     task: int
     answer: str
     gold: float
-    """What the oracle's reply earns."""
+    """The reward of the oracle's reply."""
     nothing: float | None
-    """What the empty reply earns; `None` where scoring it does not end or raises."""
+    """The reward of the empty reply; `None` if scoring it does not end or raises."""
     functions: Mapping[str, float | None] = field(default_factory=dict)
-    """What each reward function gives the reference reply, before weighting."""
+    """The score of the reference reply by each reward function, before weighting."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Earned:
 
     task: int
     reply: str
-    """The reply on this task: the same on all of them, but for finds that are made from the reference."""
+    """The reply on this task: the same on all tasks, except for finds that are made from the reference."""
     reward: float
     functions: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -52,15 +52,15 @@ class Exploit:
 
     kind: ExploitKind
     pattern: str
-    """What it exploits, in a word or two: `several tags`, `part of a number`, `length`."""
+    """The exploited weakness, in a word or two: `several tags`, `part of a number`, `length`."""
     explanation: str
     reply: str
     found_by: Literal["made wrong", "seeds", "properties", "evolution"]
     found_length: int
-    """How long the reply was before it was made shorter."""
+    """The reply's length before it was shortened."""
     earned: tuple[Earned, ...]
     functions: tuple[str, ...] = ()
-    """The functions that give it as much as the reference reply."""
+    """The functions that score it as high as the reference reply."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Search:
     seconds: float = 0.0
     panel: tuple[PanelTask, ...] = ()
     chance: float | None = None
-    """Share of the tasks read on which the most frequent answer is right: what a constant answer gets by luck."""
+    """Share of the read tasks on which the most frequent answer is right: the luck of a constant answer."""
     lines_reached: int = 0
     lines_known: int = 0
     """Lines of the package's functions that scoring entered."""

@@ -1,4 +1,4 @@
-"""The stages of an observation, in order: what runs, after what, for which gates, and at what cost.
+"""The stages of an observation, in order, with their prerequisites, gates and costs.
 
 A new stage is a line in `STAGES` and a module of `validation/stages/`. Everything else reads this table: the
 observation, the key of the facts, the verdict, progress, reports, and the page docs/architecture.md.
@@ -14,19 +14,19 @@ StageName = str
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of an observation. A failure is filed under the stage that it ended."""
+    """One step of an observation. A failure is recorded under the stage that it ended."""
 
     name: StageName
     summary: str
-    """What happens, for docs/architecture.md."""
+    """The stage's work, for docs/architecture.md."""
     job: str = ""
-    """The module of `validation/stages/`; empty where `validation/observation.py` does it before all jobs."""
+    """The module of `validation/stages/`; empty if `validation/observation.py` does it before all jobs."""
     needs: tuple[StageName, ...] = ()
     """Stages that have ended when it begins."""
     gates: tuple[str, ...] = ()
     """Gates that cannot pass without it."""
     cost: float = 0.0
-    """Seconds of a processor that it may spend; 0 where a number of tasks bounds it instead."""
+    """Seconds of a processor that it may spend; 0 if a number of tasks bounds it instead."""
     share: float = 0.0
     """Its part of the environment's budget of wall time, beside those of all other stages that are still to run."""
 
@@ -37,8 +37,8 @@ STAGES = (
     Stage(
         "venv",
         "uv makes one virtual environment per distinct lock, hash-checked and renamed into place, in the user's cache "
-        "for all checkouts; the lock template begins to import verifiers, and the first one compiles what that needs "
-        "(`validation/venv.py`, `validation/templates.py`)",
+        "for all checkouts; the lock template begins to import verifiers, and the first one compiles the modules "
+        "for that (`validation/venv.py`, `validation/templates.py`)",
         gates=_ALL_GATES,
     ),
     Stage(
@@ -60,7 +60,7 @@ STAGES = (
     ),
     Stage(
         "pace",
-        "the first replies are scored or played: what a reply costs, and whether conversations end that never succeed "
+        "the first replies are scored or played: the time of a reply, and whether conversations that never succeed end "
         "([architecture.md](#the-budget))",
         job="pace",
         share=0.3,
@@ -138,7 +138,7 @@ STAGES = (
 
 
 def stage_named(name: StageName) -> Stage:
-    """The stage with this name. Raises `KeyError` where there is none."""
+    """The stage with this name. Raises `KeyError` if there is none."""
     return {stage.name: stage for stage in STAGES}[name]
 
 
@@ -148,7 +148,7 @@ def needed_by(*gates: str) -> tuple[StageName, ...]:
 
 
 def with_needs(names: Collection[StageName]) -> set[StageName]:
-    """These stages, and all that they need."""
+    """These stages and their prerequisites."""
     found: set[StageName] = set()
     waiting = list(names)
     while waiting:
@@ -160,7 +160,8 @@ def with_needs(names: Collection[StageName]) -> set[StageName]:
 
 
 def in_start_order(names: Collection[StageName]) -> list[Stage]:
-    """These stages, those first that most seconds depend on: their own and those of what waits for them."""
+    """These stages, ordered by the seconds that depend on them: their own and those of the stages that wait for
+    them."""
     return sorted((stage for stage in STAGES if stage.name in names), key=_cost_from, reverse=True)
 
 

@@ -1,9 +1,9 @@
 """Metrics of a training run, from a trainer's own files or from the platform's response.
 
-Read are JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our own), TRL's
-`trainer_state.json`, what verl, rLLM and SkyRL print (`console.log`), a JSON list or `{"metrics": […]}` (the platform),
-CSV, and folders that hold such files. Rows of one step are joined. Values that are not finite count as missing and are
-listed, as are missing steps.
+It reads JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our own), TRL's
+`trainer_state.json`, the output of verl, rLLM and SkyRL (`console.log`), a JSON list or `{"metrics": […]}` (the
+platform), CSV, and folders that hold such files. Rows of one step are joined. Values that are not finite count as
+missing and are listed, as are missing steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_BYTES = 200 << 20
 LOG_TAIL = 200_000
 STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_step", "progress/batch", "train/step")
 CONSOLE_LOG = "console.log"
-"""What compiled scripts keep of a trainer that writes its metrics nowhere else."""
+"""The file in which compiled scripts keep the output of a trainer that writes its metrics nowhere else."""
 METRIC_FILES = ("metrics.jsonl", "trainer_state.json", "metrics.csv", "metrics.json", "training_log.jsonl", CONSOLE_LOG)
 PRINTED_STEP = re.compile(r"\b(?:step:(?P<inline>\d{1,12}) - (?P<values>.*)|Step (?P<above>\d{1,12}): *$)")
 """verl and rLLM print `step:1 - name:value - …`; SkyRL prints `Step 1:`, and below it a dictionary."""
@@ -47,7 +47,7 @@ class RunMetrics:
     notes: tuple[str, ...] = ()
     """Lines that could not be read."""
     log: str = ""
-    """The end of what the trainer printed."""
+    """The end of the trainer's output."""
 
     @property
     def last_step(self) -> int | None:
@@ -55,7 +55,7 @@ class RunMetrics:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Steps between the first and the last of which nothing is known, at the usual distance of steps."""
+        """Steps without data between the first and the last, at the usual distance of steps."""
         known = sorted(self.steps)
         if len(known) < 3:
             return ()
@@ -67,7 +67,7 @@ class RunMetrics:
 def read_metrics(path: Path) -> RunMetrics:
     """The metrics of a file, or of every file of a folder that holds some.
 
-    Raises `NoMetrics` where there are none.
+    Raises `NoMetrics` if there are none.
     """
     if path.is_dir():
         files = sorted(found for name in METRIC_FILES for found in path.rglob(name))
@@ -85,7 +85,7 @@ def read_metrics(path: Path) -> RunMetrics:
 
 
 def metrics_of_rows(rows: Iterable[Any], source: str, log: str = "") -> RunMetrics:
-    """The same for given rows, such as the platform's answer."""
+    """The metrics of given rows, such as the platform's answer."""
     return joined([([row for row in rows if isinstance(row, Mapping)], [])], [source], log)
 
 
@@ -97,8 +97,8 @@ def joined(parts: Iterable[Rows], sources: Iterable[str], log: str = "") -> RunM
     steps: dict[int, dict[str, float]] = {}
     broken: dict[str, set[int]] = {}
     notes: list[str] = []
-    for rows, said in parts:
-        notes += said
+    for rows, notes_of_part in parts:
+        notes += notes_of_part
         for number, row in enumerate(rows):
             flat = dict(_flat(row))
             step = _step(flat, number)
@@ -143,7 +143,7 @@ def _read(path: Path) -> Rows:
 
 
 def _printed(text: str) -> Iterator[Mapping[str, Any]]:
-    """The metrics that a trainer printed, among everything else that it printed."""
+    """The metrics in a trainer's printed output."""
     step: int | None = None
     for line in text.splitlines():
         found = PRINTED_STEP.search(line)

@@ -11,18 +11,39 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from itertools import count
-from typing import Any
-from urllib.parse import quote, urlencode
+from typing import IO, Any
+from urllib.parse import quote, urlencode, urlsplit
 
 from envops.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_after
 
 SECONDS = 30.0
 SECONDARY_LIMIT_SECONDS = 60.0
-"""How long GitHub wants clients to wait after a secondary rate limit without a Retry-After header."""
+"""The pause that GitHub requests after a secondary rate limit without a Retry-After header."""
 PAGE = 100
 MOST_PAGES = 30
+
+
+class _TokenStays(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and leaves the token out where they lead to another host, port or protocol."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """The request for the new address."""
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and _origin(following.full_url) != _origin(req.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.netloc.casefold()
+
+
+_OPENER = urllib.request.build_opener(_TokenStays)
 
 
 class GitHubError(Exception):
@@ -31,7 +52,7 @@ class GitHubError(Exception):
     def __init__(self, message: str, status: int | None = None, limited_seconds: float | None = None) -> None:
         self.status = status
         self.limited_seconds = limited_seconds
-        """Seconds until the rate limit ends that refused the call; `None` where no rate limit did."""
+        """Seconds until the rate limit that refused the call ends; `None` if no rate limit refused it."""
         super().__init__(message)
 
 
@@ -45,7 +66,7 @@ class GitHub:
 
     @classmethod
     def of_workflow(cls, environ: Mapping[str, str] = os.environ) -> GitHub:
-        """From the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
+        """The repository and token in the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} must be set: this runs in a job of GitHub Actions")
@@ -80,18 +101,18 @@ class GitHub:
             address, content, {**headers, "X-GitHub-Api-Version": "2022-11-28"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            with _OPENER.open(request, timeout=SECONDS) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
-            said = error.read(500).decode("utf-8", "replace")
-            limited = _limited_seconds(error.code, error.headers, said)
-            raise GitHubError(f"{method} {path}: HTTP {error.code}: {said}", error.code, limited) from None
+            message = error.read(500).decode("utf-8", "replace")
+            limited = _limited_seconds(error.code, error.headers, message)
+            raise GitHubError(f"{method} {path}: HTTP {error.code}: {message}", error.code, limited) from None
         except (OSError, HTTPException, ValueError) as error:
             raise GitHubError(f"{method} {path}: {error}") from None
 
 
 def wait_after(error: GitHubError, attempt: int) -> None:
-    """Wait until the call may succeed. Raises the error where it will not, or the rate limit lasts too long."""
+    """Wait until the call may succeed. Raises the error if it will not, or if the rate limit lasts too long."""
     limited = error.limited_seconds
     passes = GITHUB.allows(error.status) if limited is None else limited <= LONGEST_REQUESTED_SECONDS
     if not passes or attempt + 1 >= GITHUB.attempts:
@@ -99,8 +120,8 @@ def wait_after(error: GitHubError, attempt: int) -> None:
     time.sleep(GITHUB.pause(attempt, limited))
 
 
-def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
-    """Seconds until a rate limit ends; `None` where the status is not one of a rate limit.
+def _limited_seconds(status: int, headers: Message, body: str) -> float | None:
+    """Seconds until a rate limit ends; `None` if the status is not one of a rate limit.
 
     Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     """
@@ -112,4 +133,4 @@ def _limited_seconds(status: int, headers: Message, said: str) -> float | None:
     reset = headers.get("X-RateLimit-Reset", "")
     if headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
         return max(0.0, int(reset) - time.time())
-    return SECONDARY_LIMIT_SECONDS if "rate limit" in said.lower() else None
+    return SECONDARY_LIMIT_SECONDS if "rate limit" in body.lower() else None

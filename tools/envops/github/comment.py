@@ -15,7 +15,7 @@ LONGEST = 60_000
 
 
 def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
-    """The open pull request whose head is the commit that was validated; `None` where it has moved on.
+    """The open pull request whose head is the commit that was validated; `None` if its head has changed.
 
     GitHub is queried, because an artifact can claim any number, and the event has none for forks.
     """
@@ -28,7 +28,7 @@ def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
 
 
 def comment(github: GitHub, number: int, text: str) -> str:
-    """Create or edit the comment; returns made, edited or unchanged.
+    """Create or edit the comment; returns `made`, `edited` or `unchanged`.
 
     The comments are read before each attempt, so that a lost answer does not lead to a second comment.
     Raises `GitHubError`.

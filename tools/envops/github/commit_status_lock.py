@@ -13,7 +13,7 @@ STATES = {"success": "success", "failure": "failure", "cancelled": "error", "ski
 
 @dataclass(frozen=True)
 class Claim:
-    """The head commit of a pull request, and why it may not be used; empty where it may."""
+    """The head commit of a pull request, and why it may not be used; empty if it may."""
 
     commit: str
     refusal: str = ""
@@ -22,7 +22,7 @@ class Claim:
 def claim(github: GitHub, number: int) -> Claim:
     """Lock the head commit of an open pull request, unless it was locked before.
 
-    Two runs at once are kept apart by the workflow's concurrency group. Raises `GitHubError`.
+    The workflow's concurrency group prevents two runs at once. Raises `GitHubError`.
     """
     pull = github.get(f"pulls/{number}")
     commit = str(pull["head"]["sha"])

@@ -1,7 +1,7 @@
 """Access to the Hub: the prime CLI, and the key, team and address that it would use itself.
 
-Our calls run in a throwaway home, because the CLI writes keys into the one that it finds. So its own files are read
-here, once, and handed on as variables.
+Calls run in a temporary home, because the CLI writes keys into its home. Its own files are therefore read here, once,
+and passed on as variables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HubUnavailable(Exception):
 
 @dataclass(frozen=True)
 class HubAccess:
-    """The Hub's address, and the key and team that it is used with."""
+    """The Hub's address, with the key and team of the user."""
 
     key: str = field(default="", repr=False)
     team: str = ""
@@ -95,7 +95,7 @@ class HubAccess:
 
 
 def hub_access(environ: Mapping[str, str] = os.environ) -> HubAccess:
-    """The access from the variables, or else from the CLI's own files; its key is empty where neither has one."""
+    """The access from the variables, or else from the CLI's own files; its key is empty if neither has one."""
     saved = _saved(environ)
     key, source = environ.get("PRIME_API_KEY", ""), "PRIME_API_KEY"
     if not key:
@@ -116,7 +116,7 @@ def hub_access(environ: Mapping[str, str] = os.environ) -> HubAccess:
 
 
 def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
-    """The settings that `prime login` wrote for the current context; empty where there are none."""
+    """The settings that `prime login` wrote for the current context; empty if there are none."""
     home = environ.get("HOME")
     if not home:
         return {}
@@ -138,7 +138,7 @@ class Prime:
 
 
 def find_prime(search: str | None = None) -> Prime | None:
-    """The prime CLI beside this Python, or else the first on the path; `None` where there is neither."""
+    """The prime CLI beside this Python, or else the first on the path; `None` if there is neither."""
     beside = Path(sys.executable).parent / "prime"
     found = str(beside) if search is None and os.access(beside, os.X_OK) else shutil.which("prime", path=search)
     if found is None:

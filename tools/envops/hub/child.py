@@ -9,11 +9,10 @@ writes to the Hub.
           {"id": "…", "download": "https://…", "to": "/where/it/goes"}
     RETRY: {"attempts": 3, "statuses": [429, …], "first_seconds": 0.7, "longest_seconds": 20}
 
-With `pages`, the name of the parameter for the beginning of a page, the whole list is fetched.
-A download gets the key only if its address is that of the Hub: the CLI would send it to
-whatever address the Hub names. `check` goes first; where it fails, no other call is made. An
-answer is `{"id", "outcome", "status", "data", "message"}`, where the outcome is ok, missing
-(404), refused (401, 403) or failed (all else, after every attempt).
+With `pages`, the name of the parameter for the beginning of a page, the whole list is fetched. A download gets the key
+only if its address is that of the Hub: the CLI would send it to any address that the Hub names. `check` goes first; if
+it fails, no other call is made. An answer is `{"id", "outcome", "status", "data", "message"}`, where the outcome is ok,
+missing (404), refused (401, 403) or failed (all else, after every attempt).
 """
 
 import asyncio
@@ -124,7 +123,7 @@ async def pages(client: Any, call: JsonObject) -> JsonObject:
 
 
 def status_of(error: BaseException | None) -> int | None:
-    """The HTTP status behind an error, or None where there was no answer or a broken one."""
+    """The HTTP status behind an error, or None if there was no answer or a broken one."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import INSTALL, OLDEST_PRIME, HubAccess, HubUnavailable, Prime
 from envops.system.retry_policy import HUB_READ
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 
 CHILD = Path(__file__).with_name("child.py")
@@ -29,7 +29,7 @@ class HubCall:
     path: str = ""
     params: Mapping[str, Any] | None = None
     pages: str = ""
-    """The parameter for the beginning of a page (offset, skip); empty where one page is enough."""
+    """The parameter for the beginning of a page (offset, skip); empty if one page is enough."""
     download: str = ""
     to: str = ""
 
@@ -71,12 +71,12 @@ def call_hub(
     wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY, "retry": retry}
     if check is not None:
         wanted["check"] = check.asked()
-    with TemporaryDirectory(prefix="envops-hub-") as home:
+    with temporary_scratch("hub") as home:
         try:
             printed = run_program(
                 [prime.python, "-P", CHILD],
-                environment=access.environment(Path(home)),
-                folder=Path(home),
+                environment=access.environment(home),
+                folder=home,
                 seconds=SECONDS,
                 stop=stop,
                 sends=json.dumps(wanted),
@@ -89,8 +89,8 @@ def call_hub(
         if "prime" in message:
             prime_version = str(message["prime"])
         elif "id" in message:
-            said = access.scrubber.text(str(message.get("message", "")))
-            answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), said)
+            text = access.scrubber.text(str(message.get("message", "")))
+            answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), text)
     _refuse_old(prime_version)
     return HubAnswers(prime_version, answers)
 

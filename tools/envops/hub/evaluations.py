@@ -62,7 +62,7 @@ def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Ev
 def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> list[dict[str, Any]]:
     """All samples of an evaluation, each once.
 
-    Everything is read again where the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and
+    Everything is read again if the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and
     `Interrupted`.
     """
     why = ""
@@ -99,7 +99,7 @@ def _samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
 
 
 def _page(answer: HubAnswer) -> tuple[list[dict[str, Any]] | None, int | None]:
-    """The samples of a page and how many there are in all; `None` where the answer holds none."""
+    """The samples of a page and how many there are in all; `None` if the answer holds none."""
     data = answer.data if answer.outcome == "ok" and isinstance(answer.data, Mapping) else {}
     rows, total = data.get("samples"), data.get("total")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not isinstance(total, int):
@@ -119,4 +119,4 @@ def _evaluation(row: Mapping[str, Any]) -> PlatformEvaluation:
 
 
 def _why(answer: HubAnswer) -> str:
-    return answer.message or (f"HTTP {answer.status}" if answer.status not in (None, 200) else "the answer is none")
+    return answer.message or (f"HTTP {answer.status}" if answer.status not in (None, 200) else "it is malformed")

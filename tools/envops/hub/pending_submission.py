@@ -1,8 +1,8 @@
 """A submission to the platform, and a note that prevents a second one while its outcome is unknown.
 
-The platform has no idempotency keys, and its CLI retries nothing. So each submission has a name that states what it is,
-and it is looked up by that name before and after the call: the CLI's output does not decide. A submission may appear
-late. The note stays until that is no longer possible.
+The platform has no idempotency keys, and its CLI retries nothing. So each submission has a name made from its content,
+and is looked up by that name before and after the call: the CLI's output does not decide. A submission may appear late,
+and the note stays until that is no longer possible.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from envops.system.file_lock import locked
 from envops.system.subprocesses import Interrupted
 
 PENDING_SECONDS = 900.0
-"""How long a submission may still appear after its answer was lost."""
+"""Seconds during which a submission may still appear after a lost answer."""
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each look for what was submitted, after the call."""
+"""Seconds before each look-up of the submission, after the call."""
 REFUSALS = (
     "Validation failed",
     "API key unauthorized",
@@ -49,7 +49,7 @@ class PendingSubmission:
 
     @property
     def lock(self) -> AbstractContextManager[None]:
-        """Held while a submission is made, so that two commands at once do not both make it."""
+        """A lock on a submission, so that two commands at once do not both make it."""
         self.note.parent.mkdir(parents=True, exist_ok=True)
         return locked(self.note.with_name(f"{self.note.name}.lock"))
 
@@ -63,7 +63,7 @@ class PendingSubmission:
     ) -> tuple[Submitted | None, str]:
         """Create it once and look for it; returns the entry found and the CLI's most important line.
 
-        The note stays where it is not there and was not refused, and where this is interrupted.
+        The note stays if the submission was neither found nor refused, and after an interruption.
         Raises `Interrupted`; errors of `look` pass through.
         """
         now = time.time()

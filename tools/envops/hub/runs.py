@@ -38,7 +38,7 @@ class PlatformRun:
 def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[PlatformRun, ...]:
     """Every run of the key's team that it can read, newest first.
 
-    Read again where the pages do not fit together. Raises `RunsUnreadable`, `HubUnavailable`
+    The list is read again if the pages do not fit together. Raises `RunsUnreadable`, `HubUnavailable`
     and `Interrupted`.
     """
     why = ""
@@ -50,7 +50,7 @@ def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[P
 
 
 def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tuple[PlatformRun, ...], str]:
-    """The runs, page by page, and why they are incomplete; empty where they are complete."""
+    """The runs, page by page, and why they are incomplete; empty if they are complete."""
     found: dict[str, PlatformRun] = {}
     total: int | None = None
     for page in range(1, MOST_PAGES + 1):
@@ -58,9 +58,9 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
         if access.team:
             params["team_id"] = access.team
         answer = call_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
-        rows, said = _page(answer)
+        rows, problem = _page(answer)
         if rows is None:
-            return (), said
+            return (), problem
         found |= {run.id: run for run in rows}
         if total is not None and reported_total(answer) != total:
             return (), f"their number changed from {total} to {reported_total(answer)} while it was read"
@@ -75,7 +75,7 @@ def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tup
 
 
 def reported_total(answer: HubAnswer) -> int | None:
-    """The number of runs in the list; `None` where the platform does not count them."""
+    """The number of runs in the list; `None` if the platform does not count them."""
     total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
     return total if isinstance(total, int) else None
 
@@ -114,7 +114,7 @@ class RewardBin:
 
 @dataclass(frozen=True)
 class Histogram:
-    """The rewards of one step; `step` is `None` where the platform does not name it."""
+    """The rewards of one step; `step` is `None` if the platform does not name it."""
 
     step: int | None
     bins: tuple[RewardBin, ...]
@@ -141,7 +141,7 @@ class RunDetails:
 def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
     """All data of one run; `None` if no run has this id.
 
-    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` where the run itself could not be read.
+    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` if the run itself could not be read.
     """
     base = f"/rft/runs/{id}"
     paths = {
@@ -188,9 +188,9 @@ def _rows(answer: HubAnswer, key: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def histogram_of(answer: Any) -> Histogram | None:
-    """The histogram of an answer, or `None` where there is none that can be read whole.
+    """The histogram of an answer, or `None` if there is none that can be read whole.
 
-    The prime CLI hands on `bins` or `chartData.histogramData` as they come (prime 0.18.0, api/rl.py), and the names of
+    The prime CLI returns `bins` or `chartData.histogramData` unchanged (prime 0.18.0, api/rl.py), and the names of
     a bin's fields are not documented. So the usual names are read, and a bin without them is ignored.
     """
     if not isinstance(answer, Mapping):

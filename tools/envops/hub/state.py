@@ -15,7 +15,7 @@ ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
 
 @dataclass(frozen=True)
 class HubEnvironment:
-    """One environment on the Hub; version and hash are empty where nothing is published yet."""
+    """One environment on the Hub; version and hash are empty if nothing is published yet."""
 
     visibility: str
     version: str = ""
@@ -39,12 +39,12 @@ class HubIdentity:
 
     slug: str
     teams: Mapping[str, str] | None = None
-    """Slug of each team → its id; `None` where the teams could not be read."""
+    """Slug of each team → its id; `None` if the teams could not be read."""
     may_write: bool = True
-    """False where the scope of the key excludes writing environments."""
+    """False if the scope of the key excludes writing environments."""
 
     def owns(self, owner: str) -> bool | None:
-        """Whether the key may create environments of this owner; `None` where that is not known."""
+        """Whether the key may create environments of this owner; `None` if that is not known."""
         if owner.casefold() in {self.slug.casefold(), *(slug.casefold() for slug in self.teams or ())}:
             return True
         return None if self.teams is None else False
@@ -75,7 +75,7 @@ def read_hub(
     pinned: Iterable[str] = (),
     owners: Iterable[str] = (),
 ) -> HubState:
-    """Read what the Hub has at each `owner/name`, at each pinned `owner/name@version`, and of each owner.
+    """Read the Hub's state of each `owner/name`, each pinned `owner/name@version`, and each owner.
 
     One call for each. A failed read is recorded as unreadable, never taken for an absence.
     Raises `HubUnavailable` when nothing can be read (no key, a refused one, a foreign team, an
@@ -111,17 +111,17 @@ def _path_of_version(address: str) -> str:
 
 
 def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
-    said = answers["whoami"]
-    if access.team and said.status in (403, 404):
-        message = f"the Hub does not let this key act for the team {access.team} (HTTP {said.status})"
+    answer = answers["whoami"]
+    if access.team and answer.status in (403, 404):
+        message = f"the Hub does not let this key act for the team {access.team} (HTTP {answer.status})"
         raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
-    if said.outcome == "refused":
-        message = f"the Hub refuses the key from {access.source} (HTTP {said.status})"
+    if answer.outcome == "refused":
+        message = f"the Hub refuses the key from {access.source} (HTTP {answer.status})"
         raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
-    if said.outcome != "ok":
-        message = f"the Hub at {access.url} does not answer: {said.message}"
+    if answer.outcome != "ok":
+        message = f"the Hub at {access.url} does not answer: {answer.message}"
         raise HubUnavailable(message, "try again; if it persists, check PRIME_API_BASE_URL and the Hub's status")
-    data = said.data.get("data") if isinstance(said.data, dict) else None
+    data = answer.data.get("data") if isinstance(answer.data, dict) else None
     if not isinstance(data, dict):
         message = f"{access.url} is not the Hub: whoami returned no user"
         raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({INSTALL})")

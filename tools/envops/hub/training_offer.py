@@ -13,7 +13,7 @@ from envops.hub.client import HubAnswer, HubCall, call_hub
 
 @dataclass(frozen=True)
 class TrainingOffer:
-    """Models and GPUs; empty where the platform lists none, or the lists could not be read."""
+    """Models and GPUs; empty if the platform lists none, or the lists could not be read."""
 
     models: tuple[str, ...] = ()
     """Models that are stored on a cluster already; others are downloaded first."""

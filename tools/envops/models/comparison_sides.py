@@ -37,7 +37,7 @@ class ComparisonSide:
 
     side: SideName
     name: str
-    """As on the command line, without its kind."""
+    """The name on the command line, without its kind."""
     kind: SideKind
     endpoint: Endpoint | None = None
     path: Path | None = None
@@ -58,7 +58,7 @@ class SideRollouts:
 
     @property
     def model(self) -> str | None:
-        """The real model; `None` where a scripted policy replied, or may have done so."""
+        """The real model; `None` if a scripted policy replied, or may have done so."""
         return next((row.real_model for row in self.rows if row.real_model), None)
 
     @property
@@ -73,7 +73,7 @@ class SideRollouts:
 
 
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """The side that a name stands for. Raises `RunRefused` if the name is unknown or ambiguous."""
+    """The side of a name. Raises `RunRefused` if the name is unknown or ambiguous."""
     kind, _, rest = text.partition(":")
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
@@ -144,8 +144,8 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
         if row.policy or row.model:  # an unreadable line has neither
             first.setdefault(row.speaker, number)
     if len(first) > 1:
-        said = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise RunRefused(f"{side.name}: one side must have one model or policy, this one has {said}")
+        named = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
+        raise RunRefused(f"{side.name}: one side must have one model or policy, this one has {named}")
     return SideRollouts(side, rows, date)
 
 
@@ -169,19 +169,19 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
     for problem in recording.problems[:1]:
         line = f":{problem.line}" if problem.line else ""
         raise RunRefused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
-    said = recording.baseline
-    if said.get("environment") != entry.name:
-        raise RunRefused(f"{place}: belongs to environment {said.get('environment')!r}, not {entry.name!r}")
+    baseline = recording.baseline
+    if baseline.get("environment") != entry.name:
+        raise RunRefused(f"{place}: belongs to environment {baseline.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
-    if said.get("reward_digest") != now:
-        renewal = f"nox -s record -- {entry.name} --endpoint {said.get('endpoint') or 'ENDPOINT'}"
-        digest = said.get("reward_digest")
+    if baseline.get("reward_digest") != now:
+        renewal = f"nox -s record -- {entry.name} --endpoint {baseline.get('endpoint') or 'ENDPOINT'}"
+        digest = baseline.get("reward_digest")
         raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)
 
 
 def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split | None:
-    """The split that a side's rollouts are of; `None` where neither the file nor its tasks decide it.
+    """The split that a side's rollouts are of; `None` if neither the file nor its tasks decide it.
 
     Results from elsewhere do not name their split: tasks that are trained on show it. Raises `RunRefused` for both
     splits in one file.
@@ -200,12 +200,12 @@ def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split |
 def common_split(splits: Sequence[tuple[str, Split | None]], asked: Split | None, usual: Split) -> Split:
     """The split that both sides are compared on; `splits` are the names and splits of the sides that are files.
 
-    Raises `RunRefused` where two of them, or one of them and what was asked for, differ.
+    Raises `RunRefused` if two of them, or one of them and what was asked for, differ.
     """
     known = [(name, split) for name, split in splits if split is not None]
     if len({split for _, split in known}) > 1:
-        said = " and ".join(f"{name} is of the split {split}" for name, split in known)
-        raise RunRefused(f"{said}: results of different splits are not compared. Evaluate both on the same one.")
+        message = " and ".join(f"{name} is of the split {split}" for name, split in known)
+        raise RunRefused(f"{message}: results of different splits are not compared. Evaluate both on the same one.")
     for name, split in known:
         if asked not in (None, split):
             raise RunRefused(
@@ -236,12 +236,12 @@ def _limit(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> int |
 
 def sampling_of_side(side: ComparisonSide, held: Mapping[SideName, SideRollouts]) -> Mapping[str, Any]:
     """The sampling parameters of a side, without its seed."""
-    said = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
-    return {key: value for key, value in said.items() if key != "seed" and value is not None}
+    sampling = sampling_of(side.endpoint) if side.endpoint is not None else held[side.side].sampling
+    return {key: value for key, value in sampling.items() if key != "seed" and value is not None}
 
 
 def sampling_difference(sampling: TwoSides[Mapping[str, Any]]) -> str:
-    """The differences in sampling; empty where there are none, or where one side is unknown."""
+    """The differences in sampling; empty if there are none, or if one side is unknown."""
     before, after = sampling
     if not before or not after:
         return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
@@ -11,19 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envops_worker.sandbox import Sandbox
+
 from envops.models.model_evaluation import sampling_of
 from envops.models.relay import Relay
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.validation.job import Confinement, worker_environment
-from envops.validation.prepared_home import prepared_home
+from envops.validation.job import worker_environment
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.requests import requests_for
 from envops.validation.starting import IMPORT_WORKER, WORKER_FOLDER
+from envops.validation.templates import environment_sandbox
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
 HARNESS = "envops_chat"
-GUARD = f"""{IMPORT_WORKER}
+GUARD = """
 from envops_worker.confinement import NetworkGuard
 from envops_worker.failures import Sources
 NetworkGuard(Sources(), allowed=False).watch()
@@ -38,7 +41,7 @@ JudgeRequests({place!r}).install()
 
 @dataclass(frozen=True)
 class ConfinedCommand:
-    """The circumstances of a command."""
+    """The variables and the folder of a command."""
 
     venv: VirtualEnvironment
     scratch: Path
@@ -46,6 +49,7 @@ class ConfinedCommand:
     modules: Path
     """The first folder of its import path."""
     variables: dict[str, str]
+    sandbox: Sandbox | None
 
 
 @contextmanager
@@ -58,35 +62,37 @@ def confined_command(
     judge: str | None,
     allow_network: bool,
 ) -> Iterator[ConfinedCommand]:
-    """The circumstances of a command of verifiers, with the chat harness of our workers and the declared secrets.
+    """The variables and the folder of a command of verifiers, with the chat harness of the workers and the declared
+    secrets.
 
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed. Requests to a
     judge go to the address `judge`, and are refused without one.
-    Raises `ProgramFailed` where the virtual environment or the wheel cannot be made, and `Interrupted`.
+    Raises `ProgramFailed` if the virtual environment or the wheel cannot be made, and `Interrupted`.
     """
     venv = environment_venv(package, workspace, stop)
     overlay = built_wheel(package, workspace, stop).overlay
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
-    prepared = prepared_home(entry, package)
-    confinement = Confinement(secrets, allow_network, home=prepared.home if prepared else None)
+    confinement = requests_for(entry, ObservationRequest(allow_network=allow_network), package).confinement
     with workspace.scratch() as scratch:
         variables = worker_environment(venv, overlay, scratch, confinement)
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
-        guard(modules, judge, allow_network=allow_network)
+        guard(modules, judge, refuses=not allow_network)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
-        yield ConfinedCommand(venv, scratch, modules, variables)
+        sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
+        yield ConfinedCommand(venv, scratch, modules, variables, sandbox)
 
 
-def guard(modules: Path, judge: str | None = None, *, allow_network: bool = False) -> None:
-    """Make every Python with this folder on its path refuse connections beyond this machine, and relay its judges."""
-    begins = IMPORT_WORKER if allow_network else GUARD
+def guard(modules: Path, judge: str | None = None, *, refuses: bool = True) -> None:
+    """Let every Python with this folder on its path import the worker, relay requests to a judge to the address
+    `judge`, and refuse connections beyond this machine.
+    """
+    begins = IMPORT_WORKER + (GUARD if refuses else "")
     (modules / "sitecustomize.py").write_text(begins + RELAY_JUDGES.format(place=judge))
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
-    """The settings of every command of v1: the environment's arguments, our harness, and the relay."""
+    """The settings of every command of v1: the environment's arguments, the worker's harness, and the relay."""
     nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
     return {
         "client.base-url": relay.base_url,
@@ -98,5 +104,5 @@ def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
 
 
 def flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as verifiers' command line takes them."""
+    """Settings as arguments of verifiers' command line."""
     return [text for key, value in settings.items() for text in (f"--{key}", str(value))]

@@ -1,6 +1,6 @@
 """Hosted evaluations: `prime eval run --hosted`, submitted once and followed to their end.
 
-An evaluation has a name and no other key. Its name contains a digest of everything that is evaluated, and
+An evaluation has a name and no other key. Its name contains a digest of all its inputs, and
 `hub/pending_submission.py` finds it by that name, so that it is never paid for twice.
 """
 
@@ -28,9 +28,9 @@ from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
 LOOK_SECONDS = 10.0
-"""Seconds between two looks at a running evaluation."""
+"""Seconds between two reads of a running evaluation."""
 UNREADABLE = 10
-"""The number of looks in a row that may fail."""
+"""The number of consecutive reads that may fail."""
 PATIENCE_SECONDS = 900.0
 """Seconds that an evaluation is followed beyond its own limit."""
 DIGITS = 12
@@ -97,7 +97,7 @@ def name_of_try(request: HostedRequest, number: int) -> str:
 
 
 def number_of_try(request: HostedRequest, name: str) -> int:
-    """The number of the attempt with this name; 0 where it is of another request."""
+    """The number of the attempt with this name; 0 if it belongs to another request."""
     rest = name.removeprefix(f"{request.name}, try ")
     return 1 if name == request.name else int(rest) if rest != name and rest.isdecimal() else 0
 
@@ -152,7 +152,7 @@ def imported(request: HostedRequest, side: HostedSide) -> None:
 
 
 def _awaited(request: HostedRequest, side: HostedSide) -> int:
-    """The attempt that was created here and never imported; 0 where there is none."""
+    """The attempt that was created here and never imported; 0 if there is none."""
     with suppress(OSError, ValueError):
         return int(side.note(request, "awaited").read_text(encoding="utf-8"))
     return 0
@@ -169,12 +169,12 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
     with TemporaryDirectory(prefix="envops-hosted-") as home:
         environment = side.access.environment(Path(home))
         try:
-            said = run_program(
+            output = run_program(
                 command, environment=environment, folder=Path(home), seconds=SUBMIT_SECONDS, stop=side.stop
             )
         except ProgramFailed as error:
-            said = error.failure.message
-    return decisive_line(side.access.scrubber.text(said))
+            output = error.failure.message
+    return decisive_line(side.access.scrubber.text(output))
 
 
 def followed(
@@ -182,7 +182,7 @@ def followed(
 ) -> PlatformEvaluation:
     """Wait for the evaluation to complete; `report` is called with every change.
 
-    Raises `NotEvaluated` where it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
+    Raises `NotEvaluated` if it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
     """
     until = time.monotonic() + 60 * request.minutes + PATIENCE_SECONDS
     printed, unreadable = "", 0

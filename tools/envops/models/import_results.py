@@ -1,4 +1,4 @@
-"""Results of evaluations as files: our own, v0's `results.jsonl`, v1's `traces.jsonl`.
+"""Results of evaluations as files: this tool's own, v0's `results.jsonl`, v1's `traces.jsonl`.
 
 Nothing is dropped silently. A line that cannot be read, or has no finite reward, is reported and
 counts as a rollout without a reward. A line of another format, environment or digest is reported
@@ -53,17 +53,17 @@ class Imported:
     path: Path
     format: Format | None = None
     rows: list[EvaluationRow] = field(default_factory=list)
-    """Including unreadable lines, as rows without a reward."""
+    """The rows, with unreadable lines as rows without a reward."""
     problems: list[LineProblem] = field(default_factory=list)
     refusals: list[LineProblem] = field(default_factory=list)
     """Why the file does not belong to this environment."""
     asked: int | None = None
-    """The number of rollouts that the evaluation was to have, where the file has it."""
+    """The requested number of rollouts, if the file has it."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The environment that the results must be of."""
+    """The environment to which the results must belong."""
 
     environment: str
     module: str
@@ -80,7 +80,7 @@ def import_results(path: Path, expected: Expected) -> Imported:
         path = next((path / name for name in FILES if (path / name).is_file()), path / FILES[0])
     if not path.is_file():
         raise NoResults(
-            f"{path} does not exist; expected results.jsonl (v0), traces.jsonl (v1) or our own rollouts.jsonl"
+            f"{path} does not exist; expected results.jsonl (v0), traces.jsonl (v1) or rollouts.jsonl of envops"
         )
     imported = Imported(path)
     reader = _Reader(imported, expected, _metadata_beside(path, imported))
@@ -93,7 +93,7 @@ def import_results(path: Path, expected: Expected) -> Imported:
 
 
 def _metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
-    """v0's metadata.json; empty where there is none."""
+    """v0's metadata.json; empty if there is none."""
     beside = path.with_name("metadata.json")
     if not beside.is_file():
         return {}
@@ -106,7 +106,7 @@ def _metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
 
 
 class _Reader:
-    """Reads one line after the other."""
+    """Reader of the lines of a file."""
 
     def __init__(self, imported: Imported, expected: Expected, metadata: Mapping[str, Any]) -> None:
         self._imported = imported
@@ -116,8 +116,8 @@ class _Reader:
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._seen: dict[tuple[str, str, int], int] = {}
         if metadata.get("env_id") and not self._is_ours(str(metadata["env_id"])):
-            said = f"metadata.json belongs to environment {metadata['env_id']!r}, not {expected.environment!r}"
-            imported.refusals.append(LineProblem(0, said))
+            message = f"metadata.json belongs to environment {metadata['env_id']!r}, not {expected.environment!r}"
+            imported.refusals.append(LineProblem(0, message))
 
     def take(self, number: int, raw: Any, problem: str | None) -> None:
         found = None if problem else format_of(raw)
@@ -128,8 +128,8 @@ class _Reader:
             return
         self._imported.format = self._imported.format or found
         if found != self._imported.format:
-            said = f"has format {found}, the lines before have format {self._imported.format}"
-            self._imported.refusals.append(LineProblem(number, said))
+            message = f"has format {found}, the lines before have format {self._imported.format}"
+            self._imported.refusals.append(LineProblem(number, message))
             return
         try:
             row = self._row(found, raw)
@@ -160,13 +160,13 @@ class _Reader:
         first = self._seen.setdefault(row.identity, number)
         if first != number:
             who = f"rollout {row.rollout} of {row.speaker} on task {row.task}"
-            said = f"{who} is a duplicate of line {first} and counts once"
-            self._imported.problems.append(LineProblem(number, said))
+            message = f"{who} is a duplicate of line {first} and counts once"
+            self._imported.problems.append(LineProblem(number, message))
             return
         if row.reward is None and row.error is None:
-            said = _why_no_reward(raw)
-            self._imported.problems.append(LineProblem(number, said))
-            row = replace(row, error=RowError("environment", "MissingReward", said))
+            message = _why_no_reward(raw)
+            self._imported.problems.append(LineProblem(number, message))
+            row = replace(row, error=RowError("environment", "MissingReward", message))
         self._imported.rows.append(row)
 
     def _unreadable(self, number: int, problem: str) -> None:
@@ -185,24 +185,24 @@ class _Reader:
         return plain_name(name) in {plain_name(self._expected.environment), plain_name(self._expected.module)}
 
     def compare_with_metadata(self) -> None:
-        """Only metadata.json shows that a file was cut between two lines."""
+        """Compare the rows with metadata.json, which alone shows that a file was cut between two lines."""
         asked, each = self._metadata.get("num_examples"), self._metadata.get("rollouts_per_example")
         if not isinstance(asked, int) or not isinstance(each, int) or asked < 1:
             if not self._metadata and self._imported.format == "v0":
-                said = "no metadata.json beside it: its environment and model are unknown"
-                self._imported.problems.append(LineProblem(0, said))
+                message = "no metadata.json beside it: its environment and model are unknown"
+                self._imported.problems.append(LineProblem(0, message))
             return
         self._imported.asked = asked * each
         there = len(self._imported.rows)
         if there != asked * each:
-            said = f"metadata.json declares {asked} × {each} = {asked * each} rollouts, the file has {there}"
-            self._imported.problems.append(LineProblem(0, said))
+            message = f"metadata.json declares {asked} × {each} = {asked * each} rollouts, the file has {there}"
+            self._imported.problems.append(LineProblem(0, message))
         for position in range(there, asked * each):
             self._lost(f"missing-{position}", RowError("infrastructure", "MissingRollout", "is not in the file"))
 
 
 def format_of(raw: Any) -> Format | None:
-    """The format of a line; `None` where it is unknown."""
+    """The format of a line; `None` if it is unknown."""
     if not isinstance(raw, dict):
         return None
     if "task_key" in raw and "version" in raw:
@@ -245,7 +245,7 @@ class UnreadableRow(ValueError):
 
 @dataclass
 class KnownEnvironment:
-    """Functions and tasks of the environment that the results must be of."""
+    """Functions and tasks of the environment to which the results must belong."""
 
     environment: str
     functions: Mapping[str, RewardFunction]
@@ -284,7 +284,7 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
     if timed_out and error is None:
         error = RowError("timeout", "Timeout", "ran out of time; verifiers writes a plain 0 for it")
     metrics = raw.get("metrics")
-    if not isinstance(metrics, Mapping):  # up to 0.1.9 each function is a column of its own
+    if not isinstance(metrics, Mapping):  # up to 0.1.9 each function is a separate column
         metrics = {name: raw[name] for name in known.functions if name in raw}
     usage = raw.get("token_usage")
     return EvaluationRow(
@@ -346,7 +346,7 @@ def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> Evaluatio
 
 
 def finite(value: Any) -> float | None:
-    """The number, or `None` where there is none."""
+    """The number, or `None` if there is none."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if number and math.isfinite(value) else None
 
@@ -402,12 +402,14 @@ def _error_v1(raw: Mapping[str, Any], traces: Iterable[Mapping[str, Any]]) -> tu
 def _functions_v1(traces: Iterable[Mapping[str, Any]], known: KnownEnvironment) -> dict[str, FunctionScore]:
     functions: dict[str, FunctionScore] = {}
     for trace in traces:
-        for name, said in (trace.get("rewards") or {}).items():
+        for name, scored in (trace.get("rewards") or {}).items():
             weight = known.functions[name].weight if name in known.functions else 1.0
-            if isinstance(said, Mapping):
-                functions[name] = FunctionScore(finite(said.get("score")), float(said.get("weight", weight)), "reward")
+            if isinstance(scored, Mapping):
+                functions[name] = FunctionScore(
+                    finite(scored.get("score")), float(scored.get("weight", weight)), "reward"
+                )
             else:  # 0.2.1 writes the weighted value
-                value = finite(said)
+                value = finite(scored)
                 score = value / weight if value is not None and weight else value
                 functions[name] = FunctionScore(score, weight, "reward")
         for name, value in (trace.get("metrics") or {}).items():
@@ -418,12 +420,12 @@ def _functions_v1(traces: Iterable[Mapping[str, Any]], known: KnownEnvironment) 
 def _reward_v1(traces: list[Mapping[str, Any]]) -> float | None:
     values: list[float | None] = []
     for trace in traces:
-        for said in (trace.get("rewards") or {None: None}).values():
-            if isinstance(said, Mapping):
-                score, weight = finite(said.get("score")), finite(said.get("weight", 1.0))
+        for reward in (trace.get("rewards") or {None: None}).values():
+            if isinstance(reward, Mapping):
+                score, weight = finite(reward.get("score")), finite(reward.get("weight", 1.0))
                 values.append(None if score is None or weight is None else score * weight)
             else:
-                values.append(finite(said))
+                values.append(finite(reward))
     found = [value for value in values if value is not None]
     return math.fsum(found) if found and len(found) == len(values) else None
 
@@ -443,10 +445,10 @@ def _is_truncated(trace: Mapping[str, Any]) -> bool:
     return any(call.get("finish_reason") == "length" for call in trace.get("calls") or [])
 
 
-def _tokens(usage: Any, fed: str, said: str) -> Tokens | None:
+def _tokens(usage: Any, fed: str, counted: str) -> Tokens | None:
     if not isinstance(usage, Mapping) or finite(usage.get(fed)) is None:
         return None
-    return Tokens(int(usage[fed]), int(usage.get(said) or 0))
+    return Tokens(int(usage[fed]), int(usage.get(counted) or 0))
 
 
 def _sum_of(usages: Iterable[Mapping[str, Any]]) -> Tokens | None:

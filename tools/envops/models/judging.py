@@ -1,4 +1,5 @@
-"""The judge beside a real model: the declared one behind a relay of its own, or a scripted one that results name."""
+"""The judge of a real model's replies: the declared one behind a separate relay, or a scripted one that results
+name."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from envops.text.visible_text import on_one_line
 
 
 def check_judges(repository: Repository, names: tuple[str, ...], *, scripted: bool) -> None:
-    """Raise `RunRefused` where an environment has a judge and no declaration, price or key of it.
+    """Raise `RunRefused` if an environment's judge has no declaration, price or key.
 
-    All of them are checked before the first one costs anything.
+    All environments are checked before the first one costs anything.
     """
     for name in names:
         judge_endpoint(
@@ -30,9 +31,9 @@ def check_judges(repository: Repository, names: tuple[str, ...], *, scripted: bo
 
 
 def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scripted: bool) -> Endpoint | None:
-    """The endpoint of the environment's judge; `None` where it has no judge, or a scripted one is allowed.
+    """The endpoint of the environment's judge; `None` if it has no judge, or a scripted one is allowed.
 
-    Raises `RunRefused`, and `DeclarationError` where the endpoint does not exist.
+    Raises `RunRefused`, and `DeclarationError` if the endpoint does not exist.
     """
     if scripted:
         return None
@@ -57,7 +58,7 @@ def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scr
 
 @contextmanager
 def judge_of(root: Path, entry: EnvironmentEntry, package: Package, *, scripted: bool) -> Iterator[Judge]:
-    """What replies to the environment's judge requests beside a real model. Raises what `judge_endpoint` raises."""
+    """The replier to the environment's judge requests beside a real model. Raises the errors of `judge_endpoint`."""
     endpoint = judge_endpoint(root, entry, package, scripted=scripted)
     if scripted:
         if entry.judge is not None or package.uses_judge:
@@ -77,7 +78,7 @@ def judge_of(root: Path, entry: EnvironmentEntry, package: Package, *, scripted:
 
 
 def judge_cut_short(judge: Judge) -> str:
-    """Why rewards lack the judge's verdict; empty where they do not."""
+    """Why rewards lack the judge's verdict; empty if they do not."""
     if not isinstance(judge, Relay):
         return ""
     if judge.refusal is not None:

@@ -1,6 +1,6 @@
 """Prices of endpoints without one in the file, from the library genai-prices: by address and model, without a network.
 
-The library is loaded here only where a price is needed, because it takes most of a second.
+The library is loaded only when a price is needed, because this takes most of a second.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ MILLION = 1_000_000
 
 
 def with_library_price(endpoint: Endpoint) -> Endpoint:
-    """The endpoint with the library's prices for this model at this address; unchanged where it knows none.
+    """The endpoint with the library's prices for this model at this address; unchanged if it knows none.
 
-    Of a model with several prices the highest counts, that of the longest prompts, so that a ceiling holds.
+    Of several prices of a model the highest counts, that of the longest prompts, so that a ceiling holds.
     """
     from genai_prices import Usage, calc_price
 

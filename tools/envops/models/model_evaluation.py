@@ -31,9 +31,9 @@ from envops.validation.opened_environment import opened_environment
 
 MOST_TASKS = TASKS_SCORED
 MOST_TASKS_ELSEWHERE = 100_000
-"""Where the rollouts are made by verifiers' own pool or by the platform."""
+"""The origins of rollouts that verifiers' own pool or the platform makes."""
 RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
-"""Codes of errors that come from the relay and not from the environment."""
+"""Codes of errors of the relay, not of the environment."""
 STAGES = needed_by("smoke", "distribution")
 
 
@@ -62,7 +62,7 @@ class JudgeNotDeclared(RunRefused):
 
 
 Judge = Relay | Literal["scripted"] | None
-"""What replies to the judge's requests beside a real model; `None` refuses them."""
+"""The replier to the judge's requests beside a real model; `None` refuses them."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class EvaluationSize:
     harness: str | None = None
     """The harness of v1 to use; `None` for the one that runs in the worker."""
     indices: tuple[int, ...] = ()
-    """Exactly these tasks instead of the first ones; `tasks` is their number then."""
+    """The tasks to use instead of the first ones; `tasks` is then their number."""
     split: Split = "train"
 
     def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
@@ -138,12 +138,11 @@ def evaluate_speaker(
 ) -> ModelEvaluation:
     """Load the environment, call `approve` with its tasks, and make the rollouts.
 
-    `approve` may raise, and then nothing is spent. `seen` is called with each row and the total
-    number. A model's rollouts are written to disk one by one, and an interrupted run continues;
-    with `keep` they stay there until the caller forgets the journal. `judge` replies where a reward calls one
-    beside a real model; without it such a call raises `JudgeNotDeclared`. Raises
-    `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process makes
-    the same evaluation, or the evaluation fails as a whole.
+    If `approve` raises, nothing is spent. `seen` is called with each row and the total number. A model's rollouts are
+    written to disk one by one, and an interrupted run continues; with `keep` they stay there until the caller forgets
+    the journal. `judge` replies to a reward's calls beside a real model; without it such a call raises
+    `JudgeNotDeclared`. Raises `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process
+    makes the same evaluation, or the evaluation fails as a whole.
     """
     relay = None if isinstance(speaker, str) else speaker
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
@@ -206,7 +205,7 @@ def _rollouts(
     journal: Journal | None,
     grouped: bool,
 ) -> Iterator[Rollout]:
-    """The rollouts that an interrupted run paid for, and then the rest.
+    """The paid rollouts of an interrupted run, and then the rest.
 
     A real judge scores each rollout once. Rollouts that end after one of its calls failed are not kept for a later run:
     their rewards may lack its verdict.
@@ -282,7 +281,7 @@ def _journal(
 
 
 def judge_name(judge: Judge) -> str | None:
-    """How results name the judge: its model, or `scripted`."""
+    """The judge's name in results: its model, or `scripted`."""
     return judge.endpoint.model if isinstance(judge, Relay) else judge
 
 
@@ -305,7 +304,7 @@ def _about(
 
 
 def _of_relay(value: Any) -> Any:
-    """A rollout without an answer from the relay has no reward, even where verifiers gives it one."""
+    """A rollout without an answer from the relay has no reward, even if verifiers gives it one."""
     failure = value.get("failure") if isinstance(value, dict) else None
     if isinstance(failure, dict) and any(code in str(failure.get("message")) for code in RELAY_CODES):
         return {**value, "reward": None, "failure": {**failure, "kind": "infrastructure", "place": None}}

@@ -1,4 +1,4 @@
-"""Shared by the commands that evaluate a model: the endpoint, its price, and the progress."""
+"""Common parts of the commands that evaluate a model: the endpoint, its price, and the progress."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEFAULT_CEILING = 1.0
 LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 EVALUATED_TASKS, EVALUATED_ROLLOUTS = 50, 3
-"""Size of a recording or a comparison where neither the command nor the package sets one."""
+"""Size of a recording or a comparison if neither the command nor the package sets one."""
 
 TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
 
@@ -58,7 +58,7 @@ def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
 
 
 def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
-    """The limit on the run's cost. Raises `RunRefused` where the endpoint has no prices and no --max-cost none is
+    """The limit on the run's cost. Raises `RunRefused` if the endpoint has no prices and --max-cost none is not
     given."""
     wanted = options.max_cost
     if wanted == "none":
@@ -146,12 +146,12 @@ def requested_of(
 
 
 def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
-    """Print the estimate; raise `RunRefused` if it exceeds what is left of the limit."""
+    """Print the estimate; raise `RunRefused` if it exceeds the rest of the limit."""
     return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
 
 
 def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) -> None:
-    """Raise `RunRefused` where the evaluation split is asked for and has no task."""
+    """Raise `RunRefused` if the evaluation split is requested and has no task."""
     if split == "eval" and not opened.tasks:
         raise RunRefused(
             f"{entry.name} has no tasks for evaluation, which --split eval plays.\n{declare_eval(entry.name)} "
@@ -167,7 +167,7 @@ def approve_bound(
     ceiling: float | None,
     spent: float = 0.0,
 ) -> CostEstimate:
-    """The same for an endpoint without a relay."""
+    """Check the estimate for an endpoint without a relay."""
     require_tasks(entry, opened, asked.split)
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
@@ -192,7 +192,7 @@ def described(bound: CostEstimate, endpoint: Endpoint) -> str:
 
 
 def price_source(endpoint: Endpoint) -> str:
-    """Where prices are from that the file does not have."""
+    """The source of prices that the file lacks."""
     return f" (prices: {endpoint.price_source})" if endpoint.price_source else ""
 
 

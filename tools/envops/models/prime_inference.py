@@ -31,13 +31,13 @@ from envops.repository.endpoints import (
 SECONDS = 30.0
 LONGEST_LIST = 32 * 2**20
 _THINKS = re.compile(r"openai/(gpt-5|o\d)")
-"""Models that take no temperature."""
+"""Models that accept no temperature."""
 
 
 def endpoint_named(root: Path, name: str) -> Endpoint:
     """The endpoint of a name or a model: of the file, or else `owner/model` of Prime Inference at its own price.
 
-    What the file declares wins. Raises `DeclarationError` where the file is wrong or the name is unknown.
+    Declarations of the file win. Raises `DeclarationError` if the file is wrong or the name is unknown.
     """
     found = declared_endpoint(read_endpoints(root), name)
     if found is not None or "/" not in name:
@@ -87,17 +87,17 @@ def _is_price(value: Any) -> bool:
 
 
 def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
-    """The models that Prime Inference lists; none where it cannot be reached."""
+    """The models that Prime Inference lists; none if it cannot be reached."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {access.key}"} if access.key else {})
     if access.key and access.team:
         headers["X-Prime-Team-ID"] = access.team
     try:
         request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
         with _OPENER.open(request, timeout=SECONDS) as answer:
-            said = json.loads(answer.read(LONGEST_LIST))
+            listed = json.loads(answer.read(LONGEST_LIST))
     except (OSError, HTTPException, ValueError):
         return
-    rows = said.get("data") if isinstance(said, dict) else None
+    rows = listed.get("data") if isinstance(listed, dict) else None
     for each in rows if isinstance(rows, list) else []:
         if isinstance(each, dict) and isinstance(each.get("pricing") or {}, dict):
             yield each

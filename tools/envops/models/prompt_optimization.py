@@ -38,7 +38,7 @@ class SearchBudget:
     """The size of a search."""
 
     calls: int
-    """Rollouts at which GEPA stops; it ends the round that it has begun."""
+    """Rollouts at which GEPA stops after the current round."""
     train: int
     validation: int
     seconds: float
@@ -62,13 +62,13 @@ class Optimized:
     """The result of GEPA. Scores are means of rewards on the validation tasks."""
 
     candidates: tuple[str, ...]
-    """System prompts that were scored on them, beginning with the initial one."""
+    """System prompts that were scored on them, starting with the initial one."""
     scores: tuple[float, ...]
     subscores: tuple[Mapping[str, float], ...]
     """Validation task → score, for each candidate."""
     best: int
     calls: int | None
-    """The number of rollouts; `None` where GEPA does not report it."""
+    """The number of rollouts; `None` if GEPA does not report it."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ def optimize_prompt(
     """Search for a better system prompt; `seen` gets the number of rollouts after each batch of them.
 
     Python's connections beyond this machine are refused as in a worker, unless the network is allowed. Requests to a
-    judge go to the address `judge`. Raises `NoGepa` where the environment's lock has none, `ProgramFailed` when the
+    judge go to the address `judge`. Raises `NoGepa` if the environment's lock has none, `ProgramFailed` when the
     command fails, and `Interrupted` when `stop` is set.
     """
     with confined_command(entry, package, workspace, stop, judge=judge, allow_network=allow_network) as confined:
@@ -150,6 +150,7 @@ def optimize_prompt(
             folder=scratch,
             seconds=budget.seconds,
             stop=stop,
+            sandbox=confined.sandbox,
             sends=json.dumps(asked | {"result": str(result), "progress": str(progress.path)}),
             look=progress.look,
         )

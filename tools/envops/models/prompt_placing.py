@@ -1,6 +1,6 @@
-"""Replacing the system prompt in the source of a package, where that can be done mechanically.
+"""Replacing the system prompt in the source of a package, if that can be done mechanically.
 
-That is so where the prompt is one string of a Python file, or the whole text of a file. A prompt
+This is possible if the prompt is one string of a Python file, or the whole text of a file. A prompt
 that is assembled at run time needs a person.
 """
 
@@ -17,7 +17,7 @@ TEXT_FILES = frozenset({".txt", ".md", ".prompt"})
 LONGEST_LINE = 100
 """Characters of a line of a prompt in Python source; longer lines are continued."""
 NEAR = 0.5
-"""The similarity from which a string is named as the likely place."""
+"""The least similarity of a string that is named as the likely place."""
 
 
 class NotPlaceable(Exception):
@@ -54,7 +54,7 @@ class _Found:
 def placement(folder: Path, old: str, new: str) -> Placement:
     """The place of the new prompt in the package's folder.
 
-    Raises `NotPlaceable` where the whole old prompt does not occur exactly once.
+    Raises `NotPlaceable` if the whole old prompt does not occur exactly once.
     """
     if not old.strip():
         raise NotPlaceable("the environment has no system prompt to replace: add one with this text")
@@ -79,7 +79,7 @@ def placement(folder: Path, old: str, new: str) -> Placement:
 
 
 def literal(text: str) -> str:
-    """The text as a Python string: in triple quotes where it has several lines or long ones."""
+    """The text as a Python string: in triple quotes if it has several lines or long ones."""
     if any(not character.isprintable() and character != "\n" for character in text):
         return repr(text)
     escaped = text.replace("\\", "\\\\")

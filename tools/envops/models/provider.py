@@ -36,7 +36,7 @@ EndpointProblem = Literal["unreachable", "unauthorised", "unknown-model", "refus
 
 
 class EndpointRefuses(Exception):
-    """The endpoint will answer no call; `str` has its name and message."""
+    """The endpoint answers no calls; `str` has its name and message."""
 
     def __init__(self, kind: EndpointProblem, message: str) -> None:
         self.kind: EndpointProblem = kind
@@ -96,7 +96,7 @@ class Provider:
         self._limit = limit
         self._gate = asyncio.Semaphore(endpoint.concurrency)
         self._quiet_until = 0.0
-        self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key and is kept
+        self.scrubber = Scrubber(key, shapes=False)  # a reply may look like a key, and is not changed
         self.refusal: EndpointRefuses | None = None
         self.ceiling_reached = False
 
@@ -125,7 +125,7 @@ class Provider:
         self._limit.count(calls=1)
         body = sent_body(self._endpoint, asked) | self._seeded(asked)
         bound = bound_of_call(self._endpoint, body)
-        said = ""
+        problem = ""
         for attempt in range(MODEL_ENDPOINT.attempts):
             if self.refusal is not None:
                 self._limit.count(refused=1)
@@ -137,29 +137,29 @@ class Provider:
                 return error_answer(402, "cost_ceiling_reached", message)
             if attempt:
                 self._limit.count(retries=1)
-            answer, wait, said = await self._attempt(path, body, bound)
+            answer, wait, problem = await self._attempt(path, body, bound)
             if answer is not None:
                 return self._final(answer)
             if attempt + 1 < MODEL_ENDPOINT.attempts:
                 await asyncio.sleep(MODEL_ENDPOINT.pause(attempt, wait))
         self._limit.count(failed=1)
         return error_answer(
-            502, "endpoint_unavailable", f"{self.name}: {said}, after {MODEL_ENDPOINT.attempts} attempts"
+            502, "endpoint_unavailable", f"{self.name}: {problem}, after {MODEL_ENDPOINT.attempts} attempts"
         )
 
     def _seeded(self, asked: Mapping[str, Any]) -> dict[str, int]:
-        """The seed of a call: another one each time that a conversation is sent, and the same ones in every run.
+        """The seed of a call: different each time that a conversation is sent, and the same in every run.
 
-        A continued run has seeds of its own. With several conversations at once, the kept ones need not be the first,
+        A continued run has other seeds. With several conversations at once, the kept ones need not be the first,
         so counting on from their number would use some seeds twice.
         """
         if self._seed is None:
             return {}
-        said = json.dumps([self._seed, asked.get("messages") or asked.get("prompt")], sort_keys=True, default=str)
-        conversation = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
+        text = json.dumps([self._seed, asked.get("messages") or asked.get("prompt")], sort_keys=True, default=str)
+        conversation = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         self._asked[conversation] += 1
         digest = hashlib.sha256(f"{conversation} {self.earlier_rollouts} {self._asked[conversation]}".encode()).digest()
-        return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers take
+        return {"seed": int.from_bytes(digest[:4], "big") >> 1}  # fits a signed 32-bit number, which all servers accept
 
     async def _set_aside(self, bound: Tokens) -> bool:
         """Reserve the cost of a call; wait for running calls that may use less than reserved."""
@@ -250,8 +250,8 @@ class Provider:
     async def check(self) -> None:
         """Test cheaply whether the endpoint answers calls.
 
-        The list of models costs nothing; where it does not name the model, a call of one
-        token decides. Raises `EndpointRefuses`.
+        The list of models costs nothing; if it does not name the model, a call of one token decides. Raises
+        `EndpointRefuses`.
         """
         status, listed = await self._checked("GET", "models", None)
         if listed is not None and status == 200:
@@ -261,7 +261,7 @@ class Provider:
         body = sent_body(self._endpoint, {"messages": [{"role": "user", "content": "."}], "max_tokens": 1})
         bound = bound_of_call(self._endpoint, body)
         if not self._limit.reserve(bound):
-            return  # not even one token may be spent: the run itself reports that
+            return  # not even one token may be spent, which the run itself reports
         used: Tokens | None = bound
         try:
             status, answer = await self._checked("POST", "chat/completions", body)
@@ -269,8 +269,8 @@ class Provider:
         finally:
             self._limit.settle(bound, used)
         if status >= 400 and not MODEL_ENDPOINT.allows(status) and not (answer and "max_tokens" in answer.message):
-            said = answer.message if answer else "an unreadable body"
-            raise EndpointRefuses("refused", f"{self.name} answered {status}: {said}")
+            message = answer.message if answer else "an unreadable body"
+            raise EndpointRefuses("refused", f"{self.name} answered {status}: {message}")
 
     async def _checked(
         self, method: str, path: str, body: Mapping[str, Any] | None
@@ -291,13 +291,13 @@ class Provider:
             )
         kind = refusal_in(answer or ProviderAnswer(status, {})) if method == "POST" or status in PERMANENT else None
         if kind:
-            said = answer.message if answer else self._shown(raw)
-            raise EndpointRefuses(kind, f"{self.name} answered {status}: {said}")
+            text = answer.message if answer else self._shown(raw)
+            raise EndpointRefuses(kind, f"{self.name} answered {status}: {text}")
         return status, answer
 
 
 def refusal_in(answer: ProviderAnswer) -> EndpointProblem | None:
-    """Why all further calls would fail, too; `None` where they may succeed."""
+    """Why all further calls would fail, too; `None` if they may succeed."""
     if answer.status in (401, 403):
         return "unauthorised"
     error = answer.body.get("error")

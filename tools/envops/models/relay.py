@@ -1,16 +1,13 @@
 """The relay between a worker and a real model: an OpenAI-compatible server on loopback.
 
-An environment's code must never see a key, and its worker reaches nothing but this machine.
-So the worker calls the relay, and the host adds the key, limits concurrent calls, counts their cost
-and retries. The address contains a secret of its own, so that other programs on the machine
-cannot use the key.
+An environment's code must never see a key, and its worker can only reach this machine. So the worker calls the relay,
+and the host adds the key, limits concurrent calls, counts their cost and retries. The address contains a secret, so
+that other programs on the machine cannot use the key.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import json
 import secrets
 from collections.abc import AsyncIterator, Coroutine
@@ -37,9 +34,10 @@ class Relay:
     ) -> None:
         self.endpoint = endpoint
         self._any_model = any_model
-        """For a judge: an environment names it in its own code, and the declaration decides which model replies."""
+        """Whether it serves a judge: an environment names a model in its own code, and the declaration decides which
+        model replies."""
         self.seed = seed
-        """With it, the n-th call of a conversation has the same seed in every run that is not interrupted."""
+        """The base of seeds: with it, the n-th call of a conversation has the same seed in every uninterrupted run."""
         self._limit = SpendingLimit(endpoint, ceiling)
         self._key = key
         self._path = secrets.token_urlsafe(24)
@@ -47,7 +45,6 @@ class Relay:
         self._provider: Provider | None = None
 
     def __enter__(self) -> Self:
-        hide_memory()
         server = served("envops-relay", self._opened, handler_cancellation=True, shutdown_timeout=1.0)
         self._served = self._serving.enter_context(server)
         return self
@@ -92,7 +89,7 @@ class Relay:
         self._run(self._provider.check())
 
     def scrub(self, value: Any) -> Any:
-        """The same data without the key and the relay's address."""
+        """The data without the key and the relay's address."""
         assert self._provider is not None
         clean = self._provider.scrubber.value(value)
         return _without(clean, self._path)
@@ -133,16 +130,6 @@ class Relay:
         if body.get("stream") and answer.status == 200:
             return await _streamed(request, answer)
         return _response(answer)
-
-
-def hide_memory() -> None:
-    """Prevent other processes of the same user from reading this one's memory and initial variables.
-
-    `prctl(PR_SET_DUMPABLE, 0)`, Linux: without it the worker could find the key in
-    `/proc/PID/environ`. Root still can.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(4, 0, 0, 0, 0)
 
 
 def _response(answer: ProviderAnswer) -> web.Response:

@@ -35,7 +35,7 @@ class SpendingLimit:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a call is running that may use less than was reserved for it."""
+        """Whether a running call may use less than its reservation."""
         with self._lock:
             return self._in_flight > 0
 
@@ -50,7 +50,7 @@ class SpendingLimit:
             self._spending = replace(now, **{name: getattr(now, name) + number for name, number in more.items()})
 
     def reserve(self, bound: Tokens) -> bool:
-        """Reserve the most that a call may cost; `False` where that could exceed the limit."""
+        """Reserve the most that a call may cost; `False` if that could exceed the limit."""
         cost = self._endpoint.cost(bound.prompt, bound.completion)
         with self._lock:
             if self._ceiling is not None and self._spending.cost + self._reserved + cost > self._ceiling + 1e-12:
@@ -60,7 +60,7 @@ class SpendingLimit:
             return True
 
     def settle(self, bound: Tokens, used: Tokens | None) -> None:
-        """Release the reservation and charge what was used."""
+        """Release the reservation and charge the usage."""
         with self._lock:
             self._in_flight -= 1
             self._reserved -= self._endpoint.cost(bound.prompt, bound.completion)
@@ -87,7 +87,7 @@ class CostEstimate:
     calls: int
     tokens: Tokens
     cost: float | None
-    """Dollars; `None` where no prices are configured."""
+    """Dollars; `None` if no prices are configured."""
     calls_guessed: bool = False
     """The number of calls is an assumption, because the environment is multi-turn; the limit holds in any case."""
 

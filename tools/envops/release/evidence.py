@@ -1,14 +1,16 @@
-"""The evidence that a release requires: a passing validation of exactly these files."""
+"""The evidence that a release requires: a passing validation of exactly these files, and the wheel that it tested."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envops.facts.observed import Wheel
 from envops.repository.package import Package
 from envops.rules.engine import GATES
 
@@ -23,11 +25,13 @@ class ValidationEvidence:
     hub_hash: str
     gates: Mapping[str, str]
     wheel: str
-    """sha256 of the wheel that was tested; empty where none was built."""
+    """sha256 of the wheel that was tested; empty if none was built."""
     reason: str = ""
+    filename: str = ""
+    """Of that wheel."""
 
-    def refusal(self, package: Package, wheel: Wheel | None = None) -> str:
-        """Why the package may not be published on this evidence; empty where it may."""
+    def refusal(self, package: Package, wheel: str = "") -> str:
+        """Why the package, and the wheel with this sha256, may not be published; empty if they may."""
         if (self.digest, self.hub_hash) != (package.digest, package.hub_hash):
             return f"the validation is for {self.digest[:19]}…, the package is {package.digest[:19]}…"
         missing = [gate for gate in GATES if gate not in self.gates]
@@ -37,10 +41,49 @@ class ValidationEvidence:
             return f"the validation is {self.verdict}{f': {self.reason}' if self.reason else ''}"
         if not self.wheel:
             return "the validation has no wheel"
-        if wheel is not None and wheel.sha256 != self.wheel:
-            there, here = self.wheel[:12], wheel.sha256[:12]
-            return f"the wheel built here ({here}…) is not the wheel that was tested ({there}…)"
+        if _WHEEL.fullmatch(self.filename) is None:
+            return f"the validation has no name of a wheel, but {self.filename!r}"
+        if wheel and wheel != self.wheel:
+            return f"the wheel here ({wheel[:12]}…) is not the wheel that was tested ({self.wheel[:12]}…)"
         return ""
+
+
+_WHEEL = re.compile(r"[A-Za-z0-9][\w.!+-]*\.whl")
+
+
+class NoWheel(Exception):
+    """The tested wheel is not there; the message has where it was looked for."""
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """A folder with what jobs without a key left for the one with the key: the evidence, and the wheels.
+
+    A wheel is found by its hash, wherever it is in the folder. Nothing else about it is read.
+    """
+
+    folder: Path
+
+    @cached_property
+    def _wheels(self) -> Mapping[str, Path]:
+        files = [path for path in sorted(self.folder.rglob("*.whl")) if path.is_file() and not path.is_symlink()]
+        return {sha256_of(path): path for path in files}
+
+    def wheel(self, proof: ValidationEvidence) -> Path:
+        """The wheel that was tested. Raises `NoWheel`."""
+        try:
+            return self._wheels[proof.wheel]
+        except KeyError:
+            raise NoWheel(
+                f"none of the {len(self._wheels)} wheels in {self.folder} is the wheel that was tested"
+                f" ({proof.wheel[:12]}…)"
+            ) from None
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class NoEvidence(Exception):
@@ -65,6 +108,7 @@ def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:
         for each in entry.get("findings", ())
         if (each.get("severity") == "error" or each.get("inconclusive")) and not each["ignored"]
     ]
+    wheel = entry.get("wheel") or {}
     broke = [f"{each['stage']}: {each['message']}" for each in entry.get("failures", ())]
     return ValidationEvidence(
         name=str(entry["name"]),
@@ -72,6 +116,7 @@ def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:
         digest=str(entry["digest"]),
         hub_hash=str(entry["hub_hash"]),
         gates={str(gate): str(verdict) for gate, verdict in entry["gates"].items()},
-        wheel=str((entry.get("wheel") or {}).get("sha256") or ""),
+        wheel=str(wheel.get("sha256") or ""),
+        filename=str(wheel.get("filename") or ""),
         reason=", ".join(dict.fromkeys(fired)) or "; ".join(broke)[:300],
     )

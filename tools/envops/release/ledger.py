@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -12,8 +12,8 @@ from envops.release.evidence import ValidationEvidence
 from envops.release.plan import ReleaseStep
 from envops.release.publishing import Published
 from envops.release.pushed_evaluations import PushedEvaluation
-from envops.release.verifying import Verified
-from envops.text.markdown import code_span, prose, table_cell
+from envops.release.verifying import Fetched, Verified
+from envops.text.markdown import code_span, prose, prose_cell, table_cell
 from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line
 
@@ -35,18 +35,44 @@ class LedgerEntry:
     wheel: str = ""
     """sha256 of the wheel that was tested."""
     evidence: ValidationEvidence | None = None
-    """The validation that it was published on."""
+    """The validation on which it was published."""
     published: Published | None = None
+    fetched: Fetched | None = None
+    """The published wheel, which has the bytes of the tested one."""
     verified: Verified | None = None
+    """The result after it was fetched, installed and loaded; `None` until then."""
     evaluations: tuple[PushedEvaluation, ...] = ()
     page: str = ""
-    """On the Hub, once it is published."""
+    """Its page on the Hub, once it is published."""
     seconds: float = 0.0
 
     @property
     def is_ready(self) -> bool:
         """Whether the Hub has it as declared, so that runs can use it."""
         return self.result in ("published", "unchanged")
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the published version was verified and found sound."""
+        return self.verified is not None and self.verified.sound
+
+    @property
+    def waits_for_loading(self) -> bool:
+        """Whether the published wheel was fetched, and was not loaded yet."""
+        return self.fetched is not None and self.verified is None
+
+    def with_verified(self, verified: Verified) -> LedgerEntry:
+        """The entry after the published version was verified, or could not be."""
+        desired = self.step.desired
+        if not verified.seen:
+            then = "run the release again: it verifies what it published and did not verify"
+            message = f"published, but {verified.message}"
+            return replace(self, result="unknown", message=message, next=then, verified=verified)
+        if not verified.sound:
+            then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
+            message = f"published, but {verified.message}"
+            return replace(self, result="failed", message=message, next=then, verified=verified)
+        return replace(self, verified=verified)
 
 
 @dataclass
@@ -61,6 +87,8 @@ class ReleaseLedger:
     entries: list[LedgerEntry] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     interrupted: bool = False
+    earlier: list[LedgerEntry] = field(default_factory=list)
+    """The last entries of environments that earlier releases published, and that this one does not reach."""
 
     def data(self) -> dict[str, Any]:
         """The ledger as plain data."""
@@ -75,7 +103,27 @@ class ReleaseLedger:
             "interrupted": self.interrupted,
             "environments": [_entry_data(entry) for entry in self.entries],
             "runs": self.runs,
+            "earlier": [_entry_data(entry) for entry in self.earlier],
         }
+
+    def put(self, entry: LedgerEntry) -> None:
+        """Replace the entry of its environment, or add it."""
+        name = entry.step.desired.name
+        for place, known in enumerate(self.entries):
+            if known.step.desired.name == name:
+                self.entries[place] = entry
+                return
+        self.entries.append(entry)
+
+    @property
+    def checksums(self) -> str:
+        """A line for each wheel that was fetched, compared with the tested one, installed and loaded."""
+        lines = [
+            f"{entry.fetched.sha256}  {entry.fetched.filename}\n"
+            for entry in self.entries
+            if entry.fetched and entry.is_ready and entry.is_verified
+        ]
+        return "".join(lines)
 
     def text(self, scrubber: Scrubber) -> str:
         """The ledger as JSON, without secrets."""
@@ -100,8 +148,10 @@ def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
         "page": entry.page,
         "pushes": published.pushes if published else 0,
         "said": list(published.said) if published else [],
+        "reason": entry.step.reason,
         "before": asdict(entry.step.found) if entry.step.found else None,
         "after": asdict(published.after) if published and published.after else None,
+        "fetched": asdict(entry.fetched) if entry.fetched else None,
         "verified": asdict(entry.verified) if entry.verified else None,
         "evaluations": [asdict(each) for each in entry.evaluations],
         "seconds": round(entry.seconds, 1),
@@ -168,6 +218,6 @@ def render_release_markdown(ledger: ReleaseLedger) -> str:
 
 def _row(entry: LedgerEntry) -> str:
     sign = {"+": "✓", "!": "✗"}.get(_SIGNS.get(entry.result, "?"), "?")
-    what = prose(on_one_line(entry.message)).replace("|", "&#124;")
+    what = prose_cell(entry.message)
     wanted = entry.step.desired
     return f"| {sign} | {table_cell(wanted.address)} | {table_cell(wanted.version or '-')} | {entry.result} | {what} |"

@@ -41,7 +41,8 @@ ReleaseAction = Literal[
 WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
 NOTHING = "no environments and no runs were selected"
 REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access", "broken"})
-"""A person has to decide: the Hub has something that a release cannot replace, or the declaration is wrong."""
+"""Actions that need a person's decision: the Hub has content that a release cannot replace, or the declaration is
+wrong."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class ReleaseStep:
     action: ReleaseAction
     reason: str
     next: str = ""
-    """The user's next step; empty where the release acts by itself."""
+    """The user's next step; empty if the release acts by itself."""
     found: HubEnvironment | None = None
 
 
@@ -138,7 +139,7 @@ def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
 
 
 def compared(one: str, other: str) -> int | None:
-    """Below, equal to or above zero as versions compare; `None` where one of them is not a version."""
+    """Negative, zero or positive as versions compare; `None` if one of them is not a version."""
     try:
         first, second = Version(one), Version(other)
     except InvalidVersion:
@@ -159,12 +160,12 @@ def external_step(entry: ExternalEntry, hub: HubState | None) -> ExternalStep:
 
 
 def address_of(entry: ExternalEntry) -> str:
-    """`owner/name@version` of an environment that is on the Hub already."""
+    """`owner/name@version` of an external environment."""
     return f"{entry.hub_owner}/{entry.hub_name}@{entry.version}"
 
 
 def orphans(hub: HubState, declared: Iterable[str]) -> tuple[str, ...]:
-    """Environments of our owners on the Hub without a registry entry; reported, never deleted."""
+    """Environments of the registry's owners on the Hub without an entry; reported, never deleted."""
     known = {address.casefold() for address in declared}
     listed = {address for names in hub.listed.values() for address in names}
     return tuple(sorted(address for address in listed if address.casefold() not in known))
@@ -191,7 +192,7 @@ class RemovedRun:
 
     name: str
     submitted: tuple[PlatformRun, ...] | None
-    """`None` where the platform was not read."""
+    """`None` if the platform was not read."""
     why: str = ""
     """Why it was not read."""
     pages: Mapping[str, str] = field(default_factory=dict)
@@ -210,9 +211,9 @@ class ReleasePlan:
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """Environment → findings of the rules of releases."""
     whose: str = ""
-    """The user of the key; empty where the Hub was not read."""
+    """The user of the key; empty if the Hub was not read."""
     not_asked: str = ""
-    """Why the Hub was not read; empty where it was."""
+    """Why the Hub was not read; empty if it was."""
     prime: str = ""
     unplayed: tuple[str, ...] = ()
     """Environments to be published that have no recording of a real model."""
@@ -240,7 +241,7 @@ class ReleasePlan:
 
     @property
     def verdict(self) -> Verdict:
-        """Fail where a decision is needed, error where the Hub could not be read, else pass."""
+        """Fail if a decision is needed, error if the Hub could not be read, else pass."""
         if self.refused or any(self.blocked(name) for name in self.findings):
             return "fail"
         if any(each.standing in ("missing", "no-access") for each in self.external):
@@ -261,7 +262,7 @@ class Planned:
     prime: Prime | None
     hub: HubState | None
     there: frozenset[str]
-    """Environments that the Hub has as they are declared, including those that only a run needs."""
+    """Environments that the Hub has as declared, including those that only a run needs."""
 
 
 @dataclass(frozen=True)
@@ -318,7 +319,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
 
 
 def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
-    """Runs that changed or use something of what was chosen, each with all environments that it uses."""
+    """Runs that changed or use a chosen environment, each with all environments that it uses."""
     changed = choice.change.runs if choice.change else frozenset()
     used = {name: set(spec.environment_names) for name, spec in registry.specs.items()}
     return {name: ids for name, ids in used.items() if choice.whole or name in changed or ids & set(choice.names)}
@@ -349,7 +350,7 @@ def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRu
 def _planned_runs(
     situation: Situation, concerned: Mapping[str, set[str]], broken: Mapping[str, ReleaseStep]
 ) -> Iterator[PlannedRun]:
-    """What would happen to each run; one on an environment that cannot be read is refused by itself."""
+    """The action for each run; a run on an environment that cannot be read is refused by itself."""
     readable = [name for name, used in concerned.items() if used.isdisjoint(broken)]
     decided = {each.run.spec.name: each for each in decided_runs(situation, readable)}
     for name, used in concerned.items():
@@ -432,7 +433,7 @@ def _asked(
 def _version_findings(
     root: Path, choice: _Choice, steps: Sequence[ReleaseStep]
 ) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
-    """The findings of the rules of versions, and notes on what they could not compare."""
+    """The findings of the rules of versions, and notes on failed comparisons."""
     try:
         change = choice.change or changed_environments(root)
     except DeclarationError as error:
@@ -494,6 +495,11 @@ def _declared(registry: Registry) -> Iterator[str]:
 
 def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterator[str]:
     change = choice.change
+    for name in choice.names:
+        mode = registry.environments[name].sandbox
+        if mode in ("none", "gpu"):
+            what = "is confined by nothing" if mode == "none" else "reaches the machine's accelerators"
+            yield f"{name} declares `sandbox: {mode}`: its code {what}, here and in every check"
     if change is not None:
         yield change.reason
         for name in sorted(change.removed):

@@ -13,7 +13,7 @@ from envops.files.atomic_write import write_whole
 from envops.release.plan import REFUSED, WRITES
 from envops.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
 from envops.reports.printing import append_to_summary, print_text
-from envops.text.markdown import code_span, prose, table_cell
+from envops.text.markdown import code_span, prose, prose_cell, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line, visible
@@ -44,7 +44,7 @@ MOST_ROWS = 300
 
 
 def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
-    """The plan for a terminal; with `quiet` without what is unchanged."""
+    """The plan for a terminal; with `quiet` without unchanged environments."""
     lines = [*_heads(plan)]
     width = max((len(step.desired.address) for step in plan.steps), default=0)
     shown = [step for step in plan.steps if step.action != "unchanged" or not (quiet or len(plan.steps) > 50)]
@@ -63,7 +63,7 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
 
 def _heads(plan: ReleasePlan) -> Iterator[str]:
     if plan.not_asked:
-        yield f"The Hub was not read: {plan.not_asked}. This plan shows what is declared."
+        yield f"The Hub was not read: {plan.not_asked}. This plan shows the declarations only."
     else:
         yield f"Read from the Hub as {plan.whose or 'a user without a name'}, with prime {plan.prime}."
     yield from plan.notes
@@ -101,11 +101,11 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
 def _removed(run: RemovedRun) -> Iterator[str]:
     head = f"- run {run.name}  removed"
     if run.submitted is None:
-        yield f"{head}  what was submitted of it stays as it is ({run.why}); to see it: prime train list"
+        yield f"{head}  its submissions are unchanged ({run.why}); to see them: prime train list"
     elif not run.submitted:
         yield f"{head}  it was never submitted"
     for each in run.submitted or ():
-        then = "" if each.ended else f"; it goes on until: prime train stop {each.id}"
+        then = "" if each.ended else f"; it continues until: prime train stop {each.id}"
         yield f"{head}  nothing happens to {each.name}, {each.status.lower()} ({each.id}) {run.pages[each.id]}{then}"
 
 
@@ -152,7 +152,7 @@ def render_plan_markdown(plan: ReleasePlan) -> str:
 
 def _row(step: ReleaseStep) -> str:
     sign = "✗" if step.action in REFUSED else "+" if step.action in WRITES else "?"
-    what = prose(_reason(step) + (f". {step.next}" if step.next else "")).replace("|", "&#124;")
+    what = prose_cell(_reason(step) + (f". {step.next}" if step.next else ""))
     address, version = table_cell(step.desired.address), table_cell(step.desired.version or "-")
     return f"| {sign} | {address} | {step.action} | {version} | {what} |"
 
@@ -220,7 +220,7 @@ def render_plan_json(plan: ReleasePlan) -> str:
 
 
 def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]:
-    """Write both files, scrubbed. Raises `OSError` where that cannot be done."""
+    """Write both files, scrubbed. Raises `OSError` if that cannot be done."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
     for name, text in texts.items():

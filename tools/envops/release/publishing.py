@@ -1,8 +1,7 @@
 """Publishing one environment: push, read back, and push again only if the push had no effect.
 
-The state of the Hub decides, not the exit code of the CLI. A lost answer of the last call looks
-like a failure although the version is published, and so does the refusal of content that is
-published already.
+The state of the Hub decides, not the exit code of the CLI. A lost answer of the last call looks like a failure although
+the version is published, and so does the refusal of published content.
 
 A push is one `prime env push`, of exactly the files and the wheel that were validated. The CLI builds the wheel itself,
 with the key in its environment, where a build hook of the environment could read it. It calls `uv build` for that, by
@@ -19,7 +18,6 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from envops.hub.access import HubAccess, Prime
@@ -29,13 +27,14 @@ from envops.release.plan import Desired, ReleaseStep
 from envops.repository.content import hub_content_hash, hub_files
 from envops.repository.package import Package
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
-"""failed: needs a fix. wedged: needs a new version. unknown: another release finds out."""
+"""failed: needs a fix. wedged: needs a new version. unknown: a later release determines it."""
 
 READS = 4
-"""How often the Hub is read after a push that should be visible there."""
+"""The number of reads of the Hub after a push that should be visible there."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class HubSide:
 
     push: Callable[[], Push]
     read: Callable[[], tuple[HubReading, frozenset[str]]]
-    """The environment now, and the content hashes of all its versions."""
+    """The environment's current state, and the content hashes of all its versions."""
     stop: threading.Event
     retry: RetryPolicy = HUB_PUSH
 
@@ -86,14 +85,14 @@ def publish(step: ReleaseStep, hub: HubSide) -> Published:
 def _read_back(step: ReleaseStep, pushed: Push, hub: HubSide) -> tuple[HubReading, frozenset[str]]:
     """The state of the Hub; read again while it cannot be read, or does not show a push that succeeded.
 
-    After a failed push that may have had an effect, the Hub is read a second time before another push. Where the
-    version is listed but is not the latest, it is read as often as allowed.
+    After a failed push that may have had an effect, the Hub is read a second time before another push. If the version
+    is listed but is not the latest, it is read as often as allowed.
     """
     reading, contents = hub.read()
     looks = {"none": READS, "taken": READS, "passing": 2}.get(pushed.blame, 1)
     for turn in range(READS - 1):
         readable = reading.standing in ("found", "missing")
-        between = step.desired.content_hash in contents  # an effect may show between the two answers of one look
+        between = step.desired.content_hash in contents  # an effect may appear between the two answers of one read
         if readable and (_is_whole(step.desired, reading.environment) or (turn + 1 >= looks and not between)):
             break
         hub.retry.wait(turn, hub.stop)
@@ -104,7 +103,7 @@ def _read_back(step: ReleaseStep, pushed: Push, hub: HubSide) -> tuple[HubReadin
 def _result(
     step: ReleaseStep, pushed: Push, reading: HubReading, contents: frozenset[str], pushes: int, said: tuple[str, ...]
 ) -> Published | None:
-    """The result, or `None` where the push had no effect and another may succeed."""
+    """The result, or `None` if the push had no effect and another may succeed."""
 
     def published(outcome: PublishOutcome, message: str, then: str = "") -> Published:
         return Published(outcome, message, then, pushes, said, reading.environment)
@@ -130,7 +129,7 @@ def _result(
 
 
 def _without_effect(pushed: Push, wanted: Desired, bump: str, published: Callable[..., Published]) -> Published | None:
-    """The result of a push without effect, or `None` where another may succeed."""
+    """The result of a push without effect, or `None` if another may succeed."""
     if pushed.blame == "passing":
         return None
     if pushed.blame == "none":
@@ -225,8 +224,8 @@ def push_environment(
     desired: Desired, package: Package, wheel: Path, prime: Prime, access: HubAccess, stop: threading.Event
 ) -> Push:
     """Push once. Raises `SourceDiffers` before anything is sent, `Interrupted` when `stop` is set."""
-    with TemporaryDirectory(prefix="envops-push-") as scratch:
-        home, tools, source = (Path(scratch) / name for name in ("home", "bin", package.folder.name))
+    with temporary_scratch("push") as scratch:
+        home, tools, source = (scratch / name for name in ("home", "bin", package.folder.name))
         home.mkdir()
         _stand_in(tools, wheel)
         _copy(package, source)
@@ -236,7 +235,7 @@ def push_environment(
         environment["PATH"] = f"{tools}:{environment.get('PATH', '/usr/bin:/bin')}"
         command: list[str | Path] = [prime.program, "--plain", "env", "push", "--path", source]
         command += ["--visibility", desired.visibility, "--owner", desired.owner]
-        if package.declared_name not in ("", desired.name):  # the CLI would take the name as it is written
+        if package.declared_name not in ("", desired.name):  # the CLI would use the name as written
             command += ["--name", desired.name]
         if package.generation:
             command += ["--runtime", package.generation]
@@ -255,10 +254,10 @@ def _stand_in(tools: Path, wheel: Path) -> None:
 
 
 def _copy(package: Package, target: Path) -> None:
-    """The files of the Hub's archive, and the .gitignore that decides which they are; links stay links."""
+    """The files of the Hub's archive, and the .gitignore that selects them; links stay links."""
     for name in sorted({*package.files, *hub_files(package.folder)}):
         path = target / name
         if any((package.folder / parent).is_symlink() for parent in Path(name).parents):
-            continue  # the link's target is in the folder and comes along
+            continue  # the link's target is in the folder and is archived too
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(package.folder / name, path, follow_symlinks=False)

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops_worker.splits import Split
@@ -25,6 +24,7 @@ from envops.release.publishing import Push
 from envops.repository.package import Package
 from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 
 PUSH_SECONDS = 900.0
@@ -101,7 +101,7 @@ class EvaluationPusher:
         return PushedEvaluation(name, "failed", said or "the Hub does not list it as complete")
 
     def _known(self, name: str, desired: Desired) -> PlatformEvaluation | None:
-        """The evaluation of this name, one without an id where there is none; `None` where that cannot be read."""
+        """The evaluation of this name, one without an id if there is none; `None` if that cannot be read."""
         try:
             listed = list_evaluations(self.prime, self.access, desired.name, self.stop)
         except EvaluationsUnreadable:
@@ -117,8 +117,8 @@ class EvaluationPusher:
         return total if isinstance(total, int) else None
 
     def _push(self, name: str, desired: Desired, recording: RecordingOnDisk, *, rows: int, continues: str) -> Push:
-        with TemporaryDirectory(prefix="envops-evaluation-") as scratch:
-            folder, home = Path(scratch) / "evaluation", Path(scratch) / "home"
+        with temporary_scratch("evaluation") as scratch:
+            folder, home = scratch / "evaluation", scratch / "home"
             home.mkdir()
             write_evaluation(folder, name, desired, recording, rows)
             command: list[str | Path] = [self.prime.program, "--plain", "eval", "push", folder, "--name", name]

@@ -1,33 +1,36 @@
-"""A release: all planned steps in parallel, each on its own evidence; a failing one does not stop the others."""
+"""A release: all planned steps in parallel, each on its own evidence; a failing one does not stop the others.
+
+Here hashes are checked and wheels are pushed. Nothing of an environment is built, installed or loaded.
+"""
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from envops.hub.access import HubAccess, Prime
 from envops.hub.client import HubCall, call_hub
 from envops.hub.state import HubIdentity, HubReading, reading_of
-from envops.release.evidence import ValidationEvidence
+from envops.release.evidence import NoWheel, ValidationEvidence, sha256_of
 from envops.release.ledger import LedgerEntry
 from envops.release.plan import REFUSED, WRITES, ReleasePlan, ReleaseStep
 from envops.release.publishing import HubSide, Push, publish, push_environment
 from envops.release.pushed_evaluations import EvaluationPusher
-from envops.release.verifying import Fetched, Verified, Verifier
+from envops.release.verifying import Fetched, Verifier
+from envops.repository.package import Package
 from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
 from envops.system.retry_policy import HUB_PUSH, RetryPolicy
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import Interrupted, ProgramFailed
-from envops.validation.wheel import BuiltWheel, built_wheel
 
-_Given = TypeVar("_Given")
 AT_ONCE = 4
-"""Environments that are published at the same time; each may start a worker afterwards."""
+"""Environments that are published at the same time."""
+NOT_REACHED = "the release did not reach it"
 
 
 @dataclass(frozen=True)
@@ -35,55 +38,65 @@ class Release:
     """The settings that all environments of a release share."""
 
     repository: Repository
-    workspace: Workspace
     prime: Prime
     access: HubAccess
     identity: HubIdentity
     evidence: Mapping[str, ValidationEvidence]
     no_evidence: str
     """The message for an environment without evidence."""
+    wheel_of: Callable[[Package, ValidationEvidence], Path]
+    """The wheel that was tested. Raises `NoWheel` and `ProgramFailed`."""
+    earlier: Mapping[str, LedgerEntry]
+    """What earlier releases sent of the same content: what they did not verify is verified now."""
     uncommitted: Mapping[str, str]
     """Environment → its uncommitted files."""
+    published: Path
+    """The folder that published wheels are fetched into, each in a folder with the name of its environment."""
+    begin_push: Callable[[LedgerEntry], None]
+    """Gets an entry before anything is sent. Raises `OSError` where it cannot be written: then nothing is sent."""
     stop: threading.Event
     report: Callable[[str], None]
     retry: RetryPolicy = HUB_PUSH
 
-    def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> None:
+    def not_reached(self, step: ReleaseStep) -> LedgerEntry:
+        """The entry of a step before anything is done; it keeps what earlier releases knew of the same content."""
+        entry = LedgerEntry(step, "not-reached", NOT_REACHED, "run the release again: it reads the Hub's state first")
+        earlier = self.earlier.get(step.desired.name)
+        return entry if earlier is None else _continued(entry, earlier)
+
+    def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> list[LedgerEntry]:
         """Carry out the plan; `done` gets each entry whenever it changes, from several threads.
 
-        All wheels are built, then everything is published, then the published wheels are loaded,
-        then evaluations are pushed: an environment's code, including its build, never runs beside
-        a process that has the key in its variables. Raises `KeyboardInterrupt` once the running
-        steps have ended.
+        Afterwards, the published wheels that entries wait for have to be loaded, by a process without the key.
+        Raises `KeyboardInterrupt` once the running steps have ended.
         """
-        built: dict[str, BuiltWheel] = {}
-        fetched: dict[str, Fetched] = {}
-
-        def prepare(step: ReleaseStep) -> LedgerEntry:
-            entry = LedgerEntry(step, "not-reached", "not started")
-            return self._timed(entry, lambda known: self._refused(plan, step) or self._prepared(known, built))
-
-        def push(entry: LedgerEntry) -> LedgerEntry:
-            return self._timed(entry, lambda known: self._pushed(known, built, fetched, folder))
-
-        def load(entry: LedgerEntry) -> LedgerEntry:
-            return self._timed(entry, lambda known: self._loaded(known, fetched))
-
-        with self.workspace.scratch() as folder:
-            entries = self._side_by_side(prepare, plan.steps, done)
-            for act in (push, load, lambda entry: self._timed(entry, self._with_evaluations)):
-                entries = self._side_by_side(act, entries, done)
+        checked: dict[str, Path] = {}
+        with temporary_scratch("release") as folder:
+            parts: tuple[Callable[[LedgerEntry], LedgerEntry], ...] = (
+                lambda known: self._checked(plan, known, checked, folder),
+                lambda known: self._pushed(known, checked),
+                self._fetched,
+                self._with_evaluations,
+            )
+            entries = [self.not_reached(step) for step in plan.steps]
+            for part in parts:
+                entries = self._side_by_side(part, entries, done)
+            return entries
 
     def _side_by_side(
-        self, act: Callable[[_Given], LedgerEntry], given: Sequence[_Given], done: Callable[[LedgerEntry], None]
+        self,
+        part: Callable[[LedgerEntry], LedgerEntry],
+        entries: Sequence[LedgerEntry],
+        done: Callable[[LedgerEntry], None],
     ) -> list[LedgerEntry]:
-        def carried_out(one: _Given) -> LedgerEntry:
-            entry = act(one)
-            done(entry)
+        def carried_out(known: LedgerEntry) -> LedgerEntry:
+            entry = self._timed(known, part)
+            if entry != known:
+                done(entry)
             return entry
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            futures = [pool.submit(carried_out, one) for one in given]
+            futures = [pool.submit(carried_out, one) for one in entries]
             try:
                 return [future.result() for future in futures]
             except KeyboardInterrupt:
@@ -101,9 +114,14 @@ class Release:
             then = "run the release again"
             cut = replace(known, result="not-reached", message="interrupted", next=then)
             entry = replace(known, next=f"interrupted; {then}") if known.is_ready else cut
+        except OSError as error:
+            message = f"this machine failed: {error.strerror or error}"
+            entry = replace(known, result="unknown", message=message, next="run the release again")
         except Exception as error:
             said = self.access.scrubber.text(f"envops failed here: {type(error).__name__}: {error}")
             entry = replace(known, result="unknown", message=said, next="run the release again, and report this")
+        if entry == known:
+            return known
         return replace(entry, seconds=known.seconds + time.monotonic() - started)
 
     def _refused(self, plan: ReleasePlan, step: ReleaseStep) -> LedgerEntry | None:
@@ -127,9 +145,11 @@ class Release:
             )
         return None
 
-    def _prepared(self, known: LedgerEntry, built: dict[str, BuiltWheel]) -> LedgerEntry:
-        """Check the evidence, and build the wheel that it names."""
+    def _checked(self, plan: ReleasePlan, known: LedgerEntry, checked: dict[str, Path], folder: Path) -> LedgerEntry:
+        """Check the evidence, and copy the wheel that it names: the copy is hashed, and the copy is pushed."""
         name = known.step.desired.name
+        if refused := self._refused(plan, known.step):
+            return _continued(refused, known) if known.step.action == "unchanged" else refused
         package = self.repository.packages[name]
         known = replace(known, digest=package.digest)
         proof = self.evidence.get(name)
@@ -137,64 +157,54 @@ class Release:
         if proof is None or refusal:
             return replace(known, result="refused", message=refusal, next=f"nox -s validate -- {name}")
         try:
-            made = built_wheel(package, self.workspace, self.stop)
+            wheel = folder / name / proof.filename
+            wheel.parent.mkdir()
+            shutil.copyfile(self.wheel_of(package, proof), wheel)
+        except NoWheel as error:
+            return replace(known, result="refused", message=str(error), next=f"nox -s validate -- {name}")
         except ProgramFailed as error:
             message = self.access.scrubber.text(error.failure.message)
             return replace(known, result="failed", message=message, next=f"nox -s schema -- {name}")
-        known = replace(known, wheel=made.wheel.sha256, evidence=proof)
-        if refusal := proof.refusal(package, made.wheel):
+        sha256 = sha256_of(wheel)
+        known = replace(known, wheel=sha256, evidence=proof)
+        if refusal := proof.refusal(package, sha256):
             then = "build it reproducibly (hatchling does), or validate where the release runs"
             return replace(known, result="refused", message=refusal, next=then)
-        built[name] = made
+        checked[name] = wheel
         return known
 
-    def _pushed(
-        self, known: LedgerEntry, built: Mapping[str, BuiltWheel], fetched: dict[str, Fetched], folder: Path
-    ) -> LedgerEntry:
-        """Publish, and fetch the published wheel."""
+    def _pushed(self, known: LedgerEntry, checked: Mapping[str, Path]) -> LedgerEntry:
+        """Publish an environment whose wheel was checked."""
         step, name = known.step, known.step.desired.name
-        if name not in built:
+        if name not in checked:
             return known
-        wheel = built[name].wheel
+        begun = replace(known, result="unknown", message="a push began", next="run the release again: it verifies it")
+        try:
+            self.begin_push(begun)
+        except OSError as error:
+            message = f"nothing was sent, because the ledger cannot be written: {error.strerror or error}"
+            return replace(known, message=message)
         self.report(f"{step.desired.address}: {step.action} {step.desired.version}")
-        published = publish(step, self._hub_side(step, built[name].overlay.parent / wheel.filename))
-        known = replace(
-            known, result=published.outcome, message=published.message, next=published.next, published=published
+        published = publish(step, self._hub_side(step, checked[name]))
+        page = self.access.page_of_environment(step.desired.address) if published.outcome == "published" else ""
+        return replace(
+            known,
+            result=published.outcome,
+            message=published.message,
+            next=published.next,
+            published=published,
+            page=page,
         )
-        if published.outcome != "published":
+
+    def _fetched(self, known: LedgerEntry) -> LedgerEntry:
+        """Fetch what was published, also by an earlier release that did not verify it."""
+        desired, proof = known.step.desired, known.evidence
+        if not known.is_ready or proof is None or known.is_verified:
             return known
-        known = replace(known, page=self.access.page_of_environment(step.desired.address))
-        handed_out = self._verifier.fetch(step.desired, wheel, folder)
-        if isinstance(handed_out, Verified):
-            return self._verified(known, handed_out)
-        fetched[name] = handed_out
-        return known
-
-    @property
-    def _verifier(self) -> Verifier:
-        return Verifier(self.prime, self.access, self.workspace, self.stop, self.retry)
-
-    def _loaded(self, known: LedgerEntry, fetched: Mapping[str, Fetched]) -> LedgerEntry:
-        """Install and load what was published."""
-        desired = known.step.desired
-        if desired.name not in fetched:
-            return known
-        self.report(f"{desired.address}: installing and loading the published wheel")
-        entry, package = self.repository.registry.environments[desired.name], self.repository.packages[desired.name]
-        return self._verified(known, self._verifier.load(fetched[desired.name], desired, entry, package))
-
-    def _verified(self, known: LedgerEntry, verified: Verified) -> LedgerEntry:
-        desired = known.step.desired
-        if not verified.seen:
-            then = f"check {desired.address}@{desired.version} on the Hub: no later release checks it again"
-            message = f"published, but {verified.message}"
-            return replace(known, result="unknown", message=message, next=then, verified=verified)
-        if not verified.sound:
-            then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
-            message = f"published, but {verified.message}"
-            return replace(known, result="failed", message=message, next=then, verified=verified)
-        self.report(f"{desired.address}: {desired.version} is published, {verified.message}")
-        return replace(known, verified=verified)
+        self.report(f"{desired.address}: comparing the published wheel of {desired.version} with the tested one")
+        verifier = Verifier(self.prime, self.access, self.stop, self.retry)
+        found = verifier.fetch(desired, proof, self.published / desired.name)
+        return replace(known, fetched=found) if isinstance(found, Fetched) else known.with_verified(found)
 
     def _hub_side(self, step: ReleaseStep, wheel: Path) -> HubSide:
         package = self.repository.packages[step.desired.name]
@@ -215,9 +225,17 @@ class Release:
         return reading_of(answers["status"], address, self.identity), contents
 
     def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
-        """Push evaluations, also of an earlier release that was interrupted before it pushed them."""
+        """Push evaluations, including those of an earlier interrupted release."""
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known
         pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
         return replace(known, evaluations=pusher.push_all(desired, self.repository.packages[desired.name]))
+
+
+def _continued(entry: LedgerEntry, earlier: LedgerEntry) -> LedgerEntry:
+    """An entry with what is known of the published wheel; a result that is not sound is not kept, but found again."""
+    known = replace(entry, evidence=earlier.evidence, wheel=earlier.wheel)
+    if not earlier.is_verified:
+        return known
+    return replace(known, fetched=earlier.fetched, verified=earlier.verified)

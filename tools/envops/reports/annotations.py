@@ -39,7 +39,7 @@ def wants_annotations(environ: Mapping[str, str]) -> bool:
 
 
 def render_annotations(result: ValidationResult) -> tuple[str, ...]:
-    """One command per line, weightiest first, no more than GitHub shows."""
+    """One command per line, most important first, up to GitHub's limit."""
     commands = [workflow_command("error", one.file, one.line, "declaration", str(one)) for one in result.problems]
     of_standing: dict[FindingKind, list[str]] = {kind: [] for kind in FINDING_KINDS}
     of_failures: list[str] = []
@@ -81,7 +81,7 @@ def _property(text: str) -> str:
 
 
 def first_of_each_kind(commands: Iterable[str]) -> list[str]:
-    """As many of each kind as GitHub shows."""
+    """The findings that GitHub shows, up to its limit for each kind."""
     shown: list[str] = []
     counts: dict[str, int] = {}
     for command in commands:

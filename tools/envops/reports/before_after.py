@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from envops_worker.splits import Split
 
 from envops.facts.observed import adapter
-from envops.text.markdown import prose, table_cell
+from envops.text.markdown import prose, prose_cell, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from envops.statistics.intervals import Estimate
 
 FOLDER = "comparisons"
-"""Inside the folder of reports."""
+"""The subfolder of the folder of reports."""
 FORMAT_VERSION = 1
 MOST_TASKS = 8
-"""Tasks shown one by one on either end; the JSON has all."""
+"""The number of tasks shown at either end; the JSON has all."""
 ANSWERS: Mapping[str, Verdict] = {"better": "pass", "worse": "fail", "undecided": "inconclusive"}
 
 
@@ -45,7 +45,7 @@ class Interval:
 
 
 def interval_of(estimate: Estimate | None) -> Interval | None:
-    """An estimate for the report; bounds that nothing is known of are `None`."""
+    """An estimate for the report; unknown bounds are `None`."""
     if estimate is None:
         return None
     known = math.isfinite(estimate.low) and math.isfinite(estimate.high)
@@ -64,10 +64,10 @@ class SideReport:
     scored: int
     tasks: int
     mean: Interval | None
-    """Of the rewards as shares of the declared range."""
+    """The mean of the rewards as shares of the declared range."""
     truncated: float
     tokens: float | None
-    """Mean tokens answered a rollout, where they are known."""
+    """Mean tokens of the replies of a rollout, if known."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
     cost: float | None = None
@@ -88,7 +88,7 @@ class FunctionReport:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """One task; `index` is `None` where the task is unknown here."""
+    """One task; `index` is `None` if the task is unknown here."""
 
     index: int | None
     key: str
@@ -114,11 +114,11 @@ class ComparisonReport:
     after: SideReport
     functions: tuple[FunctionReport, ...] = ()
     tasks: tuple[TaskReport, ...] = ()
-    """The greatest loss first."""
+    """The tasks, the greatest loss first."""
     only_before: int = 0
     only_after: int = 0
     split: Split = "train"
-    """Whose tasks both sides played."""
+    """The source of the tasks that both sides played."""
     notes: tuple[str, ...] = ()
     tool_version: str = ""
     version: int = FORMAT_VERSION
@@ -143,7 +143,7 @@ class ComparisonReport:
 
 
 def render_json(report: ComparisonReport) -> str:
-    """Everything, every task."""
+    """The whole report, with every task."""
     data = {**plain_data(asdict(report)), "verdict": report.verdict}
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
@@ -171,14 +171,14 @@ _STYLES = {"better": "green", "worse": "bold red", "undecided": "yellow"}
 
 
 def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
-    """For the terminal."""
+    """The report for the terminal."""
     from envops.reports.page import Page, TableColumn  # imports rich, which only terminals need
 
     page = Page(width=width, colour=colour)
-    said = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
+    headline = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
     if report.answer == "undecided":
-        said = f"{report.environment}: undecided whether {report.after.name} is better than {report.before.name}"
-    page.line((said, _STYLES[report.answer]))
+        headline = f"{report.environment}: undecided whether {report.after.name} is better than {report.before.name}"
+    page.line((headline, _STYLES[report.answer]))
     page.field("difference", difference_text(report), indent=2)
     page.field("why", report.reason, indent=2)
     for note in report.notes:
@@ -200,13 +200,13 @@ def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = Fa
     for title, tasks in (("worse", report.losses()), ("better", report.gains())):
         for task in tasks:
             where = f"task {task.index}" if task.index is not None else task.key
-            said = f"{where}: {task.before:.3f} to {task.after:.3f}"
-            page.line((title, "bold"), f"  {said}  {shortened(' '.join(task.prompt.split()), 80)}", indent=2)
+            headline = f"{where}: {task.before:.3f} to {task.after:.3f}"
+            page.line((title, "bold"), f"  {headline}  {shortened(' '.join(task.prompt.split()), 80)}", indent=2)
     return page.text()
 
 
 def render_markdown(report: ComparisonReport) -> str:
-    """For a job's summary or a pull request."""
+    """The report for a job's summary or a pull request."""
     lines = [f"### Before and after: {prose(report.environment)}", "", f"**{report.answer}**: {prose(report.reason)}"]
     lines += ["", f"Paired difference: {prose(difference_text(report))}", ""]
     lines += ["|  | policy or model | rollouts | mean reward | truncated | tokens |", "|---|---|---|---|---|---|"]
@@ -219,13 +219,14 @@ def render_markdown(report: ComparisonReport) -> str:
         lines += ["", "| task | before | after | prompt |", "|---|---|---|---|"]
     for how, task in changed:
         where = f"{how}: {task.index if task.index is not None else task.key}"
-        lines.append(f"| {where} | {task.before:.3f} | {task.after:.3f} | {table_cell(shortened(task.prompt, 120))} |")
+        prompt = table_cell(shortened(task.prompt, 120))
+        lines.append(f"| {prose_cell(where)} | {task.before:.3f} | {task.after:.3f} | {prompt} |")
     lines += ["", *(f"- {prose(note)}" for note in report.notes)] if report.notes else []
     return "\n".join(lines) + "\n"
 
 
 def difference_text(report: ComparisonReport) -> str:
-    """The difference with its interval, and what it is a share of."""
+    """The difference with its interval, as a share of the range."""
     if report.difference is None:
         return "no tasks in common"
     low, high = report.range

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = 3
 MOST_NAMED = 8
-"""Rules in one line."""
+"""The most rules in one line."""
 INDENT = 4
 MESSAGE_LINES, FIX_LINES = 2, 2
 EVIDENCE_ROWS = 3
-"""With the place, the message, the fix and what waits, a cause has at most eight lines."""
+"""The most lines of evidence; with place, message, fix and waiting rules, a cause has at most eight lines."""
 DECLARATION_LINES = 8
-"""Lines for registry.yaml. They are printed as they can be pasted, so more of them than other evidence has."""
+"""The most lines for registry.yaml: more than of other evidence, because they are pasted."""
 NOT_SHOWN = ("error", "kind", "traceback", "task", "policy", "waiting", "more")
-"""Evidence that the message has, or that is too long for a line."""
+"""Evidence that the message contains, or that is too long for a line."""
 _FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+).*\n(?! *File ")(?P<code>.*)$', re.MULTILINE)
 """A frame of a traceback that shows its line of code."""
 _TOLD: dict[FindingKind, str] = {
@@ -105,20 +105,20 @@ def _room(page: Page) -> int:
 
 
 def _fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
-    """The text, cut to what fits into so many lines; wrapping leaves some of each unused."""
+    """The text, cut to a number of lines; wrapping leaves some of each unused."""
     text = on_one_line(text)
     most = max(20, width * lines - taken - (12 * (lines - 1)) - 1)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _fitted_fix(fix: str, width: int) -> str:
-    """The fix, cut before the command that writes its case: a command is of use only as a whole."""
+    """The fix, cut before the command that writes its case: a command is useful only as a whole."""
     advice, begins, command = fix.partition(ADD_CASE)
     return _fitted(advice, width, FIX_LINES, len(begins + command)) + (f" {begins}{command}" if begins else "")
 
 
 def _evidence(finding: Finding) -> list[tuple[str, str]]:
-    """The rows that say most: what was replied and what it earned, or the author's line that raised."""
+    """The most important rows: the reply and its reward, or the author's line that raised."""
     shown = {entry.label: entry.text for entry in reversed(shown_evidence(finding)) if entry.label not in NOT_SHOWN}
     failure = finding.evidence.failure
     raised = _own_line(failure.traceback, finding.place) if failure is not None else ""
@@ -138,8 +138,8 @@ def _own_line(traceback: str, place: Place | None) -> str:
 
 def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
     """Failures outside the environment."""
-    said = f"{failure.type}: {failure.message}" if failure.type else failure.message
-    message = _fitted(said, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
+    text = f"{failure.type}: {failure.message}" if failure.type else failure.message
+    message = _fitted(text, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
     page.paragraph((f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)
     if place := where(environment, failure.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
@@ -162,7 +162,7 @@ def _rest(findings: Sequence[Finding], failures: int) -> str:
     for finding in weightiest_first(findings):
         rules.setdefault(finding_kind(finding), Counter())[finding.rule] += 1
     parts = [f"{count.total()} {_noun(kind, count.total())} ({_named(tuple(count))})" for kind, count in rules.items()]
-    return ", ".join([*parts, *([f"{failures} more that broke"] if failures else [])])
+    return ", ".join([*parts, *([f"{failures} more failures outside the environment"] if failures else [])])
 
 
 def _noun(kind: FindingKind, count: int) -> str:

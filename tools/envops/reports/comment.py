@@ -9,36 +9,43 @@ from typing import Any
 
 from envops.reports.markdown import render_markdown
 from envops.reports.reading import read_report, result_of
+from envops.reports.sarif import render_sarif
 from envops.repository.problem import DeclarationError, Problem
 from envops.text.markdown import prose, prose_cell, table_cell
 
+REPORT = "validate.json"
 LARGEST = 20_000_000
-"""Bytes of a file that is looked at."""
+"""The most bytes of a file that is read."""
 MOST_STEPS = 50
 ACTIONS = (
     *("create", "publish", "visibility", "unchanged", "conflict"),
     *("drift", "no-access", "unreadable", "not-asked", "broken"),
 )
-"""Of a release: a text that is none of them was not written by `envops plan`."""
+"""The actions of a plan: other texts were not written by `envops plan`."""
 
 
 def conversation(folder: Path, limit: int, run: str) -> str:
     """Markdown of at most `limit` bytes from a folder with validate.json and, perhaps, plan.json.
 
-    Raises `DeclarationError` where there is no report or it is none.
+    Raises `DeclarationError` if there is no valid report.
     """
     data = _plan_data(folder / "plan.json")
     plan = "".join(_fitting((*_plan(data), *_plan_of_runs(data)), limit // 2))
     foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
-    report = folder / "validate.json"
+    report = folder / REPORT
     if not report.is_file() and plan:
         return f"## Nothing to validate\n\n{plan}{foot}"
     result = result_of(read_report(_small(report)))
     return f"{render_markdown(result, limit - len((plan + foot).encode()))}\n{plan}{foot}"
 
 
+def sarif_of(folder: Path) -> str:
+    """The findings of the same report for code scanning. Raises `DeclarationError` where there is no report."""
+    return render_sarif(result_of(read_report(_small(folder / REPORT))))
+
+
 def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:
-    """The parts that fit into so many bytes, and a note where there are more."""
+    """The parts that fit into so many bytes, and a note if there are more."""
     for part in parts:
         limit -= len(part.encode())
         if limit < 0:
@@ -48,7 +55,7 @@ def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:
 
 
 def _plan_data(path: Path) -> Mapping[str, Any]:
-    """The plan's object; empty where there is no plan. Raises `DeclarationError`."""
+    """The plan's object; empty if there is no plan. Raises `DeclarationError`."""
     if not path.is_file():
         return {}
     try:
@@ -77,7 +84,7 @@ def _plan(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plan_of_runs(data: Mapping[str, Any]) -> Iterator[str]:
-    """The runs of a plan: what would happen to each, its findings, and runs that are no longer declared."""
+    """The runs of a plan: the action for each, its findings, and runs that are no longer declared."""
     runs, removed = _rows_of(data, "runs"), _rows_of(data, "removed_runs")  # earlier plans lack them
     if not runs and not removed:
         return
@@ -87,8 +94,8 @@ def _plan_of_runs(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {table_cell(_text(run, 'action'))} | {table_cell(_text(run, 'name'))} | {why} |\n"
     for run in removed[:MOST_STEPS]:
         names = ", ".join(f"{_text(each, 'name')} ({_text(each, 'id')})" for each in _rows_of(run, "submitted"))
-        said = f"nothing happens to what was submitted of it: {names}" if names else "no submitted run is known"
-        yield f"| removed | {table_cell(_text(run, 'name'))} | {prose_cell(said)} |\n"
+        message = f"its submitted runs continue: {names}" if names else "no submitted run is known"
+        yield f"| removed | {table_cell(_text(run, 'name'))} | {prose_cell(message)} |\n"
     yield from _left_out(runs, "runs")
     yield from _left_out(removed, "removed runs")
     lines = [*_findings_of(runs[:MOST_STEPS]), *_played_of(runs[:MOST_STEPS])]
@@ -111,7 +118,7 @@ def _findings_of(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _played_of(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """What is recorded of a model on the environments of each run."""
+    """The recordings of models on the environments of each run."""
     for run in runs:
         played = run.get("played")
         yield from (f"- {prose(str(each)[:300])}\n" for each in (played if isinstance(played, list) else []))

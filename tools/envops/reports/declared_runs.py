@@ -78,14 +78,14 @@ def _summary(results: Sequence[RunResult], changed: Sequence[str]) -> str:
 
 
 def render_runs_markdown(results: Sequence[RunResult]) -> str:
-    """Runs as a table for a job's summary, with what the rules found below it."""
+    """Runs as a table for a job's summary, with the findings below it."""
     lines = ["| | run | backend | model | environments | state |", "|---|---|---|---|---|---|"]
     for each in results:
         sign = "✗" if each.verdict == "fail" else "✓"
         cells = (each.name, each.backend, each.model, " + ".join(each.environments), each.state or "–")
         lines.append(f"| {sign} | " + " | ".join(table_cell(cell) for cell in cells) + " |")
     found = [
-        f"- **{finding.rule}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
+        f"- **{prose(finding.rule)}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
         for each in results
         for finding in each.findings
         if finding.ignored is None
@@ -94,7 +94,7 @@ def render_runs_markdown(results: Sequence[RunResult]) -> str:
 
 
 def runs_as_json(results: Sequence[RunResult]) -> str:
-    """The same for machines."""
+    """The runs as JSON."""
     return json.dumps({"version": 1, "runs": [run_data(result) for result in results]}, indent=2) + "\n"
 
 

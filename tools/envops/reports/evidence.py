@@ -26,7 +26,7 @@ class ShownEvidence:
     label: str
     text: str
     quoted: bool = False
-    """Shown as a block of its own, line for line."""
+    """Whether it is shown as a separate block, line for line."""
 
 
 def shown_evidence(finding: Finding) -> tuple[ShownEvidence, ...]:
@@ -82,7 +82,7 @@ def _circumstances(rollout: int | None, stop: str | None, *, derived: bool) -> I
 
 
 def _counted(evidence: Evidence) -> Iterator[ShownEvidence]:
-    """One number alone; where both are there, the message has them: `3 of 10`."""
+    """One number alone; if both are known, the message has them: `3 of 10`."""
     if evidence.count is None or evidence.of is None:
         for label, value in (("count", evidence.count), ("of", evidence.of)):
             if value is not None:
@@ -102,7 +102,7 @@ def _block(label: str, text: str) -> ShownEvidence:
 
 
 def _in_brief(evidence: Evidence) -> str:
-    """Another conversation that a finding is about: one line on it, then the reply."""
+    """Another conversation of a finding: one line on it, then the reply."""
     shown = [one for one in _entries(evidence) if one.label != "reply" and not one.quoted]
     lines = [", ".join(f"{one.label} {one.text}" for one in shown)]
     if evidence.reply is not None:
@@ -132,7 +132,7 @@ def _functions(functions: Mapping[str, FunctionScore | float | None]) -> str:
 
 
 def _score(score: FunctionScore | float | None) -> str:
-    """One function's score, with its weight where the evidence has it."""
+    """One function's score, with its weight if the evidence has it."""
     if not isinstance(score, FunctionScore):
         return _text(score)
     return _text(score.score) if score.kind == "metric" else f"{_text(score.score)} × {_text(score.weight)}"

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from envops.rules.profiles import RewardProfile
 
 FORMAT_VERSION = 1
-"""Raised when a key changes its meaning or goes; new keys do not raise it."""
+"""The version of the format. It rises when a key changes its meaning or is removed; new keys do not raise it."""
 
 _NUMBERS = re.compile(r"\[\n\s+([^\[\]{}\"]*?)\n\s*\]")
-"""A list of numbers over many lines. Text holds no line break in JSON, so none is ever touched."""
+"""A list of numbers over many lines. Text in JSON has no line breaks, so it never matches."""
 
 
 def render_json(result: ValidationResult) -> str:
@@ -62,7 +62,7 @@ def _plain_text(data: Mapping[str, Any]) -> str:
 
 def environment_data(result: EnvironmentResult) -> dict[str, Any]:
     """The JSON entry of one environment, as plain data."""
-    data: dict[str, Any] = plain_data(_environment_data(result), depth=2)  # of a report, of its list of environments
+    data: dict[str, Any] = plain_data(_environment_data(result), depth=2)  # within the report and its list
     return data
 
 
@@ -157,12 +157,12 @@ def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
     if mutation is None:
         return None
     data = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
-    del data["unlisted"]  # they are among the counts
+    del data["unlisted"]  # they are included in the counts
     return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **data}
 
 
 def _search_data(search: Search | None) -> dict[str, Any] | None:
-    """All data, with every exploit and its rewards on the probe tasks."""
+    """The search, with every exploit and its rewards on the probe tasks."""
     return None if search is None else {part.name: getattr(search, part.name) for part in fields(search)}
 
 
@@ -181,7 +181,7 @@ def _profile_data(profile: RewardProfile) -> dict[str, Any]:
 
 
 def _recording_data(recording: RecordingFacts) -> dict[str, Any]:
-    """A recording with its baseline's numbers and what changed, without its rows."""
+    """A recording with its baseline's numbers and its changes, without its rows."""
     baseline = recording.baseline
     copied = (
         "model",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from envops.rules.engine import Finding, Gate, Verdict
 
 COUNTS = {"tests": None, "failures": "failure", "errors": "error", "skipped": "skipped"}
-"""What a suite counts: all cases, or those with this element."""
+"""The counts of a suite: all cases, or those with this element."""
 LONGEST_EVIDENCE = 4_000
 MOST_FINDINGS_OF_A_RULE = 20
 _NOT_PASSED: dict[Verdict, str] = {"fail": "failure", "error": "error", "inconclusive": "skipped"}
@@ -47,7 +47,7 @@ _OUTCOMES: dict[FindingKind, str] = {
 def junit_parts(result: ValidationResult) -> Iterator[str]:
     """The result as JUnit XML that parses for any text in the evidence, a suite at a time.
 
-    The first line counts all cases, so every suite is kept until that is known."""
+    The first line counts all cases, so every suite is kept until the count is known."""
     root = Element("testsuites", name="envops validate", time=_time(result.seconds))
     totals: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
     suites: SpillList[str] = SpillList()

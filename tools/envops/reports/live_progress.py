@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 REDRAWS_PER_SECOND = 8
 LINES_KEPT_FREE = 4
-"""Header, summary, and what the shell prompt needs."""
+"""The lines of header, summary and shell prompt."""
 BAR_WIDTH = 14
 WIDTH_BESIDE_NAME = 52
-"""All columns but the name, and the gaps between them."""
+"""The width of all columns but the name, with the gaps."""
 
 
 class _Console(Console):
@@ -37,7 +37,7 @@ class _Console(Console):
 
 
 class LiveProgress(RunProgress):
-    """Redrawn in place during the run, and removed before the final table."""
+    """A live table, redrawn in place during the run, and removed before the final table."""
 
     def __init__(
         self,
@@ -79,14 +79,14 @@ class LiveProgress(RunProgress):
         self._console.print(Text(on_one_line(text)))
 
     def _drawn(self) -> RenderableType:
-        """The table now. Called from rich's thread, where an exception would end the drawing."""
+        """The current table. Called from rich's thread, where an exception would end the drawing."""
         try:
             return self.draw(self._console.size.height)
         except Exception:
             return Text("")
 
     def draw(self, height: int) -> RenderableType:
-        """All rows where they fit into the height, else the running ones; and the summary line."""
+        """All rows if they fit into the height, else the running ones; and the summary line."""
         rows = self.rows()
         room = max(1, height - LINES_KEPT_FREE)
         shown = rows if len(rows) <= room else [row for row in rows if row.state == "running"][:room]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from envops.statistics.measures import Distribution
 
 LIMIT_BYTES = 1_000_000
-"""Below GitHub's 1 MiB, with room for the output of other steps."""
+"""The most bytes of the page: below GitHub's 1 MiB, with room for the output of other steps."""
 LONGEST_EVIDENCE = 4_000
 _SIGNS: dict[Verdict, str] = {"pass": "✅", "fail": "❌", "inconclusive": "❔", "error": "⚠️"}
 
@@ -48,7 +48,7 @@ _CUTS: dict[FindingKind, tuple[int, int]] = {
     "bug": (9, 11),
     "error": (9, 11),
 }
-"""When a finding loses its evidence, and when it goes altogether; lower is earlier."""
+"""The order in which findings lose their evidence and are left out; lower is earlier."""
 _CUT_PASSED_ROW, _CUT_FAILED_ROW, _CUT_HEADING = 7, 12, 13
 
 
@@ -89,7 +89,7 @@ def render_markdown(result: ValidationResult, limit: int = LIMIT_BYTES) -> str:
 
 
 def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterator[str]:
-    """The page a piece at a time. What is cut depends on all of it, so every piece is kept until that is known."""
+    """The page a piece at a time. The cuts depend on the whole page, so every piece is kept until they are known."""
     head, foot = _head(result), _foot(result)
     pieces: SpillList[_Piece] = SpillList()
     weights = []
@@ -108,7 +108,7 @@ def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterat
 
 
 def _pieces(result: ValidationResult) -> Iterator[_Piece]:
-    """Rows first, as the page has them."""
+    """The pieces of the page, rows first."""
     yield from map(_table_row, result.environments)
     yield from _problem_pieces(result)
     for environment in result.environments:
@@ -172,8 +172,8 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
 def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
     findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
-    told = not environment.brief and (environment.distributions or environment.mutation or environment.search)
-    if not findings and not environment.failures and not unreached and not told:
+    has_details = not environment.brief and (environment.distributions or environment.mutation or environment.search)
+    if not findings and not environment.failures and not unreached and not has_details:
         return []
     digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
     pieces = [_Piece("heading", f"\n### {code_span(environment.name)}{digest}\n\n", ((_CUT_HEADING, ""),))]

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from envops.rules.engine import Verdict
 
 SAME = ("version", "tool", "gates", "endpoint")
-"""What reports of one run agree about."""
+"""The data in which reports of one run agree."""
 
 
 def merged(
     reports: Mapping[str, dict[str, Any]], expected: Iterable[str] = (), expected_runs: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """One report of all, by file. `expected` are environments that had to be proved, and `expected_runs` training runs
-    that had to be judged, where the caller knows.
+    """One report of all reports, by file. `expected` are environments that had to be proved, and `expected_runs`
+    training runs that had to be judged, if the caller knows them.
 
     Raises `DeclarationError` when they are not reports of the same run: made by different versions,
     for different gates, from different divisions, or with an environment in two of them.
@@ -37,7 +37,7 @@ def merged(
     wanted = {*expected, *(name for part in parts for name in _wanted(part))}
     runs = {name for part in parts for name in part.get("runs", ())}
     wrong = _distinct(problem for part in parts for problem in part["problems"])
-    unjudged = () if wrong else sorted({*expected_runs} - runs)  # a run that fails is among the problems
+    unjudged = () if wrong else sorted({*expected_runs} - runs)  # a failing run is one of the problems
     missing = [*sorted(wanted - {one["name"] for one in environments}), *(f"run {name}" for name in unjudged)]
     verdicts: list[Verdict] = [one["verdict"] for one in (*parts, *environments)]
     if missing:
@@ -55,8 +55,31 @@ def merged(
     }
 
 
+def current(reports: Sequence[dict[str, Any]], digests: Mapping[str, str]) -> dict[str, Any]:
+    """One report from those of several runs, the latest last: of each environment the latest that is of its digest.
+
+    Reports of another version or for other gates than the latest are left out. Environments of none are unfinished.
+    """
+    latest = reports[-1]
+    alike = [part for part in reports if all(part[key] == latest[key] for key in SAME)]
+    every = [one for part in alike for one in part["environments"]]
+    found = {one["name"]: one for one in every if one["digest"] and one["digest"] == digests.get(one["name"])}
+    missing = sorted(digests.keys() - found.keys())
+    verdicts: list[Verdict] = [one["verdict"] for one in found.values()]
+    return {
+        **latest,
+        "verdict": worst([*verdicts, "inconclusive"] if missing else verdicts),
+        "interrupted": False,
+        "unfinished": missing,
+        "shard": None,
+        "runs": [],
+        "problems": [],
+        "environments": [found[name] for name in sorted(found)],
+    }
+
+
 def missing_shards(parts: Sequence[dict[str, Any]]) -> list[int]:
-    """Numbers of the shards that no report is there for."""
+    """Numbers of the shards without a report."""
     shares = [share for part in parts if (share := share_of(part))]
     there = {share.index for share in shares}
     return [index for index in range(1, max((share.of for share in shares), default=0) + 1) if index not in there]

@@ -23,6 +23,6 @@ def open_progress(
         return RunProgress(names)
     if not stream.isatty() or environ.get("TERM") in ("dumb", "unknown"):
         return PlainProgress(names, stream)
-    from envops.reports.live_progress import LiveProgress  # rich, which nothing else needs, takes 0.1 s to import
+    from envops.reports.live_progress import LiveProgress  # importing rich takes 0.1 s, and only this needs it
 
     return LiveProgress(names, stream, colour=not environ.get("NO_COLOR"))

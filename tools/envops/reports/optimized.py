@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from envops.rules.engine import Verdict
 
 FOLDER = "prompts"
-"""Inside the folder of reports."""
+"""The subfolder of the folder of reports."""
 FORMAT_VERSION = 1
 _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
 
@@ -45,12 +45,12 @@ class OptimizationReport:
     before: str
     after: str
     scores: tuple[float, float]
-    """Mean reward on the validation tasks with the prompt before and with the best one found."""
+    """Mean reward on the validation tasks with the initial prompt and with the best one found."""
     difference: Interval | None
-    """Paired by validation task; flattering, because the best of several was chosen on them."""
+    """The difference, paired by validation task; optimistic, because the best of several was chosen on these tasks."""
     validation_tasks: int
     candidates: tuple[CandidateReport, ...]
-    """In the order in which they were found, the first one before the search."""
+    """The candidates in the order in which they were found, after the initial one."""
     rollouts: int | None
     cost: float | None
     placed: Placed = "unchanged"
@@ -64,7 +64,7 @@ class OptimizationReport:
 
     @property
     def change(self) -> str:
-        """The prompt's own difference."""
+        """The difference of the prompts."""
         lines = (self.before.splitlines(), self.after.splitlines())
         return "\n".join(difflib.unified_diff(*lines, "system prompt before", "system prompt after", lineterm=""))
 
@@ -75,13 +75,13 @@ def files(reports: Path, environment: str) -> tuple[Path, Path]:
 
 
 def render_json(report: OptimizationReport) -> str:
-    """Everything."""
+    """The whole report."""
     data = {**plain_data(asdict(report)), "change": report.change}
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def render_text(report: OptimizationReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
-    """For the terminal: the whole change, which the author decides on."""
+    """The report for the terminal: the whole change, for the author to decide."""
     page = Page(width=width, colour=colour)
     page.line((f"{report.environment}: {report.verdict}", _STYLES[report.verdict]), f"  {report.reason}")
     for label, text in _labelled_lines(report):
@@ -96,7 +96,7 @@ def render_text(report: OptimizationReport, *, width: int = 100, colour: bool = 
 
 
 def render_markdown(report: OptimizationReport) -> str:
-    """For a pull request."""
+    """The report for a pull request."""
     lines = [
         f"### A system prompt for {prose(report.environment)}",
         "",
@@ -111,14 +111,14 @@ def render_markdown(report: OptimizationReport) -> str:
 
 def _labelled_lines(report: OptimizationReport) -> Sequence[tuple[str, str]]:
     before, after = report.scores
-    told = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
+    lines = [("scores", f"{before:.3f} before, {after:.3f} after, means of {report.validation_tasks} validation tasks")]
     if report.difference is not None:
         flattering = "optimistic: the best of several, chosen on the same tasks"
-        told.append(("paired", f"{report.difference.text(signed=True)}; {flattering}"))
+        lines.append(("paired", f"{report.difference.text(signed=True)}; {flattering}"))
     each = ", ".join(f"{candidate.score:.3f}" for candidate in report.candidates)
-    told.append(("candidates", f"{len(report.candidates)} scored: {each}"))
+    lines.append(("candidates", f"{len(report.candidates)} scored: {each}"))
     cost = f", ${report.cost:.4f}" if report.cost is not None else ""
-    told.append(("spent", f"{report.rollouts if report.rollouts is not None else 'unknown'} rollouts{cost}"))
+    lines.append(("spent", f"{report.rollouts if report.rollouts is not None else 'unknown'} rollouts{cost}"))
     words = {"written": "written to", "placeable": "belongs to", "not-placeable": "not placed", "unchanged": "place"}
-    told += [(words[report.placed], report.place)] if report.place else []
-    return told + [("note", note) for note in report.notes]
+    lines += [(words[report.placed], report.place)] if report.place else []
+    return lines + [("note", note) for note in report.notes]

@@ -1,4 +1,4 @@
-"""A page of terminal text: wrapped to a width, coloured or not, never interpreting what it shows."""
+"""A page of terminal text: wrapped to a width, coloured or not, with all text escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NARROWEST = 40
 WIDEST = 140
-"""Prose in longer lines is hard to read."""
+"""The most characters of a line of prose."""
 LONGEST_QUOTE = 800
 MOST_QUOTED_LINES = 14
 LONGEST_SENTENCE = 1_200
@@ -28,7 +28,7 @@ LABEL_WIDTH = 10
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column of a table; a `shrinking` one gives way where the page is narrow."""
+    """One column of a table; a `shrinking` one becomes narrower on a narrow page."""
 
     title: str
     right: bool = False
@@ -36,7 +36,7 @@ class TableColumn:
 
 
 class Page:
-    """Collects lines. All text passes through `visible`, so nothing on the page can act."""
+    """Collects lines. All text passes through `visible`, so no text on the page is active."""
 
     def __init__(self, *, width: int, colour: bool) -> None:
         self._file = io.StringIO()
@@ -54,7 +54,7 @@ class Page:
         )
 
     def text(self) -> str:
-        """Everything so far, without blanks at the ends of lines."""
+        """The text so far, without blanks at the ends of lines."""
         return "".join(f"{line.rstrip()}\n" for line in self._file.getvalue().splitlines())
 
     def blank(self) -> None:
@@ -88,7 +88,7 @@ class Page:
         self._beside(self._labelled(label, indent), "", [words])
 
     def block(self, text: str, *, diff: bool = True) -> None:
-        """Text line for line and whole, such as a diff, which is decided about or copied."""
+        """Whole text line for line, such as a diff that is reviewed or copied."""
         styles = {"+": "green", "-": "red"} if diff else {}
         for line in visible(text).rstrip("\n").split("\n"):
             self._put("", Text(line, style=styles.get(line[:1], "")))

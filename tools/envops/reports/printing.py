@@ -32,7 +32,7 @@ def print_message(text: str, *, end: str = "\n") -> None:
 
 
 def print_report(form: str, written: Mapping[str, str], render: Callable[[int, bool], str]) -> None:
-    """Print a report as it is written in this form, or else as `render` makes it for the terminal.
+    """Print a report in this form, or else as `render` formats it for the terminal.
 
     Inside a GitHub job the Markdown is appended to its summary.
     """
@@ -50,7 +50,7 @@ def for_terminal(
 
 
 def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
-    """Append a page to the summary of the GitHub job that this runs in, if any."""
+    """Append a page to the summary of the current GitHub job, if any."""
     summary = environ.get("GITHUB_STEP_SUMMARY")
     if summary and wants_annotations(environ):
         with Path(summary).open("a", encoding="utf-8") as file:
@@ -58,7 +58,7 @@ def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write a report. One that cannot be written is named on standard error, and the verdict stays."""
+    """Write a report. One that cannot be written is named on standard error, and the verdict is unchanged."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)

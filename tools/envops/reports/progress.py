@@ -6,7 +6,7 @@
         progress.advance("gsm8k", 12, 30)
         progress.finished(result)
 
-Events come from any thread. If it cannot be drawn, it is silent; it never breaks or delays a run.
+Events come from any thread. Errors of drawing are ignored; progress never breaks or delays a run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from envops.rules.engine import Verdict
 
 SILENCE_SECONDS = 20.0
-"""A log without output for longer looks like a hang."""
+"""The most seconds without output: a longer silence looks like a hang."""
 MOST_NAMED_IN_A_LINE = 4
 
 
@@ -43,7 +43,7 @@ class EnvironmentProgress:
     total: int = 0
     detail: str = ""
     deadlines: Mapping[StageName, float] = field(default_factory=dict)
-    """Stage that is being waited for → when it ends at the latest."""
+    """Current stage → its latest end."""
     since: float = 0.0
     seconds: float = 0.0
     cached: bool = False
@@ -51,12 +51,12 @@ class EnvironmentProgress:
 
 
 class RunProgress:
-    """Keeps the state of every environment; what is shown of it is up to the kinds below."""
+    """Keeps the state of every environment; the kinds below show it."""
 
     def __init__(self, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._rows = {name: EnvironmentProgress(name) for name in names}
         self._steps: dict[str, tuple[int, int]] = {}
-        """Done and in all in the present stage: updated a thousand times, and drawn now and then."""
+        """Completed and total steps of the current stage: updated often, drawn at intervals."""
         self._clock = clock
         self._lock = threading.Lock()
         self._broken = False
@@ -74,11 +74,11 @@ class RunProgress:
             self._broken = True
 
     def started(self, name: str) -> None:
-        """The environment starts; the cache is read first."""
+        """Report the start of an environment; the cache is read first."""
         self._update(name, state="running", since=self._clock())
 
     def stage(self, name: str, stage: StageName) -> None:
-        """The environment is being observed and has reached this stage."""
+        """Report that the observation of an environment reached this stage."""
         before = self._row(name)
         self._steps.pop(name, None)
         since = before.since if before.state == "running" else self._clock()
@@ -91,7 +91,7 @@ class RunProgress:
         self._steps[name] = done, total
 
     def deadline(self, name: str, stage: StageName, seconds: float) -> None:
-        """A stage has begun, and ends after so many seconds at the latest; none once it is over."""
+        """Report the start of a stage and the seconds to its latest end, or with `None` its end."""
         with self._lock:
             row = self._rows.get(name) or EnvironmentProgress(name)
             others = {other: end for other, end in row.deadlines.items() if other != stage}
@@ -103,11 +103,11 @@ class RunProgress:
         self._update(name, detail=text)
 
     def cached(self, name: str) -> None:
-        """The environment was found in the cache."""
+        """Report that the environment was found in the cache."""
         self._update(name, cached=True)
 
     def finished(self, result: EnvironmentResult) -> None:
-        """The environment has its verdict."""
+        """Report an environment's verdict."""
         row = self._row(result.name)
         seconds = result.seconds or (self._clock() - row.since if row.state == "running" else 0.0)
         self._update(
@@ -136,7 +136,7 @@ class RunProgress:
             self._rows[name] = replace(self._rows.get(name) or EnvironmentProgress(name), **changes)  # type: ignore[arg-type]
 
     def _safely(self, show: Callable[..., None], *arguments: object) -> None:
-        """Show something. The lock is free here: drawing may take locks of its own."""
+        """Show a change. The lock is free here: drawing may take locks of its own."""
         if self._broken:
             return
         try:
@@ -145,19 +145,19 @@ class RunProgress:
             self._broken = True
 
     def _open(self) -> None:
-        """Begin to show."""
+        """Start showing progress."""
 
     def _close(self) -> None:
-        """Stop showing."""
+        """Stop showing progress."""
 
     def _show_observing(self, name: str) -> None:
-        """An environment was not in the cache."""
+        """Show an environment that was not in the cache."""
 
     def _show_finished(self, result: EnvironmentResult) -> None:
         """An environment has its verdict."""
 
     def _show_note(self, text: str) -> None:
-        """A line for the reader."""
+        """Show a note."""
 
 
 class PlainProgress(RunProgress):
@@ -191,7 +191,7 @@ class PlainProgress(RunProgress):
             self._safely(self.break_silence)
 
     def break_silence(self) -> None:
-        """Print what is running, after a long time without output."""
+        """Print the running stages after a long time without output."""
         now = self._clock()
         running = [row for row in self.rows() if row.state == "running"]
         if not running or now - self._last_line < self._silence:

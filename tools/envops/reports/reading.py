@@ -1,4 +1,4 @@
-"""reports/validate.json read back, to be put together with others and shown again."""
+"""reports/validate.json read back, for merging and showing again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _validator() -> Validator:
 
 
 def result_of(data: dict[str, Any]) -> ValidationResult:
-    """A report's result: everything but the numbers of distributions, mutants and searches, which stay in the data."""
+    """A report's result without the numbers of distributions, mutants and searches, which stay in the data."""
     return ValidationResult(
         verdict=data["verdict"],
         environments=tuple(map(_environment, data["environments"])),
@@ -64,8 +64,8 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
 
 def share_of(data: dict[str, Any]) -> ShardOfRun | None:
     """The part of a divided run that a report covers."""
-    said = data.get("shard")
-    return said and ShardOfRun(said["index"], said["of"], tuple(said["environments"]))
+    shard = data.get("shard")
+    return shard and ShardOfRun(shard["index"], shard["of"], tuple(shard["environments"]))
 
 
 def _environment(data: dict[str, Any]) -> EnvironmentResult:

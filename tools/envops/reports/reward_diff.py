@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 IN_FULL = 12
 OF_EACH = 2
-"""Changed replies shown whole, and how many of one policy; the others get a line each."""
+"""The most changed replies shown whole, in all and of one policy; the others get a line each."""
 MOST_LINES = 300
 MOST_PROMPTS = 3
 LIMIT_BYTES = 900_000
-"""GitHub refuses a summary over 1 MiB whole."""
+"""GitHub refuses summaries over 1 MiB."""
 _STYLES: dict[str, str] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
 
 Status = Literal["compared", "unchanged", "new", "failed"]
@@ -66,7 +66,7 @@ class DiffResult:
 
 
 def render_json(result: DiffResult) -> str:
-    """Everything, every changed reply whole."""
+    """The whole report, with every changed reply."""
     data = {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,
@@ -148,7 +148,7 @@ def _scoring_data(scoring: Scoring) -> dict[str, Any]:
 
 
 def render_text(result: DiffResult, *, width: int = 100, colour: bool = False) -> str:
-    """For the terminal: every changed reply, the first of them whole."""
+    """The report for the terminal: every changed reply, the first of them whole."""
     page = Page(width=width, colour=colour)
     for one in result.environments:
         page.line((one.name, "bold"), "  ", (one.verdict, _STYLES[one.verdict]), "  ", (one.reason, ""))
@@ -198,7 +198,7 @@ def _comparison_text(page: Page, comparison: RewardComparison) -> None:
 
 
 def _whole_and_short(comparison: RewardComparison) -> tuple[list[ScoredReply], list[ScoredReply]]:
-    """The changed replies to show whole, a few of everyone who spoke, and the others."""
+    """The changed replies to show whole, a few of each policy, and the others."""
     shown: Counter[str] = Counter()
     whole: list[ScoredReply] = []
     short: list[ScoredReply] = []
@@ -284,12 +284,12 @@ def _prompt_diff(change: PromptDifference) -> str:
     if change.prompts.before.split() != change.prompts.after.split():
         return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=1))
     pairs = [(one, other) for one, other in zip_longest(before, after, fillvalue="") if one != other]
-    said = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
-    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only white space differs", *said])
+    lines = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
+    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only white space differs", *lines])
 
 
 def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:
-    """For a pull request; what does not fit is noted, and is in the JSON."""
+    """The report for a pull request; omissions are noted, and are in the JSON."""
     parts = [f"## Reward diff: {result.verdict}\n\nCompared with {code_span(result.base)}.\n"]
     room = limit - len(parts[0].encode()) - 200
     for part in (part for one in result.environments for part in _markdown(one)):
@@ -305,7 +305,7 @@ def _markdown(one: EnvironmentDiff) -> Iterator[str]:
     yield f"\n### {code_span(one.name)} {one.verdict}\n\n{prose(one.reason)}\n"
     for finding in one.findings:
         state = f"ignored: {prose(finding.ignored)}" if finding.ignored else f"**Fix:** {prose(finding.fix)}"
-        yield f"\n- **{finding.rule}** {prose(finding.message)}. {state}\n"
+        yield f"\n- **{prose(finding.rule)}** {prose(finding.message)}. {state}\n"
     comparison = one.comparison
     if comparison is None:
         return

@@ -2,8 +2,8 @@
 
     write_run(RunReport(name="reverse-text-4b", backend="prime", model="…", status="running", curves=(…,)), folder)
 
-A command that follows a run writes `reports/runs/NAME.json`, and rewrites it with every update. The HTML report and
-the site render what lies there; they compute nothing.
+A command that follows a run writes `reports/runs/NAME.json`, and rewrites it with every update. The HTML report and the
+site render these files; they compute nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envops.text.plain_data import plain_data
 from envops.text.visible_text import on_one_line, shortened
 
 RUNS_FOLDER = "runs"
-"""Inside the folder of reports."""
+"""The subfolder of the folder of reports."""
 FORMAT_VERSION = 1
 
 RunStatus = Literal["planned", "queued", "running", "finished", "failed", "stopped", "unknown"]
@@ -31,13 +31,13 @@ RunSeverity = Literal["error", "warning", "advice"]
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A number at one step. A value that is missing is `None`, never 0.0."""
+    """A number at one step. A missing value is `None`, never 0.0."""
 
     step: int
     value: float | None
     low: float | None = None
     high: float | None = None
-    """The bounds of the interval, where there is one."""
+    """The bounds of the interval, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Curve:
     """One metric over the steps of a run, in the order of its steps."""
 
     metric: str
-    """As people should read it: `reward`, `eval reward, gsm8k`, `tokens per reply`."""
+    """The metric's name for people: `reward`, `eval reward, gsm8k`, `tokens per reply`."""
     points: tuple[CurvePoint, ...]
     unit: str = ""
     about: str = ""
-    """Its meaning, in a sentence; empty where the name suffices."""
+    """Its meaning, in a sentence; empty if the name suffices."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RunFinding:
     steps: tuple[int, int] | None = None
     """First and last step of the finding."""
     curve: str = ""
-    """The metric of the curve on which it is to be seen, where there is one."""
+    """The metric of the curve that shows it, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class RunReport:
     """The known data of one run."""
 
     name: str
-    """The registry's name of it."""
+    """Its name in the registry."""
     backend: str
     model: str
     environments: tuple[str, ...] = ()
@@ -99,10 +99,10 @@ class RunReport:
     """The spread of the rewards of one step, if known."""
     rewards_step: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    """The settings worth seeing beside the curves."""
+    """The settings to show beside the curves."""
     notes: tuple[str, ...] = ()
     simulated: bool = False
-    """No model was trained: a stand-in made these numbers, which every page says."""
+    """Whether the numbers are simulated, without training; every page shows this."""
     version: int = FORMAT_VERSION
 
 
@@ -112,7 +112,7 @@ def run_file(name: str) -> str:
 
 
 def write_run(run: RunReport, reports: Path) -> Path:
-    """Write the run below the folder of reports; a reader sees a whole file or the one before."""
+    """Write the run below the folder of reports, atomically."""
     from envops.files.atomic_write import write_whole
 
     folder = reports / RUNS_FOLDER
@@ -123,7 +123,7 @@ def write_run(run: RunReport, reports: Path) -> Path:
 
 
 def read_run(path: Path) -> RunReport:
-    """A run as `write_run` wrote it. Raises `ValueError` with the file's name when it is something else."""
+    """A run as `write_run` wrote it. Raises `ValueError` with the file's name if it is not one."""
     try:
         run = adapter(RunReport).validate_python(json.loads(path.read_bytes()), strict=False)
     except (ValueError, RecursionError) as error:
@@ -135,7 +135,7 @@ def read_run(path: Path) -> RunReport:
 
 
 def read_runs(reports: Path) -> tuple[list[RunReport], list[str]]:
-    """Every run below the folder of reports by name, and what is wrong with files that are none."""
+    """Every run below the folder of reports by name, and the problems of invalid files."""
     runs: list[RunReport] = []
     problems: list[str] = []
     for path in sorted((reports / RUNS_FOLDER).glob("*.json")):
@@ -147,7 +147,7 @@ def read_runs(reports: Path) -> tuple[list[RunReport], list[str]]:
 
 
 ADVICE = ("next", "stop", "source")
-"""The keys of a finding's evidence that are shown: what to do, when to stop, and where the advice is from."""
+"""The keys of a finding's evidence that are shown: the next step, when to stop, and the source of the advice."""
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
 
@@ -167,7 +167,7 @@ def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, qui
 
 
 def render_run_markdown(run: RunReport) -> str:
-    """The run for a job's summary: where it stands, first and last values, and what is wrong with its patches."""
+    """The run for a job's summary: its state, first and last values, and its findings with patches."""
     lines = [f"### {prose(_headline(run))}", ""]
     if run.curves:
         lines += ["| metric | first | last | steps |", "|---|---|---|---|"]
@@ -177,9 +177,9 @@ def render_run_markdown(run: RunReport) -> str:
             first, last = known[0], known[-1]
             lines.append(f"| {table_cell(curve.metric)} | {first.value:.3g} | {last.value:.3g} | {len(known)} |")
     for finding in run.findings:
-        lines += ["", f"**{finding.rule}** {finding.severity}: {prose(finding.message)}", ""]
-        told = [(key, finding.evidence.get(key)) for key in ADVICE]
-        lines += [f"- {key}: {prose(str(value))}" for key, value in told if value]
+        lines += ["", f"**{prose(finding.rule)}** {finding.severity}: {prose(finding.message)}", ""]
+        advice = [(key, finding.evidence.get(key)) for key in ADVICE]
+        lines += [f"- {key}: {prose(str(value))}" for key, value in advice if value]
         lines += ["", fenced(finding.patch)] if finding.patch else []
     return "\n".join(lines) + "\n"
 
@@ -219,8 +219,8 @@ def _rewards(run: RunReport) -> str:
 
 def _finding(finding: RunFinding) -> list[str]:
     lines = ["", f"{finding.rule} {finding.severity}: {on_one_line(finding.message)}"]
-    told = [(key, finding.evidence.get(key)) for key in ADVICE]
-    lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in told if value]
+    advice = [(key, finding.evidence.get(key)) for key in ADVICE]
+    lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in advice if value]
     lines.append(f"    {'fix':<8} {on_one_line(finding.fix)}")
     if finding.patch:
         lines += [f"    {row}".rstrip() for row in finding.patch.splitlines()]
@@ -231,5 +231,5 @@ def _finding(finding: RunFinding) -> list[str]:
 
 def _sample(sample: Mapping[str, Any]) -> str:
     reward = sample.get("reward")
-    said = sample.get("completion") or sample.get("messages") or sample.get("text") or ""
-    return f"reward {reward}: {said}"
+    conversation = sample.get("completion") or sample.get("messages") or sample.get("text") or ""
+    return f"reward {reward}: {conversation}"

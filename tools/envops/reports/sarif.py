@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 DECLARATION = "declaration"
-"""The rule of mistakes in declared files, which have no rule of ours."""
+"""The rule id for mistakes in declared files, which have no rule of their own."""
 MOST_RESULTS = 5_000
-"""GitHub shows so many of one upload, by their severity."""
+"""The most results of one upload that GitHub shows, by severity."""
 LONGEST_TEXT = 4_000
 _LEVELS = {"error": "error", "inconclusive": "warning", "warning": "warning", "advice": "note", "ignored": "note"}
 
@@ -63,7 +63,7 @@ def render_sarif(result: ValidationResult) -> str:
 
 
 def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) -> list[dict[str, Any]]:
-    """As many as requested; no more of each kind than that are made, however many environments there are."""
+    """The results, up to a number of each kind, independent of the number of environments."""
     kinds: dict[FindingKind, list[dict[str, Any]]] = {kind: [] for kind in FINDING_KINDS}
     for environment in environments:
         seen: Counter[str] = Counter()
@@ -134,18 +134,19 @@ def _notifications(result: ValidationResult) -> dict[str, Any]:
     bugs: list[dict[str, Any]] = []
     for one in result.environments:
         broken += [_notification(one, stage, failure) for stage, failure in one.failures.items()]
-        said = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
-        bugs += [{"level": "error", "message": _text(text)} for text in said]
+        messages = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
+        bugs += [{"level": "error", "message": _text(text)} for text in messages]
     return {"toolExecutionNotifications": [*broken, *bugs]} if broken or bugs else {}
 
 
 def _notification(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
-    said = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {failure.message}"
-    return {"level": "error", "message": _text(said)}
+    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {failure.message}"
+    return {"level": "error", "message": _text(message)}
 
 
 def _text(text: str) -> dict[str, str]:
-    return {"text": visible(shortened(text, LONGEST_TEXT))}
+    """A message, in which `[text](address)` would be a link: SARIF 2.1.0, section 3.11.6."""
+    return {"text": visible(shortened(text, LONGEST_TEXT)).replace("](", "] (")}
 
 
 def _location(file: str, line: int | None) -> dict[str, Any]:

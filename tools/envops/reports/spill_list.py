@@ -1,7 +1,7 @@
 """Objects in a private file, read back one at a time.
 
-A run of a thousand environments holds no more of their results in memory than a run of ten: what
-is rendered goes over them one after the other, as often as it must.
+A run of a thousand environments holds no more results in memory than a run of ten: reports iterate over them one at a
+time, as often as needed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class _Held(NamedTuple):
 
 
 class SpillList(Sequence[T], Generic[T]):
-    """Things in their order. Not for several threads at a time.
+    """A list of objects. Not for several threads at a time.
 
-    `folder` is where the file is made, without a name. Where that is not possible, or the disk is
-    full, things stay in memory: a full disk costs memory, never a result.
+    The file is made without a name in `folder`. If that is not possible, or the disk is full, objects stay in memory: a
+    full disk costs memory, never a result.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -98,7 +98,7 @@ class SpilledResults(SpillList[EnvironmentResult]):
 
     @property
     def names(self) -> Sequence[str]:
-        """Of the environments that have a result, in their order."""
+        """The names of the environments with a result, in order."""
         return self._names
 
     def append(self, item: EnvironmentResult) -> None:
@@ -107,7 +107,7 @@ class SpilledResults(SpillList[EnvironmentResult]):
         self._names.append(item.name)
 
     def in_order(self, names: Sequence[str]) -> SpilledResults:
-        """The same list, in the order of these names; every result's is among them."""
+        """The list in the order of these names, which include every result's."""
         places = dict(zip(self._names, self._places, strict=True))
         self._names = [name for name in names if name in places]
         self._places = [places[name] for name in self._names]

@@ -1,4 +1,4 @@
-"""The sentences that several reports share: the verdict, mutants and search in words, and what to do next."""
+"""The sentences that several reports share: the verdict, mutants and search in words, and the next step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from envops.rules.result import ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
-"""With more environments than this, the command validates all of them."""
+"""The most environments named in a command; with more, it validates all."""
 _VERDICT_WORDS: dict[Verdict, str] = {
     "fail": "failed",
     "error": "not judged",
@@ -70,7 +70,7 @@ def cache_sentence(result: ValidationResult) -> str:
 
 
 def policy_sentence(result: ValidationResult) -> str:
-    """The policies of the run, and what they can prove; empty if there were none."""
+    """The policies of the run, and the limits of their evidence; empty if there were none."""
     spoke = result.outline.policies
     if not spoke:
         return ""
@@ -84,7 +84,7 @@ def policy_sentence(result: ValidationResult) -> str:
 
 
 def next_command(result: ValidationResult) -> str:
-    """The one command that helps most: what fixes the first problem, or else explains it; empty after a pass."""
+    """The most helpful command: it fixes the first problem, or else explains it; empty after a pass."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
         return next((found for one in result.problems if (found := _fixing(one.fix))), f"nox -s {session}")
@@ -101,7 +101,7 @@ def next_command(result: ValidationResult) -> str:
 
 
 def _fixing(fix: str, name: str = "") -> str:
-    """The command that a fix names, where it is one that can be run as it stands."""
+    """The command in a fix, if it can be run unchanged."""
     found = _COMMAND.search(fix)
     command = "" if found is None else found[0].rstrip(" .")
     command = command.replace("NAME", name) if name and _SHELL_SAFE.fullmatch(name) else command

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from envops.repository.problem import Problem
 
 MOST_FINDINGS_OF_A_RULE = 5
-"""Per environment; the others are only counted here, and are in validate.json."""
+"""The most findings per environment; the others are counted here, and are in validate.json."""
 MOST_SENTENCES = 3
-"""Environments whose mutants and searches get a sentence; with more, each gets a table row."""
+"""The most environments whose mutants and searches get a sentence; with more, each gets a table row."""
 PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE.replace("_", " "): ORACLE_FILE, REGISTRY_FILE: REGISTRY_FILE}
-"""Evidence that is printed as it can be pasted."""
+"""Evidence that is printed unchanged, for pasting."""
 MOST_PROBLEMS = 100
 MOST_PASSED_ROWS = 20
-"""Environments that passed; with more, the others are counted."""
+"""The most environments that passed; the others are counted."""
 MOST_DETAILED = 12
-"""Environments that did not pass and are shown with their causes."""
+"""The most environments that did not pass and are shown with their causes."""
 MOST_TRACEBACK_LINES = 6
 _SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
@@ -57,7 +57,7 @@ def render_text(
     verbose: bool = False,
     reports: Sequence[str] = (),
 ) -> str:
-    """The report: one screen for each environment. With `quiet`, only what decides the verdict; `verbose` has all."""
+    """The report: one screen for each environment. With `quiet`, only deciding findings; `verbose` has all."""
     page = Page(width=width, colour=colour)
     _problems(page, result.problems)
     if result.environments and not quiet:
@@ -80,7 +80,7 @@ def _everything(page: Page, result: ValidationResult) -> None:
 
 
 def _causes(page: Page, result: ValidationResult, *, quiet: bool) -> None:
-    """The causes of what did not pass; of what passed, the number of remarks."""
+    """The causes in environments that did not pass, and the number of remarks on the others."""
     unmet = [one for one in _worst_first(result.environments) if one.verdict != "pass"]
     for environment in unmet[:MOST_DETAILED]:
         causes(page, environment, alone=len(unmet), quiet=quiet)
@@ -97,7 +97,7 @@ def _causes(page: Page, result: ValidationResult, *, quiet: bool) -> None:
 
 
 def _remarks(environments: Iterable[EnvironmentResult]) -> str:
-    """Warnings and advice of what passed, in one line."""
+    """Warnings and advice on environments that passed, in one line."""
     passed = [one for one in environments if one.verdict == "pass"]
     kinds = Counter(finding_kind(finding) for one in passed for finding in one.findings)
     parts = [f"{kinds['warning']} warning{'' if kinds['warning'] == 1 else 's'}"] if kinds["warning"] else []
@@ -166,21 +166,21 @@ def _findings(page: Page, environment: EnvironmentResult) -> None:
 def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     """Mutants and search: a sentence for each environment, or a table if there are many."""
     telling = (environment for environment in environments if environment.mutation or environment.search)
-    told = list(islice(telling, MOST_SENTENCES + 1))
-    if len(told) > MOST_SENTENCES:
+    sentences = list(islice(telling, MOST_SENTENCES + 1))
+    if len(sentences) > MOST_SENTENCES:
         columns = [
             TableColumn("", shrinking=True),
             *(TableColumn(title, right=True) for title in ("mutants", "detected", "survived")),
             TableColumn("search"),
         ]
-        page.table(columns, map(_mutation_row, chain(told, telling)))
+        page.table(columns, map(_mutation_row, chain(sentences, telling)))
     else:
-        for environment in told:
+        for environment in sentences:
             if environment.mutation:
                 page.paragraph((environment.name, "bold"), (mutation_sentence(environment.mutation), "dim"), hanging=2)
             if environment.search:
                 page.paragraph((environment.name, "bold"), (search_sentence(environment.search), "dim"), hanging=2)
-    if told:
+    if sentences:
         page.blank()
 
 
@@ -228,13 +228,13 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
 
 
 def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
-    said = False
+    has_title = False
     for environment in environments:
         for stage, failure in environment.failures.items():
-            if not said:
+            if not has_title:
                 page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
                 page.blank()
-                said = True
+                has_title = True
             _failure(page, environment, stage, failure)
 
 

@@ -1,4 +1,4 @@
-"""Reports where they belong: files under reports/, one form on standard output, GitHub's own."""
+"""Writing of reports: files under reports/, one form on standard output, GitHub's own."""
 
 from __future__ import annotations
 
@@ -48,21 +48,20 @@ def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: 
 def write_reports(
     result: ValidationResult, folder: Path, *, environments: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[Path, ...]:
-    """Write every report, an environment at a time; a reader sees a whole one or the one before.
+    """Write every report atomically, an environment at a time.
 
-    `environments` is their JSON entries where that is more than the result holds: in a merged report.
+    `environments` has their JSON entries in a merged report, which contain more than the result.
 
-    A report that cannot be written does not keep the others from being written; then an
-    `ExceptionGroup` of what went wrong is raised.
+    If a report cannot be written, the others are still written, and an `ExceptionGroup` with the errors is raised.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    told = _environment_entries(result, folder) if environments is None else environments
+    entries = _environment_entries(result, folder) if environments is None else environments
     renderings: dict[str, Callable[[], Iterable[str]]] = {
-        "validate.json": partial(plain_json_parts, head_data(result), told),
+        "validate.json": partial(plain_json_parts, head_data(result), entries),
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
-        PAGE: partial(page_parts_of, result, told, folder),
+        PAGE: partial(page_parts_of, result, entries, folder),
     }
     for name, render in renderings.items():
         try:
@@ -78,10 +77,10 @@ def write_reports(
 
 def _environment_entries(result: ValidationResult, folder: Path) -> SpillList[dict[str, Any]]:
     """The JSON entry of each environment: two reports are made from it, one of them in several attempts."""
-    told: SpillList[dict[str, Any]] = SpillList(folder)
+    entries: SpillList[dict[str, Any]] = SpillList(folder)
     for environment in result.environments:
-        told.append(environment_data(environment))
-    return told
+        entries.append(environment_data(environment))
+    return entries
 
 
 def print_result(
@@ -97,7 +96,7 @@ def print_result(
     """Print the result in the chosen form, as far as the stream can show it."""
     stream = stream or sys.stdout
     if form == "json":
-        for part in json_parts(result):  # plain ASCII, in which there is no workflow command
+        for part in json_parts(result):  # plain ASCII, which contains no workflow command
             stream.write(part)
         stream.flush()
         return

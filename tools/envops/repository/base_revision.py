@@ -41,7 +41,7 @@ class Base:
         return self.given if self.commit is None else f"{self.given} ({self.commit[:12]})"
 
     def environment(self, entry: EnvironmentEntry, scratch: Path) -> tuple[EnvironmentEntry, Package]:
-        """The environment of this base, written below `scratch` where that is needed.
+        """The environment of this base, written below `scratch` if needed.
 
         Raises `NoBase` when the base lacks it or it cannot be loaded.
         """
@@ -59,12 +59,13 @@ class Base:
         return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
 
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
-        """The entry of the base's own registry, or else the current one."""
+        """The entry of the base's own registry, or else the current one; it gets no variable that this one does not."""
         try:
             registry = load_registry(self.root) if self.commit is None else _registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
             return replace(otherwise, name=name)
-        return registry.environments.get(name, replace(otherwise, name=name))
+        found = registry.environments.get(name, replace(otherwise, name=name))
+        return replace(found, secrets=tuple(each for each in found.secrets if each in otherwise.secrets))
 
 
 def find_base(root: Path, given: str) -> Base:
@@ -103,8 +104,8 @@ def _commit(root: Path, name: str) -> str | None:
 def _read(folder: Path, root: Path, label: str) -> Package:
     reading = read_package(folder, root)
     if reading.package is None or not reading.package.files:
-        said = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
-        raise NoBase(f"the package at {label} cannot be read: {said}")
+        message = "; ".join(f"{problem.file}: {problem.message}" for problem in reading.problems)
+        raise NoBase(f"the package at {label} cannot be read: {message}")
     if reading.package.lock is None:
         raise NoBase(f"the package at {label} has no valid {LOCK_FILE}, so its code cannot be run")
     return reading.package

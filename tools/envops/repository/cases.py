@@ -31,7 +31,7 @@ def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], lis
     if document.data is None:
         return (), problems
     if not isinstance(document.data, list):
-        problems.append(_problem(document, (), "is not a list of cases", allowed="entries that begin with - name:"))
+        problems.append(_problem(document, (), "is not a list of cases", allowed="entries that start with - name:"))
         return (), problems
     cases = []
     names: dict[str, int] = {}
@@ -122,9 +122,9 @@ def _problem(document: Document, steps: Steps, message: str, found: Any = "", **
 
 
 def with_cases(text: str, entries: Sequence[str]) -> str:
-    """The text of a cases file with entries at its end; what stands there keeps every byte.
+    """The text of a cases file with entries at its end; existing text keeps every byte.
 
-    Raises `ValueError` where the text is not a list that can be continued.
+    Raises `ValueError` if the text is not a list that can be continued.
     """
     before = yaml.safe_load(text) or []
     root = yaml.compose(text)

@@ -31,9 +31,9 @@ SHARED_FILES = ("noxfile.py", "pyproject.toml")
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
 _BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
 _NOTHING = re.compile(r"0{40}|0{64}")
-"""What GitHub gives as the commit before a branch's first push."""
+"""GitHub's value for the commit before a branch's first push."""
 ALIKE = 0.5
-"""The share of a removed environment's files from which a new one counts as its renamed form."""
+"""The least share of a removed environment's files with which a new one counts as its renamed form."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class Change:
     removed_runs: frozenset[str] = frozenset()
     """Runs that are no longer declared."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """New name → the name it had, where most files moved along."""
+    """New name → the former name, if most files moved along."""
     base: str | None = None
-    """The commit that was compared with; `None` where there is none before."""
+    """The commit of the comparison; `None` if there is no earlier one."""
 
 
 def changed_environments(root: Path, base: str | None = None) -> Change:
     """The changes between the commit where this branch left `base` and the working tree.
 
-    Without `base` it is the remote's main branch, or `main`. A merge commit is seen from the side of `base`. Without an
-    earlier commit (the first commit, a branch's first push), everything is affected. Raises `DeclarationError` when
-    there is no such commit, or not enough history to compare with it.
+    Without `base` it is the remote's main branch, or `main`. A merge commit is compared from the side of `base`.
+    Without an earlier commit (the first commit, a branch's first push), everything is affected. Raises
+    `DeclarationError` when there is no such commit, or not enough history to compare with it.
     """
     root = root.resolve()
     fork = _fork_point(root, base)
@@ -164,7 +164,7 @@ def _changed_entries(before: Mapping[str, _Entry], now: Mapping[str, _Entry]) ->
 
 
 def _changed_runs(before: Registry, now: Registry) -> set[str]:
-    """A run also differs where one of its Hub environments has another version."""
+    """A run also differs if one of its Hub environments has another version."""
     external = _changed_entries(before.external, now.external)
     return {
         name
@@ -174,7 +174,7 @@ def _changed_runs(before: Registry, now: Registry) -> set[str]:
 
 
 def registry_at(root: Path, commit: str) -> Registry | None:
-    """What registry.yaml declared at a commit; `None` where it cannot be read."""
+    """The declarations of registry.yaml at a commit; `None` if it cannot be read."""
     shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     if shown.returncode != 0:
         return None

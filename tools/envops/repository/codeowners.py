@@ -1,4 +1,4 @@
-"""CODEOWNERS, generated from the owners in registry.yaml."""
+"""CODEOWNERS, generated from the maintainers and owners in registry.yaml."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ if TYPE_CHECKING:
     from envops.repository.registry import Registry
 
 CODEOWNERS_FILE = "CODEOWNERS"
-_HEADER = "# Generated from the owners in registry.yaml: change them there, then run nox -s docs."
+_HEADER = "# Generated from the maintainers and owners in registry.yaml: change them there, then run nox -s docs."
 
 
 def render(registry: Registry) -> str:
-    """The text of CODEOWNERS: one line for each environment that names owners, in order of folders."""
+    """The text of CODEOWNERS: the maintainers own everything but the environments that name owners, a line for each.
+
+    The last line that matches a file decides, so the line of the maintainers is the first.
+    """
+    rows = [f"* {' '.join(registry.maintainers)}"] if registry.maintainers else []
     entries = sorted(registry.environments.values(), key=lambda entry: entry.folder_name)
-    rows = [f"/environments/{entry.folder_name}/ {' '.join(entry.owners)}" for entry in entries if entry.owners]
+    rows += [f"/environments/{entry.folder_name}/ {' '.join(entry.owners)}" for entry in entries if entry.owners]
     return "\n".join([_HEADER, *rows]) + "\n"

@@ -1,9 +1,8 @@
 """The files of an environment and three digests of them.
 
-`hub_content_hash` is the Hub's, byte for byte, so that declared and published can be
-compared; it leaves out files that change how an environment behaves, and it is ambiguous.
-`strict_digest` is ours: evidence belongs to one such digest. `reward_digest` covers only what
-can change a reward: recordings belong to one of these.
+`hub_content_hash` equals the Hub's, so that declared and published content can be compared; it leaves out files that
+affect an environment's behaviour, and it is ambiguous. `strict_digest` is this tool's: evidence belongs to one such
+digest. `reward_digest` covers only files and settings that can change a reward: recordings belong to one of these.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envops.repository.declared_text import leads_inside, relative
+from envops.repository.ignore_pattern import IgnorePattern
 from envops.repository.problem import Problem
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _LEFT_BEHIND_ANYWHERE = frozenset(
 )
 _LEFT_BEHIND_AT_ROOT = frozenset({"build", "dist", "outputs"})
 RECORDINGS = "recordings"
+LONGEST_PATTERN = 1_000
+"""Characters of a line of .gitignore."""
 
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
@@ -46,7 +48,7 @@ _NOT_PUBLISHED = frozenset({"dist", "__pycache__", "build", "outputs"})
 
 @dataclass(frozen=True)
 class Content:
-    """The files that `strict_digest` covers, in order, and what is wrong with them."""
+    """The files that `strict_digest` covers, in order, and their problems."""
 
     files: tuple[str, ...]
     problems: tuple[Problem, ...]
@@ -155,7 +157,7 @@ def reward_digest(entry: EnvironmentEntry, package: Package) -> str:
 
 
 def hub_content_hash(folder: Path) -> str:
-    """The hash that the Hub keeps of a version, as prime 0.5.50 to 0.18.0 compute it (hex, no prefix).
+    """The Hub's hash of a version, as prime 0.5.50 to 0.18.0 compute it (hex, no prefix).
 
     Raises `UnreadablePatternError` for a .gitignore that prime cannot read either.
     """
@@ -170,7 +172,7 @@ def hub_content_hash(folder: Path) -> str:
 
 
 def hub_files(folder: Path) -> list[str]:
-    """The files that the Hub's hash and source archive hold, in order.
+    """The files in the Hub's hash and source archive, in order.
 
     Raises `UnreadablePatternError` like `hub_content_hash`.
     """
@@ -178,7 +180,7 @@ def hub_files(folder: Path) -> list[str]:
 
 
 class UnreadablePatternError(ValueError):
-    """A line of .gitignore on which the prime CLI stops with an error of its own."""
+    """A line of .gitignore on which the prime CLI stops with an error of its own, or that is too long to be matched."""
 
     def __init__(self, pattern: str, line: int) -> None:
         super().__init__(f".gitignore line {line}: {pattern!r}")
@@ -187,12 +189,12 @@ class UnreadablePatternError(ValueError):
 
 
 def ignore_matcher(folder: Path) -> Callable[[str], bool]:
-    """Whether a path relative to the folder is left out by the folder's .gitignore, as prime reads that.
+    """Whether a path relative to the folder is left out by the folder's .gitignore, as prime reads it.
 
     prime uses gitignore_parser, which differs from git: `data/` also leaves out a file of that
     name, a negated folder pattern never applies, a backslash escapes nothing. Its own matcher makes
     every path absolute for every rule; the same rules are applied to relative paths here. Raises
-    `UnreadablePatternError` where prime cannot read the file either.
+    `UnreadablePatternError` if prime cannot read the file either.
     """
     path = folder / ".gitignore"
     if not path.is_file():
@@ -200,16 +202,18 @@ def ignore_matcher(folder: Path) -> Callable[[str], bool]:
     from gitignore_parser import rule_from_pattern
 
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    rules: list[tuple[re.Pattern[str], bool]] = []
+    rules: list[tuple[IgnorePattern, bool]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:
+            if len(line) > LONGEST_PATTERN:
+                raise UnreadablePatternError(f"{line[:60]}…", number)
             if rule := rule_from_pattern(line):
-                rules.append((re.compile(rule.regex), rule.negation))
+                rules.append((IgnorePattern(rule.regex), rule.negation))
         except (re.error, IndexError):
             raise UnreadablePatternError(line, number) from None
 
     def is_ignored(name: str) -> bool:
-        return next((not negation for regex, negation in reversed(rules) if regex.search(name)), False)
+        return next((not negation for pattern, negation in reversed(rules) if pattern.matches(name)), False)
 
     return is_ignored
 
@@ -252,5 +256,5 @@ def _is_published_file(entry: os.DirEntry[str]) -> bool:
 def _is_published_folder(entry: os.DirEntry[str]) -> bool:
     name = entry.name
     hidden_or_built = name.startswith(".") or name in _NOT_PUBLISHED or name.endswith(".egg-info")
-    # `Path.is_dir` says no to a loop of links, where `DirEntry.is_dir` raises.
+    # `Path.is_dir` returns False for a loop of links, while `DirEntry.is_dir` raises.
     return not hidden_or_built and (Path(entry.path).is_dir() if entry.is_symlink() else entry.is_dir())

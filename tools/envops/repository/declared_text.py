@@ -9,7 +9,7 @@ from pathlib import Path
 from envops.repository.problem import DeclarationError, Problem
 
 MAX_BYTES = 5_000_000
-"""Larger files are refused before they are read."""
+"""The most bytes of a file; larger ones are refused before they are read."""
 
 _CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
@@ -56,7 +56,7 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES) -> str:
 
 
 def text_of(content: bytes, path: Path, root: Path) -> str:
-    """The same for given content."""
+    """Text of given content, checked in the same way."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

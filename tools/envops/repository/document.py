@@ -16,6 +16,7 @@ import yaml
 
 from envops.repository.declared_text import read_text, relative
 from envops.repository.problem import DeclarationError, Problem
+from envops.repository.toml_document import is_too_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ MAX_VALUES = 300_000
 """Values in one file; a registry of 1,000 environments has some 20,000."""
 MAX_REPEATED = 10_000
 """Values that aliases may repeat in one file, all together."""
+LONGEST_FOUND = 120
 
 Steps = tuple[str | int, ...]
 
@@ -40,7 +42,7 @@ _SCALARS: Any = yaml.SafeLoader("")
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML file. `problems` are those that left the data readable."""
+    """One YAML file. `problems` are those that leave the data readable."""
 
     file: str
     data: Any
@@ -48,7 +50,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
     def line(self, path: Steps) -> int | None:
-        """The line of the place, or of the nearest place around it."""
+        """The line of a place, or of the nearest place that contains it."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
@@ -64,7 +66,7 @@ def load_document(path: Path, root: Path) -> Document:
 
 
 def parse_document(text: str, file: str) -> Document:
-    """The same for given text; `file` is what problems name.
+    """Read given text as YAML; `file` is the name in problems.
 
     Raises `DeclarationError` if the text is not readable YAML.
     """
@@ -115,7 +117,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str) -> Proble
 class _Anchor:
     value: Any
     size: int
-    """Values it consists of."""
+    """The number of values that it consists of."""
 
 
 @dataclass
@@ -207,7 +209,7 @@ class _Builder:
         return str(event.value)
 
     def read_scalar(self, event: Any, path: Steps) -> Any:
-        """A SafeLoader value, but as YAML 1.2 has it: dates and `12:30` are text, `1e-5` is a number."""
+        """A SafeLoader value, read as in YAML 1.2: dates and `12:30` are text, `1e-5` is a number."""
         tag = event.tag
         if tag is None or tag == "!":
             tag = _tag_of_plain(event.value) if event.implicit[0] else _TAG + "str"
@@ -219,7 +221,9 @@ class _Builder:
         else:
             value = self.construct(event, tag, path)
         if isinstance(value, float) and not math.isfinite(value):
-            self.report(event, "is not a finite number", path, found=event.value)
+            self.report(event, "is not a finite number", path, found=event.value[:LONGEST_FOUND])
+        if is_too_large(value):
+            self.refuse(event, "is an integer that is too large", path, found=event.value[:LONGEST_FOUND])
         return value
 
     def construct(self, event: Any, tag: str, path: Steps) -> Any:
@@ -228,7 +232,8 @@ class _Builder:
         try:
             return _value_of_scalar(tag, event.value)
         except (ValueError, KeyError, IndexError, yaml.YAMLError):
-            self.refuse(event, f"is not a value of type {tag.removeprefix(_TAG)}", path, found=event.value)
+            kind = tag.removeprefix(_TAG)
+            self.refuse(event, f"is not a value of type {kind}", path, found=event.value[:LONGEST_FOUND])
 
     def repeat(self, event: Any, path: Steps) -> Any:
         anchor = self.anchors.get(event.anchor)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from envops.repository.declared_text import read_text, relative
 from envops.repository.problem import DeclarationError, Problem, nearest
+from envops.repository.toml_document import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 ENDPOINTS_FILE = "configs/endpoints.toml"
 EXAMPLE_ENTRY = (
@@ -29,14 +29,16 @@ EXAMPLE_ENTRY = (
     "output_price = 0.0",
 )
 """The keys of an entry behind its name, as a message shows them."""
+OWN_CHECKOUT = Path(__file__).resolve().parents[3]
+"""The checkout that this tool is part of."""
 MAX_BYTES = 1_000_000
 Style = Literal["instruct", "reasoning"]
 STYLES: tuple[Style, ...] = ("instruct", "reasoning")
 MAX_TOKENS: Mapping[Style, int] = {"instruct": 2_048, "reasoning": 16_384}
-"""Maximum tokens of a reply, where the file sets no limit."""
+"""Maximum tokens of a reply if the file sets no limit."""
 
 _READ_BY_VERIFIERS = ("type", "api_client_type", "headers", "extra_headers")
-"""Keys that only verifiers' own commands act on."""
+"""Keys that only verifiers' own commands use."""
 _KEYS = (
     *("endpoint_id", "model", "url", "api_base_url", "key", "api_key_var"),
     *("input_price", "output_price", "concurrency", "style", "max_tokens", "timeout_s"),
@@ -59,11 +61,11 @@ class Endpoint:
     url: str
     key_variable: str
     input_price: float | None = None
-    """Dollars per million prompt tokens; `None` where no price is configured."""
+    """Dollars per million prompt tokens; `None` if no price is configured."""
     output_price: float | None = None
     """Dollars per million completion tokens."""
     price_source: str = ""
-    """Where the prices are from; empty where the file has them, or nothing does."""
+    """The source of prices that the file lacks; empty if it has them, or if there are none."""
     concurrency: int = 8
     style: Style = "instruct"
     max_tokens: int = MAX_TOKENS["instruct"]
@@ -75,7 +77,7 @@ class Endpoint:
         return self.input_price is not None and self.output_price is not None
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """The cost of these tokens in dollars; 0 where there are no prices."""
+        """The cost of these tokens in dollars; 0 without prices."""
         return (prompt_tokens * (self.input_price or 0.0) + completion_tokens * (self.output_price or 0.0)) / 1e6
 
 
@@ -120,9 +122,9 @@ def declared_endpoint(declared: Mapping[str, Endpoint], name: str) -> Endpoint |
 
 
 def key_variable_of(root: Path, name: str) -> str | None:
-    """The variable that holds the key of an endpoint or model; `None` where the name means nothing.
+    """The variable that holds the key of an endpoint or model; `None` for an unknown name.
 
-    Raises `DeclarationError` where the file is wrong.
+    Raises `DeclarationError` if the file is wrong.
     """
     found = declared_endpoint(read_endpoints(root), name)
     return found.key_variable if found else PRIME_KEY if "/" in name else None
@@ -131,24 +133,13 @@ def key_variable_of(root: Path, name: str) -> str | None:
 def read_endpoints(root: Path) -> dict[str, Endpoint]:
     """Every endpoint of the repository; an absent file has none.
 
-    Of several entries under one name, which verifiers takes for interchangeable, the first
-    counts. Raises `DeclarationError` with everything that is wrong.
+    Of several entries under one name, which verifiers treats as interchangeable, the first counts. Raises
+    `DeclarationError` with every problem.
     """
-    path = root / ENDPOINTS_FILE
-    if not path.exists():
+    read = _read_entries(root)
+    if read is None:
         return {}
-    text, file = read_text(path, root, MAX_BYTES), relative(path, root)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DeclarationError([_syntax_problem(str(error), file)]) from None
-    except (RecursionError, ValueError) as error:
-        raise DeclarationError([Problem(file, None, f"is not valid TOML: {error}")]) from None
-    entries = data.get("endpoint", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise DeclarationError(
-            [Problem(file, None, "its key endpoint is not a list of tables", fix="write [[endpoint]]")]
-        )
+    text, file, entries = read
     lines = _Lines(text)
     problems = [problem for index, entry in enumerate(entries) for problem in _problems(entry, file, lines, index)]
     if problems:
@@ -158,6 +149,38 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
         made = _endpoint(entry, lines.of(index))
         endpoints.setdefault(made.name, made)
     return endpoints
+
+
+def key_variables(root: Path | None) -> dict[str, str]:
+    """Every variable that an endpoint names for a key, with its place.
+
+    The endpoints are those of `root` and of the checkout that the tool is part of, because `root` may be the text of a
+    candidate. Mistakes in other keys are allowed. Raises `DeclarationError` where a file is not TOML.
+    """
+    found: dict[str, str] = {}
+    for checkout in {OWN_CHECKOUT, root or OWN_CHECKOUT}:
+        if (read := _read_entries(checkout)) is not None:
+            text, file, entries = read
+            lines = _Lines(text)
+            for index, entry in enumerate(entries):
+                for key in ("key", "api_key_var"):
+                    if isinstance(entry.get(key), str):
+                        found[entry[key].strip()] = f"{file}:{lines.of(index, key)}"
+    return found
+
+
+def _read_entries(root: Path) -> tuple[str, str, list[dict[str, Any]]] | None:
+    """The text of the file, its name, and its entries; `None` if there is no file. Raises `DeclarationError`."""
+    path = root / ENDPOINTS_FILE
+    if not path.exists():
+        return None
+    text, file = read_text(path, root, MAX_BYTES), relative(path, root)
+    entries = parse_toml(text, file, quotes=False).get("endpoint", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise DeclarationError(
+            [Problem(file, None, "its key endpoint is not a list of tables", fix="write [[endpoint]]")]
+        )
+    return text, file, entries
 
 
 def _endpoint(entry: Mapping[str, Any], line: int | None) -> Endpoint:
@@ -206,7 +229,7 @@ def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Proble
     """Problems of an address, without anything that could be a secret."""
     key, url = _either(entry, "key", "api_key_var"), _either(entry, "url", "api_base_url")
     if isinstance(key, str) and key.strip() and not _VARIABLE.fullmatch(key):
-        fix = "name the environment variable that holds the key, such as OPENAI_API_KEY; if a key stood here, revoke it"
+        fix = "name the environment variable that holds the key, such as OPENAI_API_KEY; if this was a key, revoke it"
         yield problem("key", "is not the name of an environment variable", "(not shown)", fix=fix)
     if isinstance(url, str) and url.strip():
         try:
@@ -243,12 +266,6 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         )
 
 
-def _syntax_problem(message: str, file: str) -> Problem:
-    what, _, where = message.rpartition(" (at ")
-    numbers = re.match(r"line (\d+), column \d+\)", where)
-    return Problem(file, int(numbers[1]) if numbers else None, f"is not TOML: {what or message}")
-
-
 class _Lines:
     """The lines of the entries and their keys."""
 
@@ -257,7 +274,7 @@ class _Lines:
         self._starts = [number for number, row in enumerate(self._rows) if _HEADER.match(row)]
 
     def of(self, index: int, key: str = "") -> int | None:
-        """Line of a key of an entry, of the entry itself where the key cannot be found."""
+        """Line of a key of an entry, or of the entry if the key cannot be found."""
         if index >= len(self._starts):
             return None
         start = self._starts[index]

@@ -15,9 +15,9 @@ from envops.repository.registry_values import ENVIRONMENT_NAME
 
 
 def with_canonical_names(document: Document) -> Document:
-    """The registry with each environment's name in its one form, where it is declared and where runs use it.
+    """The registry with each environment's name in its normal form, in its declaration and in runs.
 
-    A name that comes twice is a problem of the document.
+    A name that occurs twice is a problem of the document.
     """
     data = document.data
     declared = data.get("environments")

@@ -32,9 +32,9 @@ class TreeFile:
 
 
 def git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run git below a root; the caller looks at the exit code.
+    """Run git below a root; the caller checks the exit code.
 
-    Raises `DeclarationError` where git is not installed.
+    Raises `DeclarationError` if git is not installed.
     """
     kept = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     command = ["git", "-C", str(root), *arguments]
@@ -50,14 +50,14 @@ def is_shallow(root: Path) -> bool:
 
 
 def files_at(root: Path, commit: str, folder: str) -> list[TreeFile]:
-    """The files below a folder at a commit; none where there is no such folder.
+    """The files below a folder at a commit; none if there is no such folder.
 
-    Raises `ContentMissing` where git cannot list them.
+    Raises `ContentMissing` if git cannot list them.
     """
     listed = git(root, "ls-tree", "-r", "-z", commit, "--", f"{folder}/")
     if listed.returncode != 0:
-        said = listed.stderr.decode(errors="replace").strip()
-        raise ContentMissing(f"git cannot list {folder} at {commit[:12]}: {said}")
+        message = listed.stderr.decode(errors="replace").strip()
+        raise ContentMissing(f"git cannot list {folder} at {commit[:12]}: {message}")
     files = []
     for entry in filter(None, listed.stdout.split(b"\0")):
         about, _, path = entry.partition(b"\t")
@@ -83,7 +83,7 @@ def write_files(root: Path, files: Sequence[TreeFile], folder: str, target: Path
 
 
 def contents_of(root: Path, objects: Sequence[str]) -> Iterator[bytes | None]:
-    """The content of objects, by one call of git for all of them; `None` for one that is not here."""
+    """The content of objects, by one call of git for all of them; `None` for a missing one."""
     if not objects:
         return
     answer = git(root, "cat-file", "--batch", sends="".join(f"{name}\n" for name in objects).encode())

@@ -1,4 +1,4 @@
-"""requirements.lock: exact versions with hashes, and nothing about where it was made.
+"""requirements.lock: exact versions with hashes, without any trace of the machine.
 
     # Written by `nox -s lock`. Every version is exact, every file has its hash.
     # inputs: sha256:…
@@ -7,10 +7,10 @@
     numpy==2.2.6 ; python_full_version < '3.14' \\
         --hash=sha256:…
 
-The header's digest covers the inputs of the resolution. A lock that does not match its pyproject.toml is detected by
-it, without resolving anything. The requirements below it show what has changed since.
+The header's digest covers the inputs of the resolution. It detects a lock that does not match its pyproject.toml,
+without resolving anything. The requirements below it show the changes since.
 
-A requirement at a git address has that address, with the commit, in place of a version. The commit stands for its hash.
+A requirement at a git address has the address with the commit in place of a version; the commit serves as its hash.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING
 from packaging.markers import InvalidMarker, Marker
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envops.repository.declared_text import read_bytes, relative, text_of
 from envops.repository.package import Lock
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import readable_requirement
 from envops.repository.sources import requirements_to_lock
+from envops.repository.toml_document import long_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,10 +93,10 @@ class _Parsed:
     """The requirements in the header; none in a lock that an older version of this tool wrote."""
     requires_python: str
     mistakes: tuple[tuple[int, str, str], ...]
-    """Line, message, what was found."""
+    """Line, message, found text."""
 
     def applicable(self, requires_python: str) -> dict[str, str]:
-        """One version for each name: where markers distinguish several, the one for the Python that is used."""
+        """One version for each name: of several with markers, the one for the current Python."""
         python = _python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
@@ -124,9 +125,9 @@ def inputs_digest(requires: Iterable[str], requires_python: str) -> str:
 
 
 def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
-    """The text of a requirements.lock from what `uv pip compile --generate-hashes` printed for these requirements.
+    """The text of a requirements.lock from the output of `uv pip compile --generate-hashes` for these requirements.
 
-    Comments, index addresses and options go; entries keep their markers and hashes. Raises
+    Comments, index addresses and options are dropped; entries keep their markers and hashes. Raises
     `ValueError` when an entry is neither an exact version with hashes nor at a commit.
     """
     requires, requires_python = tuple(requires), "".join(requires_python.split())
@@ -142,13 +143,28 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
     rows = [_HEADER, f"# inputs: {inputs_digest(requires, requires_python)}"]
     rows += [f"# requires-python: {requires_python}"] if requires_python else []
     rows += [f"# requires: {text}" for text in sorted(map(_stated, requires))]
-    hashed = ([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))] for pin in entries)
-    rows += [" \\\n    ".join(lines) for lines in hashed]
+    rows += map(_with_hashes, entries)
     return "\n".join(rows) + "\n"
 
 
+def installable(lock: Path) -> str:
+    """What an installer is to read in place of a lock: the entries that we read, and nothing else of the file.
+
+    Another parser could see more in the file than ours. Raises `DeclarationError` and `ValueError`.
+    """
+    parsed = _parse_content(lock.read_bytes(), lock, lock.parent)
+    if parsed.mistakes:
+        line, message, found = parsed.mistakes[0]
+        raise ValueError(f"{lock.name}:{line} {message}: {found}")
+    return "".join(f"{_with_hashes(pin)}\n" for pin in parsed.pins)
+
+
+def _with_hashes(pin: Pin) -> str:
+    return " \\\n    ".join([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))])
+
+
 def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:
-    """The environment's lock and everything that is wrong with it; `None` where it cannot be used."""
+    """The environment's lock and its problems; `None` if it cannot be used."""
     path = folder / LOCK_FILE
     file, fix = relative(path, root), f"nox -s lock -- {name}"
     if not path.exists() and not path.is_symlink():
@@ -242,7 +258,7 @@ def _stated(text: str) -> str:
 def _allows(specifier: SpecifierSet, version: str) -> bool:
     try:
         return specifier.contains(Version(version), prereleases=True)
-    except InvalidVersion:
+    except ValueError:
         return False
 
 
@@ -269,6 +285,8 @@ def _parse(text: str) -> _Parsed:
     inputs = ""
     stated: dict[str, list[str]] = {"requires": [], "requires-python": []}
     for line, row in enumerate(text.split("\n"), start=1):
+        if len(row.splitlines()) > 1:
+            mistakes.append((line, "contains a character at which uv begins another line", _visible(row)))
         if header := _RESOLVED_FROM.fullmatch(row.strip()):
             stated[header[1]].append(header[2])
         elif "://" in row and not _COMMIT.fullmatch(row.strip()):
@@ -290,7 +308,7 @@ def _parse(text: str) -> _Parsed:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Entries with their first line: comments gone, continued lines joined."""
+    """Entries with their first line, without comments, continued lines joined."""
     begun, joined = 0, ""
     for line, row in enumerate(text.split("\n"), start=1):
         code = re.sub(r"(^|\s)#.*", "", row).strip()
@@ -306,7 +324,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | str:
-    """The pin, or what is wrong with the entry."""
+    """The pin, or the problem of the entry."""
     if entry.startswith("-"):
         return "is an option; only exact versions are allowed"
     if commit:
@@ -314,6 +332,8 @@ def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | st
         if marker and not _is_marker(marker):
             return "has a marker that cannot be read"
         return Pin(canonicalize_name(commit["name"]), commit["address"], marker, (), line, is_commit=True)
+    if long_number(entry):
+        return "has a number that is too large"
     hashes = tuple(_HASH.findall(entry))
     found = _ENTRY.fullmatch(_HASH.sub("", entry))
     if not found:
@@ -322,7 +342,7 @@ def _read_entry(line: int, entry: str, commit: re.Match[str] | None) -> Pin | st
         return "has no hash"
     try:
         Version(found["version"])
-    except InvalidVersion:
+    except ValueError:  # also a number of too many digits
         return "is not a version"
     if found["marker"] and not _is_marker(found["marker"]):
         return "has a marker that cannot be read"
@@ -335,6 +355,10 @@ def _is_marker(text: str) -> bool:
     except (InvalidMarker, RecursionError):
         return False
     return True
+
+
+def _visible(row: str) -> str:
+    return row.strip().encode("unicode_escape").decode()[:120]
 
 
 def _without_password(text: str) -> str:

@@ -29,9 +29,9 @@ class ModulePlace:
     """A top-level module of a package."""
 
     name: str
-    """As Python imports it."""
+    """The name under which Python imports it."""
     root: str = ""
-    """The folder that is on the import path, relative to the package and with a slash at its end: `src/`."""
+    """The folder on the import path, relative to the package and with a slash at its end: `src/`."""
     is_folder: bool = True
 
     @property
@@ -48,7 +48,7 @@ def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> li
     """The module that verifiers loads: one, or several if it cannot be determined, or none.
 
     It is the one with the distribution's name, or the only one that the build back end's table names, that exists, or
-    that defines what verifiers loads.
+    that defines an object for verifiers to load.
     """
     declared = list(_declared_paths(pyproject))
     roots = dict.fromkeys((*USUAL_ROOTS, *_declared_roots(pyproject), *(f"{_parent(path)}" for path in declared)))
@@ -91,7 +91,7 @@ def _parent(path: str) -> str:
 
 
 def _declared_paths(pyproject: Pyproject) -> Iterator[str]:
-    """What the build back end's own table says that it ships: paths and module names, without `.py`."""
+    """The modules that the build back end's own table ships: paths and module names, without `.py`."""
     for path in _declared_texts(pyproject):
         yield path.replace("\\", "/").strip().strip("/").removeprefix("./").rstrip("*").rstrip("/").removesuffix(".py")
 

@@ -56,9 +56,9 @@ class Lock:
 
     digest: str
     inputs: str
-    """Digest of what the lock was resolved from, from its header."""
+    """Digest of the lock's inputs, from its header."""
     pins: Mapping[str, str]
-    """Normalised distribution name → version, for the Python that asks."""
+    """Normalised distribution name → version, for the current Python."""
     entries: tuple[str, ...] = ()
     """`name==version ; marker`, sorted: the same for every Python."""
 
@@ -96,10 +96,10 @@ class Package:
     """One folder below `environments/`."""
 
     name: str
-    """As PEP 503 compares names: `gem-wordle` also where pyproject.toml has `Gem_Wordle`."""
+    """The name as PEP 503 normalises it: `gem-wordle` also for `Gem_Wordle` in pyproject.toml."""
     folder: Path
     module: str
-    """As Python imports it."""
+    """The name under which Python imports it."""
     version: str
     description: str
     tags: tuple[str, ...]
@@ -108,14 +108,14 @@ class Package:
     build_requires: tuple[str, ...]
     build_backend: str
     generation: Generation | None
-    """By the bound on verifiers and the source; `None` where neither decides."""
+    """The generation by the bound on verifiers and the source; `None` if neither decides."""
     readme: str | None
     module_root: str = ""
     """The folder of the module, with a slash at its end: `src/`, or nothing."""
     requires_to_lock: tuple[str, ...] = ()
     """The requirements, those with a git repository in `[tool.uv.sources]` at its address."""
     sources_left_out: tuple[str, ...] = ()
-    """Requirements with another source there, which lock from the usual index."""
+    """Requirements with another source there, which are locked from the usual index."""
     declared_name: str = ""
     """The name as pyproject.toml writes it."""
     eval_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Package:
     answer: AnswerDeclaration = AnswerDeclaration()
     mutation: MutationDeclaration = field(default_factory=MutationDeclaration)
     fresh_process: bool = False
-    """Whether its worker must have imported verifiers itself."""
+    """Whether its worker must import verifiers itself."""
     has_oracle: bool = False
     cases: tuple[CaseDeclaration, ...] = ()
     test_files: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class Package:
     """Names in the module's `__all__`."""
     defines_load_environment: bool = False
     eval_split: str = ""
-    """The evaluation split according to the source; empty where the source names none."""
+    """The evaluation split according to the source; empty if the source names none."""
     uses_judge: bool = False
     """Whether its source shows that a reward calls a model."""
     is_harness: bool = False

@@ -26,7 +26,7 @@ class PreparedDataset:
     name: Annotated[HubDataset, Field(description="owner/name of the dataset on the Hub.")]
     revision: Annotated[Commit, Field(description="The commit that is downloaded.")]
     config: Annotated[
-        Omissible[Filled], Field(description="Its configuration, as `load_dataset` names it, where it has several.")
+        Omissible[Filled], Field(description="Its configuration, as `load_dataset` names it, if it has several.")
     ] = None
 
 
@@ -55,10 +55,10 @@ class Preparation:
 
 @dataclass(frozen=True)
 class ProposedPreparation:
-    """The declaration that an environment should have, as far as it is known."""
+    """The declaration that an environment should have, as far as known."""
 
     preparation: Preparation
-    """A revision is empty where it is not known."""
+    """Datasets; an unknown revision is empty."""
     others: tuple[str, ...] = ()
     """Downloads that cannot be declared: hosts without a known dataset, and parts of datasets."""
 
@@ -71,8 +71,8 @@ class ProposedPreparation:
 def proposed_preparation(wanted: Iterable[WantedData]) -> ProposedPreparation:
     """The declaration for data that loading tried to download.
 
-    If a name was seen twice, the entry with a commit is used. `load_dataset` with `data_files` or `data_dir`
-    finds nothing in its cache while it is offline, so such a call cannot be prepared for.
+    Of two entries with one name, the one with a commit is used. `load_dataset` with `data_files` or `data_dir` finds
+    nothing in its cache while it is offline, so such a call cannot be prepared.
     """
     seen = list(dict.fromkeys(replace(one, place=None) for one in wanted))
     commits = {one.name: one.revision for one in seen if one.revision}
@@ -92,22 +92,22 @@ def proposed_preparation(wanted: Iterable[WantedData]) -> ProposedPreparation:
 
 
 def _most_exact(wanted: Iterable[WantedData]) -> list[WantedData]:
-    """Leaves out whole repositories of which single files are named."""
+    """Leave out whole repositories of which single files are named."""
     kept = list(dict.fromkeys(wanted))
     named = {(one.kind, one.name) for one in kept if one.files}
     return [one for one in kept if one.files or (one.kind, one.name) not in named]
 
 
 def _least(datasets: Iterable[PreparedDataset]) -> tuple[PreparedDataset, ...]:
-    """Each once: one without a configuration is the same as one that names it."""
+    """Each dataset once: one without a configuration is the same as one that names it."""
     kept = list(dict.fromkeys(datasets))
     named = {one.name for one in kept if one.config}
     return tuple(one for one in kept if one.config or one.name not in named)
 
 
 def _statements(wanted: WantedData) -> list[str]:
-    """Python that downloads anything but a whole dataset. It contains no double quotes, because it is placed between
-    them."""
+    """Python code that downloads anything but a whole dataset. It contains no double quotes, because it is placed
+    between them."""
     pinned = f", revision='{wanted.revision}'" if wanted.revision else ""
     if wanted.kind == "nltk":
         return ["import nltk", f"nltk.download('{wanted.name}', raise_on_error=True)"]

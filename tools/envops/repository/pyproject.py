@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from envops.repository.declared_text import read_text, relative
-from envops.repository.problem import DeclarationError, Problem
+from envops.repository.problem import Problem
+from envops.repository.toml_document import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,14 +37,14 @@ class Pyproject:
     """Key → line: `project.version`, and of a list's entries `project.dependencies[0]`."""
 
     def table(self, *keys: str) -> Mapping[str, Any]:
-        """The table at a place, or an empty one where there is none (or no table)."""
+        """The table at a place, or an empty one if there is none."""
         data: Any = self.data
         for key in keys:
             data = data.get(key) if isinstance(data, dict) else None
         return data if isinstance(data, dict) else {}
 
     def line(self, key: str) -> int | None:
-        """Line of the key, or of the nearest table around it."""
+        """Line of the key, or of the nearest table that contains it."""
         while key:
             if key in self.lines:
                 return self.lines[key]
@@ -62,28 +62,13 @@ def read_pyproject(path: Path, root: Path) -> Pyproject:
     Raises `DeclarationError` if it is not readable TOML (see also `read_text`).
     """
     text, file = read_text(path, root, MAX_BYTES), relative(path, root)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DeclarationError([_syntax_problem(str(error), text, file)]) from None
-    except (RecursionError, ValueError) as error:
-        raise DeclarationError([Problem(file, None, f"is not valid TOML: {error}")]) from None
-    return Pyproject(file, data, key_lines(text))
-
-
-def _syntax_problem(message: str, text: str, file: str) -> Problem:
-    what, _, where = message.rpartition(" (at ")
-    numbers = re.match(r"line (\d+), column \d+\)", where)
-    line = int(numbers[1]) if numbers else text.count("\n") + 1
-    rows = text.splitlines()
-    shown = rows[line - 1].strip()[:120] if line <= len(rows) else ""
-    return Problem(file, line, f"is not TOML: {what or message}", found=shown)
+    return Pyproject(file, parse_toml(text, file), key_lines(text))
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """Line of every table, key and list entry in TOML text that is known to be sound.
+    """Line of every table, key and list entry in TOML text that is valid.
 
-    Keys inside inline tables are left out; they stand on the line of the key that holds them.
+    Keys inside inline tables are left out; they have the line of the key that holds them.
     """
     lines: dict[str, int] = {}
     table, offset, line = "", 0, 1
@@ -103,7 +88,7 @@ def key_lines(text: str) -> dict[str, int]:
 
 
 def _end_of_value(text: str, offset: int, key: str, line: int, lines: dict[str, int]) -> int:
-    """Walk to the line end that ends the value, noting where the entries of a list begin."""
+    """Walk to the end of the value, noting the line of each list entry."""
     depth, entry = 0, 0
     while token := _TOKEN.search(text, offset):
         found, offset = token[0], token.end()
@@ -138,9 +123,9 @@ def _name(key: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_requirement(text: str) -> Requirement:
-    """The requirement that the text states.
+    """The requirement of a text.
 
-    Raises `InvalidRequirement`, also where packaging's own parser gives up on nesting.
+    Raises `InvalidRequirement`, also if packaging's own parser stops at deep nesting.
     """
     try:
         return Requirement(text)
@@ -149,7 +134,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def readable_requirement(text: str) -> Requirement | None:
-    """The same, or `None` if the text is not a requirement."""
+    """The requirement of a text, or `None` if the text is not a requirement."""
     try:
         return parse_requirement(text)
     except InvalidRequirement:

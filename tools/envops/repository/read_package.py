@@ -34,7 +34,7 @@ _TEST_FILE = re.compile(r"tests/(?:.+/)?(?:test_[^/]*|[^/]*_test)\.py")
 
 @dataclass(frozen=True)
 class PackageReading:
-    """The result of reading a folder: the package, where it can be made out, and every problem."""
+    """The result of reading a folder: the package, if it is recognisable, and every problem."""
 
     package: Package | None
     problems: tuple[Problem, ...]
@@ -43,7 +43,7 @@ class PackageReading:
 def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> PackageReading:
     """Read the environment in `folder` of the repository at `root`.
 
-    Without `with_lock` the lock is not looked at: for the commands that write it.
+    Without `with_lock` the lock is not read: for the commands that write it.
     """
     content = list_content(folder, root)
     if content.problems:
@@ -215,7 +215,7 @@ def _hub_hash(folder: Path, root: Path) -> tuple[str, list[Problem]]:
     try:
         return hub_content_hash(folder), []
     except UnreadablePatternError as error:
-        file, message = relative(folder / ".gitignore", root), "has a pattern on which prime env push fails"
+        file, message = relative(folder / ".gitignore", root), "has a pattern on which prime env push fails or hangs"
         return "", [Problem(file, error.line, message, found=error.pattern, fix="write the pattern another way")]
 
 

@@ -1,4 +1,4 @@
-"""Reads many environments' folders: known ones from the cache, the rest in several processes."""
+"""Read many environments' folders: known ones from the cache, the rest in several processes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from envops.repository.remembered_packages import RememberedPackages
 
 MANY = 64
-"""Fewer folders are read faster than another process starts or the cache is imported."""
+"""The least number of folders for other processes and the cache; fewer are read faster directly."""
 PARTS = 4
-"""Folders per part; data that a part has in common is sent once."""
+"""Folders per part; common data of a part is sent once."""
 
 
 def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> list[PackageReading]:
-    """Every folder, read by `read_package`, in the same order. Of many, only those that changed are parsed again."""
+    """Every folder, read by `read_package`, in the same order. Of many folders, only changed ones are parsed again."""
     if len(folders) < MANY:
         return [read_package(folder, root, with_lock=with_locks) for folder in folders]
     if not with_locks:
@@ -37,7 +37,7 @@ def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> l
     locks: dict[str, Lock] = {}
     for folder in folders:
         if package := remembered.read(folder):
-            lock = package.lock and locks.setdefault(package.lock.digest, package.lock)  # equal ones are held once
+            lock = package.lock and locks.setdefault(package.lock.digest, package.lock)  # equal texts are kept once
             known[folder] = replace(package, lock=lock)
     unknown = [folder for folder in folders if folder not in known]
     read = iter(_read_side_by_side(partial(_read_and_keep, root=root, remembered=remembered), unknown))
@@ -61,7 +61,7 @@ def _digest_of(folder: Path, remembered: RememberedPackages) -> str | None:
 
 
 def _read_side_by_side(read: partial[PackageReading], folders: Sequence[Path]) -> list[PackageReading]:
-    """Every folder in the same order, in several processes where that saves time."""
+    """Every folder in the same order, in several processes if that saves time."""
     processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     if len(folders) < MANY or processes < 2:
         return [read(folder) for folder in folders]

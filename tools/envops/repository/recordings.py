@@ -1,4 +1,4 @@
-"""Recordings: rollouts of one speaker and their baseline, in an environment's folder `recordings/`.
+"""Recordings: rollouts of one policy or model and their baseline, in an environment's folder `recordings/`.
 
 `NAME.jsonl.gz` holds normalised rows (docs/results.md), `NAME.json` the baseline computed from exactly these rows.
 Equal rows make equal bytes: they contain no time, no machine name and no order of arrival.
@@ -23,11 +23,16 @@ from envops.files.atomic_write import write_whole
 from envops.repository.content import RECORDINGS
 
 MAX_BYTES = 2_000_000
-"""Of a recording with its baseline."""
+"""The most bytes of a recording with its baseline."""
 MAX_UNPACKED = 200 * 2**20
+MAX_LINES = 100_000
+MAX_VALUES = 5_000_000
+"""In all rows, as their commas and brackets bound them: one byte of an archive can become kilobytes of memory."""
+MOST_PROBLEMS = 100
+"""After this many, the rest of a recording is not read."""
 ROWS, BASELINE = ".jsonl.gz", ".json"
 GITIGNORE = (
-    "# git keeps recordings; the Hub does not get them: prime passes over a folder that is taken back.",
+    "# git keeps recordings; the Hub does not get them, because prime never re-includes a folder.",
     f"{RECORDINGS}/",
     f"!{RECORDINGS}/",
 )
@@ -39,12 +44,14 @@ SECRETS = re.compile(
 """Patterns of the keys of well-known services."""
 
 
+_BEFORE_VALUES = (b",", b"[", b"{")
+
 Line = tuple[int, EvaluationRow]
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows as they are written."""
+    """Rows as written to the file."""
 
     rows: tuple[EvaluationRow, ...]
     content: bytes
@@ -58,7 +65,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class RecordingOnDisk:
-    """A recording as it was read, with everything that is wrong with its files."""
+    """A recording and the problems of its files."""
 
     file: str
     content: str
@@ -70,7 +77,7 @@ class RecordingOnDisk:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it has rows and nothing is wrong with them."""
+        """Whether it has rows and no problems."""
         return bool(self.rows) and not self.problems
 
     @property
@@ -96,21 +103,20 @@ def digest_of_lines(lines: Iterable[bytes]) -> str:
 
 
 def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Packed:
-    """The rows in their one order, at most `limit` bytes.
+    """The rows in their fixed order, at most `limit` bytes, and no more than can be read again.
 
     If they exceed it, whole tasks are left out, so that groups stay complete. The tasks whose fingerprints hash lowest
     are kept, a choice that does not depend on the replies.
     """
     ordered = in_order(rows)
-    content = _zipped(ordered)
-    if len(content) <= limit:
-        return Packed(tuple(ordered), content, 0)
+    if _fits(ordered, limit):
+        return Packed(tuple(ordered), _zipped(ordered), 0)
     keys = sorted({row.task_key for row in ordered}, key=lambda key: hashlib.sha256(key.encode()).hexdigest())
     low, high = 0, len(keys)
     while high - low > 1:  # as many tasks as fit
         middle = (low + high) // 2
         chosen = set(keys[:middle])
-        if len(_zipped([row for row in ordered if row.task_key in chosen])) <= limit:
+        if _fits([row for row in ordered if row.task_key in chosen], limit):
             low = middle
         else:
             high = middle
@@ -119,8 +125,15 @@ def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Pa
     return Packed(tuple(kept), _zipped(kept), len(ordered) - len(kept))
 
 
+def _fits(rows: Sequence[EvaluationRow], limit: int) -> bool:
+    lines = [row_line(row) for row in rows] if len(rows) <= MAX_LINES else []
+    values = sum(line.count(mark) for line in lines for mark in _BEFORE_VALUES)
+    readable = len(lines) == len(rows) and sum(map(len, lines)) <= MAX_UNPACKED and values <= MAX_VALUES
+    return readable and len(_zipped(rows)) <= limit
+
+
 def in_order(rows: Sequence[EvaluationRow]) -> list[EvaluationRow]:
-    """By task and completion, numbered again: rollouts of a task arrive in any order."""
+    """Rows by task and completion, numbered again: rollouts of a task arrive in any order."""
     numbers: dict[tuple[int, str], int] = {}
     ordered = []
     for row in sorted(rows, key=lambda row: (row.task, row.task_key, row_line(replace(row, rollout=0)))):
@@ -156,7 +169,7 @@ def without_places(row: EvaluationRow, places: Mapping[str, str]) -> EvaluationR
 
 
 def secrets_in(rows: Iterable[EvaluationRow]) -> list[int]:
-    """Indices of rows that contain what looks like a key."""
+    """Indices of rows with a text that looks like a key."""
     return [number for number, row in enumerate(rows) if SECRETS.search(row_line(row).decode())]
 
 
@@ -233,41 +246,65 @@ def _read(folder: Path, name: str) -> RecordingOnDisk:
 def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingProblem]]:
     if not path.exists():
         return (), "", [RecordingProblem(file, None, "is missing: the baseline has no rollouts")]
-    lines, problem = _unzipped(path)
-    problems = [] if problem is None else [RecordingProblem(file, len(lines) or None, problem)]
-    rows: list[Line] = []
-    seen: set[tuple[str, str, int]] = set()
-    for number, line in enumerate(lines, start=1):
+    read = _RowsRead(file)
+    try:
+        with gzip.open(path) as stream:
+            while line := stream.readline(LINE_LIMIT + 1):
+                read.add(line)
+    except _TooMuch as problem:
+        read.report(None, str(problem))
+    except (OSError, EOFError, zlib.error) as error:
+        read.report(read.lines or None, f"is damaged after {read.lines} complete lines: {error}")
+    if not read.rows and not read.problems:
+        read.report(None, "contains no rollout")
+    return tuple(read.rows), f"sha256:{read.digest.hexdigest()}", read.problems
+
+
+class _TooMuch(Exception):
+    """A recording is not read further; the message is the reason."""
+
+
+class _RowsRead:
+    """The rows of a recording, line by line: a small archive may unpack to more than memory holds."""
+
+    def __init__(self, file: str) -> None:
+        self.rows: list[Line] = []
+        self.problems: list[RecordingProblem] = []
+        self.digest = hashlib.sha256()
+        self.lines = 0
+        self._file = file
+        self._bytes = 0
+        self._values = 0
+        self._seen: set[tuple[str, str, int]] = set()
+
+    def report(self, line: int | None, message: str) -> None:
+        self.problems.append(RecordingProblem(self._file, line, message))
+
+    def add(self, line: bytes) -> None:
+        """Read one more line. Raises `_TooMuch` where no further line is read."""
+        self._bytes += len(line)
+        self._values += sum(map(line.count, _BEFORE_VALUES))
+        if len(line) > LINE_LIMIT or self._bytes > MAX_UNPACKED:
+            raise _TooMuch(f"unpacks to more than a recording may hold ({MAX_UNPACKED >> 20} MiB)")
+        if self._values > MAX_VALUES:
+            raise _TooMuch(f"contains more values than a recording may hold ({MAX_VALUES:,})")
+        if self.lines == MAX_LINES:
+            raise _TooMuch(f"has more lines than a recording may hold ({MAX_LINES:,})")
+        self.lines += 1
+        self.digest.update(line)
         try:
             row = row_of(json.loads(line))
-            if row.identity in seen:
+            if row.identity in self._seen:
                 raise MalformedRow(f"rollout {row.rollout} on task {row.task} is a duplicate")
-            seen.add(row.identity)
-            rows.append((number, row))
+            self._seen.add(row.identity)
+            self.rows.append((self.lines, row))
             if SECRETS.search(line.decode("utf-8", "replace")):
-                problems.append(RecordingProblem(file, number, "contains what looks like an API key; revoke it"))
+                self.report(self.lines, "contains what looks like an API key; revoke it")
         except (ValueError, RecursionError) as error:
-            said = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
-            problems.append(RecordingProblem(file, number, said[:300]))
-    if not rows and not problems:
-        problems.append(RecordingProblem(file, None, "contains no rollout"))
-    return tuple(rows), digest_of_lines(lines), problems
-
-
-def _unzipped(path: Path) -> tuple[list[bytes], str | None]:
-    """The lines that can be unpacked, and the reason where unpacking stopped early."""
-    lines: list[bytes] = []
-    size = 0
-    try:
-        with gzip.open(path) as file:
-            while line := file.readline(LINE_LIMIT + 1):
-                size += len(line)
-                if len(line) > LINE_LIMIT or size > MAX_UNPACKED:
-                    return lines, f"unpacks to more than a recording may hold ({MAX_UNPACKED >> 20} MiB)"
-                lines.append(line)
-    except (OSError, EOFError, zlib.error) as error:
-        return lines, f"is damaged after {len(lines)} complete lines: {error}"
-    return lines, None
+            message = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
+            self.report(self.lines, message[:300])
+        if len(self.problems) == MOST_PROBLEMS:
+            raise _TooMuch(f"has {MOST_PROBLEMS} problems up to line {self.lines}, and was not read further")
 
 
 def _baseline(path: Path, file: str) -> tuple[Mapping[str, Any], list[RecordingProblem]]:

@@ -1,6 +1,6 @@
 """Checks across keys of registry.yaml: names that must exist, numbers that must be consistent.
 
-Reads the document as it is, so that these problems are reported together with those of single keys.
+The unprocessed document is read, so that these problems are reported together with those of single keys.
 """
 
 from __future__ import annotations
@@ -10,33 +10,60 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from envops.repository.document import Document, Steps, place
+from envops.repository.endpoints import PRIME_KEY
 from envops.repository.package import folder_of
 from envops.repository.problem import Problem, nearest
+from envops.repository.reserved_variables import reason_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_KEPT_FROM_CODE = ("PRIME_API_KEY",)
-"""Variables that are never passed to an environment's code."""
 
+def reference_problems(
+    document: Document, default_means: tuple[float, float], model_keys: Mapping[str, str]
+) -> list[Problem]:
+    """Every contradiction in the document.
 
-def reference_problems(document: Document, default_means: tuple[float, float]) -> list[Problem]:
-    """Every contradiction in the document; `default_means` is the range of mean rewards that is allowed by default."""
-    return [*_environment_problems(document), *_gate_problems(document, default_means), *_run_problems(document)]
+    `default_means` is the range of mean rewards that is allowed by default; `model_keys` are the variables with
+    keys of models, and the place that names each.
+    """
+    return [
+        *_environment_problems(document),
+        *_secret_problems(document, model_keys),
+        *_gate_problems(document, default_means),
+        *_run_problems(document),
+    ]
 
 
 def _environment_problems(document: Document) -> Iterator[Problem]:
-    for name, declared in _mapping(document.data, "environments").items():
+    for name in _mapping(document.data, "environments"):
         steps: Steps = ("environments", name)
         module = folder_of(name)
         if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "verifiers":
             message = f"the module {module} would be hidden by Python's own or by verifiers"
             yield _problem(document, steps, message, name, fix="choose another name")
-        secrets = declared.get("secrets") if isinstance(declared, dict) else None
-        for index, secret in enumerate(secrets if isinstance(secrets, list) else []):
-            if secret in _KEPT_FROM_CODE:
-                message = "is never passed to an environment's code"
-                yield _problem(document, (*steps, "secrets", index), message, secret, fix=f"remove {secret}")
+
+
+def _secret_problems(document: Document, model_keys: Mapping[str, str]) -> Iterator[Problem]:
+    """Declared variables that an environment's code, or a run, may not have."""
+    for kind in ("environments", "runs"):
+        for name, declared in _mapping(document.data, kind).items():
+            secrets = declared.get("secrets") if isinstance(declared, dict) else None
+            for index, secret in enumerate(secrets if isinstance(secrets, list) else []):
+                if why := _reason_against_secret(secret, kind, model_keys) if isinstance(secret, str) else "":
+                    steps: Steps = (kind, name, "secrets", index)
+                    whose = "an environment's code" if kind == "environments" else "a run"
+                    fix = f"remove {secret}; what needs a token gets a variable of its own"
+                    if secret in model_keys or secret == PRIME_KEY:
+                        fix = f"remove {secret}; a model that judges is declared: judge: {{endpoint: …, max_cost: …}}"
+                    yield _problem(document, steps, f"is never passed to {whose}: {why}", secret, fix=fix)
+
+
+def _reason_against_secret(name: str, kind: str, model_keys: Mapping[str, str]) -> str:
+    """Why a variable may not be declared, or nothing. A run may need the key of a model that judges in it."""
+    if kind == "runs":
+        return "" if name == PRIME_KEY else reason_against(name)
+    return f"it holds the key of a model ({model_keys[name]})" if name in model_keys else reason_against(name)
 
 
 def _gate_problems(document: Document, default_means: tuple[float, float]) -> Iterator[Problem]:
@@ -131,7 +158,7 @@ def _at(data: Any, steps: Steps) -> Any:
 
 
 def _mapping(data: Any, *steps: str | int) -> Mapping[str, Any]:
-    """The mapping at a place, or an empty one where there is none."""
+    """The mapping at a place, or an empty one if there is none."""
     for step in steps:
         data = data.get(step) if isinstance(data, dict) else None
     return data if isinstance(data, dict) else {}

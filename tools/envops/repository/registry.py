@@ -1,16 +1,18 @@
-"""registry.yaml: what is published and what is trained."""
+"""registry.yaml: the published environments and the training runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
+from envops.repository.endpoints import key_variables
 from envops.repository.environment_names import with_canonical_names
 from envops.repository.package import Generation, Package, folder_of
 from envops.repository.preparation import Preparation
@@ -48,6 +50,15 @@ SCHEMA_FILE = "tools/envops/repository/registry.schema.json"
 Visibility = Annotated[Literal["PUBLIC", "PRIVATE"], Field(description="Who can see the environment on the Hub.")]
 
 
+SandboxMode = Annotated[
+    Literal["preferred", "required", "gpu", "none"],
+    Field(
+        description="Whether its code is confined by the kernel: `preferred`, where the kernel can; `required`, or not "
+        "run; `gpu`, with access to accelerators; `none`, for what needs more, such as docker, which reviewers see."
+    ),
+]
+
+
 @dataclass(frozen=True)
 class SmokeGate:
     """The smoke evaluation: size and limits."""
@@ -57,7 +68,7 @@ class SmokeGate:
     tasks: Annotated[Count, Field(description="Tasks that are evaluated.")] = 10
     rollouts: Annotated[Count, Field(description="Rollouts of each task.")] = 3
     max_concurrent: Annotated[Count, Field(description="Rollouts in flight at the same time.")] = 32
-    timeout_s: Annotated[Positive, Field(description="Seconds that the whole evaluation may take.")] = 300.0
+    timeout_s: Annotated[Positive, Field(description="Maximum seconds of the whole evaluation.")] = 300.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class DistributionGate:
     max_errors: Annotated[
         Share, Field(description="Highest share of rollouts that break, infrastructure left out.")
     ] = 0.15
-    max_drop: Annotated[Share, Field(description="How far the mean reward may be below the recorded baseline.")] = 0.1
+    max_drop: Annotated[Share, Field(description="Tolerated drop of the mean reward below the baseline.")] = 0.1
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ class Gates:
 
 @dataclass(frozen=True)
 class Probe:
-    """How `envops train probe NAME` trains a tiny model on it."""
+    """Settings of `envops train probe NAME`, which trains a tiny model on it."""
 
     __pydantic_config__ = KEYS
 
@@ -120,28 +131,28 @@ class Probe:
 
 @dataclass(frozen=True)
 class KnownFindings:
-    """Findings of one rule that an environment came with."""
+    """Accepted findings of one rule in an adopted environment."""
 
     __pydantic_config__ = KEYS
 
-    count: Annotated[Count, Field(description="How many findings do not block. It may fall, never rise.")]
+    count: Annotated[Count, Field(description="Number of findings that do not block. It may fall, never rise.")]
     since: Annotated[Day, Field(description="The day on which they were accepted.")]
     reason: Annotated[Filled, Field(description="Why they are accepted for now.")]
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The tasks that runs evaluate on: a split of the environment, or what other arguments give."""
+    """The tasks that runs evaluate on: a split of the environment, or those of other arguments."""
 
     __pydantic_config__ = KEYS
 
     split: Annotated[
         Omissible[Filled],
-        Field(description="Value of the taskset's field split (v1); for v0, eval is what get_eval_dataset returns."),
+        Field(description="Value of the taskset's field split (v1); for v0, eval is the result of get_eval_dataset."),
     ] = None
     args: Annotated[
         Omissible[Table],
-        Field(description="Arguments on top of the others that give other tasks, such as another seed."),
+        Field(description="Arguments on top of the others that select other tasks, such as another seed."),
     ] = None
 
     def settings(self, generation: Generation | None) -> Mapping[str, Any]:
@@ -159,13 +170,13 @@ def held_out_of(entry: EnvironmentEntry, package: Package) -> HeldOut | None:
 
 
 def declare_eval(name: str) -> str:
-    """How to declare the tasks that runs evaluate on."""
+    """The fix that declares the tasks that runs evaluate on."""
     return f"Declare environments.{name}.eval: {{split: test}}, or {{args: {{seed: 1}}}}."
 
 
 @dataclass(frozen=True)
 class DeclaredJudge:
-    """The model that judges where a real model plays; its key stays on the host."""
+    """The judge's model in evaluations of a real model; its key stays on the host."""
 
     __pydantic_config__ = KEYS
 
@@ -174,7 +185,7 @@ class DeclaredJudge:
         Field(description="A name or model of configs/endpoints.toml, or owner/model of Prime Inference."),
     ]
     max_cost: Annotated[
-        Positive, Field(description="Dollars that the judge's calls of one run may cost, apart from --max-cost.")
+        Positive, Field(description="Maximum dollars of the judge's calls in one run, apart from --max-cost.")
     ] = 1.0
 
 
@@ -187,7 +198,7 @@ class EnvironmentKeys:
     visibility: Visibility = "PRIVATE"
     owner: Annotated[
         Slug,
-        Field(description="Slug of the Hub user or team that this one belongs to, where it is not the registry's."),
+        Field(description="Slug of the Hub user or team that this one belongs to, if it is not the registry's."),
     ] = ""
     owners: Annotated[
         Unique[Owner],
@@ -204,8 +215,13 @@ class EnvironmentKeys:
     probe: Probe = Probe()
     prepare: Preparation = field(default_factory=Preparation)
     secrets: Annotated[
-        Unique[Variable], Field(description="Names of the environment variables that its code may see.")
+        Unique[Variable],
+        Field(
+            description="Names of the environment variables that its code may read. Keys of models (key of "
+            "configs/endpoints.toml) and variables of the machine or of tools (PRIME_*, GITHUB_*, PATH …) are refused."
+        ),
     ] = ()
+    sandbox: SandboxMode = "preferred"
     publish_evals: Annotated[
         Flag, Field(description="Push the recorded baseline to the Hub's evaluations after a release.")
     ] = False
@@ -232,16 +248,14 @@ class EnvironmentEntry(EnvironmentKeys):
 
 @dataclass(frozen=True)
 class ExternalKeys:
-    """An environment that is on the Hub already: nothing local, used by runs only."""
+    """An environment that is on the Hub already: without local code, used by runs only."""
 
     __pydantic_config__ = KEYS
 
     hub: Annotated[HubAddress, Field(description="owner/name@version, with an exact version.")]
     generation: Annotated[
         Omissible[Generation],
-        Field(
-            description="The generation of verifiers that it is written for, where known: trainers run one of the two."
-        ),
+        Field(description="The generation of verifiers that it is written for, if known: trainers run one of the two."),
     ] = None
     eval: Omissible[OneKey[HeldOut]] = None
 
@@ -266,6 +280,7 @@ class Defaults:
     __pydantic_config__ = KEYS
 
     visibility: Visibility = "PRIVATE"
+    sandbox: SandboxMode = "preferred"
     gates: Gates = Gates()
 
 
@@ -274,7 +289,7 @@ AnyEnvironment = Annotated[
     Annotated[ExternalKeys, Tag("then")] | Annotated[EnvironmentKeys | None, Tag("else")],
     Discriminator(_BY_HUB.tag),
     _BY_HUB,
-    Field(description="An environment of this repository, or with `hub` one that is on the Hub already."),
+    Field(description="An environment of this repository, or with `hub` one on the Hub."),
 ]
 
 
@@ -297,6 +312,13 @@ class RegistryKeys:
     runs: Annotated[Mapping[RunName, RunKeys], Field(description="Training runs by name.")] = field(
         default_factory=dict
     )
+    maintainers: Annotated[
+        Unique[Owner],
+        Field(
+            description="GitHub users, teams or mail addresses that review changes of everything that no environment "
+            "owns: the tool, the workflows, the registry and the configs. The first line of CODEOWNERS names them."
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -309,9 +331,10 @@ class Registry:
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """As written."""
     specs: Mapping[str, RunSpec] = field(default_factory=dict)
-    """The same runs, read."""
+    """The runs as read."""
     run_lines: Mapping[str, int] = field(default_factory=dict)
-    """Where each run is declared."""
+    """The line of each run."""
+    maintainers: tuple[str, ...] = ()
 
 
 def registry_schema() -> dict[str, Any]:
@@ -324,11 +347,15 @@ def load_registry(root: Path) -> Registry:
 
     Raises `DeclarationError` with every problem of the file.
     """
-    return registry_of(load_document(root / REGISTRY_FILE, root))
+    document = load_document(root / REGISTRY_FILE, root)
+    declared = document.data.get("environments") if isinstance(document.data, dict) else None
+    entries = declared.values() if isinstance(declared, dict) else ()
+    asks = any(isinstance(entry, dict) and "secrets" in entry for entry in entries)
+    return registry_of(document, key_variables(root) if asks else {})
 
 
-def registry_of(document: Document) -> Registry:
-    """The registry that a document declares.
+def registry_of(document: Document, model_keys: Mapping[str, str] = MappingProxyType({})) -> Registry:
+    """The registry that a document declares; `model_keys` are the variables with keys, and the place that names each.
 
     Raises `DeclarationError` with every problem of the document.
     """
@@ -342,7 +369,7 @@ def registry_of(document: Document) -> Registry:
     keys, problems = checked(RegistryKeys, document)
     problems += [
         *document.problems,
-        *reference_problems(document, (DistributionGate.min_mean, DistributionGate.max_mean)),
+        *reference_problems(document, (DistributionGate.min_mean, DistributionGate.max_mean), model_keys),
     ]
     if keys is None or problems:
         raise DeclarationError(problems)
@@ -365,7 +392,7 @@ def _build(keys: RegistryKeys, document: Document) -> Registry:
     run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
     lines = _lines_of_runs(document)
     specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
-    return Registry(data["owner"], environments, external, runs, specs, run_lines)
+    return Registry(data["owner"], environments, external, runs, specs, run_lines, tuple(keys.maintainers))
 
 
 def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:
@@ -375,7 +402,7 @@ def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:
 
 
 def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
-    """Run → where each of its keys stands."""
+    """Run → the line of each of its keys."""
     found: dict[str, dict[str, int]] = {}
     for steps, line in document.lines.items():
         if len(steps) > 1 and steps[0] == "runs":
@@ -386,17 +413,16 @@ def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
 def _entry(
     name: str, keys: EnvironmentKeys, declared: Mapping[str, Any], defaults: Mapping[str, Any], line: int | None
 ) -> EnvironmentEntry:
-    """The entry with the registry's defaults in place of what is not declared."""
+    """The entry with the registry's defaults for omitted keys."""
     own = dict(vars(keys))
-    if "visibility" in defaults and "visibility" not in declared:
-        own["visibility"] = defaults["visibility"]
+    own |= {key: defaults[key] for key in ("visibility", "sandbox") if key in defaults and key not in declared}
     if "gates" in defaults:
         own["gates"] = adapter(Gates).validate_python(_merged(defaults["gates"], declared.get("gates", {})))
     return EnvironmentEntry(name=name, line=line, **own)
 
 
 def _merged(defaults: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of gates: what is declared, and the defaults for the rest."""
+    """The settings of gates: the declared ones, and defaults for the rest."""
     merged = {**defaults, **declared}
     for name in defaults.keys() & declared.keys():
         if isinstance(declared[name], Mapping):

@@ -1,4 +1,4 @@
-"""Types of the values in registry.yaml: what each may be, in Python, in the JSON Schema and in words."""
+"""Types of the values in registry.yaml: each in Python, in the JSON Schema and in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 T = TypeVar("T")
 KEYS = ConfigDict(extra="forbid")
-"""Set on every class of keys, as `__pydantic_config__`: a key that it does not declare is a mistake."""
+"""The setting of every class of keys, as `__pydantic_config__`: an undeclared key is a mistake."""
 
 SLUG = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$"
 ENVIRONMENT_NAME = r"^[A-Za-z][A-Za-z0-9]*([-_.][A-Za-z0-9]+)*$"
@@ -37,7 +37,7 @@ FILLED = r"\S"
 
 WORDS: Mapping[str, str] = {
     SLUG: "Letters, digits and single hyphens, underscores or dots between them.",
-    ENVIRONMENT_NAME: "Letters, digits, and single hyphens, underscores or dots between them, beginning with a letter.",
+    ENVIRONMENT_NAME: "Letters, digits, and single hyphens, underscores or dots between them, starting with a letter.",
     RUN_NAME: "Lower-case letters, digits and single hyphens or dots between them.",
     RULE_ID: "A rule id: three capital letters and three digits.",
     VARIABLE: "Name of an environment variable: upper-case letters, digits and underscores.",
@@ -49,11 +49,11 @@ WORDS: Mapping[str, str] = {
     WORD: "Text without spaces.",
     FILLED: "Text that is not empty.",
 }
-"""What a text must look like, by its pattern."""
+"""Pattern → its description in words."""
 
 
 def _whole(value: Any) -> Any:
-    """`5.0` is a whole number, as it is in JSON Schema; `true` is none."""
+    """Accept `5.0` as a whole number, as JSON Schema does, and reject `true`."""
     if isinstance(value, bool):
         raise PydanticCustomError("int_type", "not a whole number")
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -84,7 +84,7 @@ Positive = Annotated[StrictFloat, Field(gt=0)]
 PositiveOrZero = Annotated[StrictFloat, Field(ge=0)]
 Temperature = Annotated[StrictFloat, Field(ge=0, le=2)]
 Table = Mapping[Text, Any]
-"""A mapping whose keys are not the registry's."""
+"""A mapping with arbitrary keys."""
 Ignored = Annotated[
     Mapping[RuleId, Filled],
     Field(description="Rules that are ignored here: rule id and the reason, which every report shows."),
@@ -99,7 +99,7 @@ class _Omissible:
 
 
 Omissible = Annotated[T | None, _Omissible()]
-"""A key that is `None` where it is left out; written as null, it is a mistake."""
+"""A key that is `None` if it is left out; null in the file is a mistake."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,6 @@ def _with_one_key(value: T) -> T:
 
 
 Unique = Annotated[tuple[T, ...], _Checked(_without_repetition, (("uniqueItems", True),))]
-"""A list in which nothing is repeated."""
+"""A list without repeated entries."""
 OneKey = Annotated[T, _Checked(_with_one_key, (("minProperties", 1), ("maxProperties", 1)))]
 """A mapping with exactly one of its keys."""

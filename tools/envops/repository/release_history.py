@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from envops.repository.registry import EnvironmentEntry
 
 MOST_COMMITS = 500
-"""How far back contents are compared; versions are read of the whole history."""
+"""The number of commits whose contents are compared; versions are read from the whole history."""
 NEVER_SHIPPED = ("requirements.lock", "uv.lock")
 
 
@@ -37,7 +37,7 @@ class ReleaseContent:
 
 
 def release_content(folder: Path, root: Path) -> ReleaseContent | None:
-    """Version and content hash of an environment; `None` where `read_package` reports what is wrong."""
+    """Version and content hash of an environment; `None` if `read_package` reports a problem."""
     try:
         pyproject = read_pyproject(folder / "pyproject.toml", root)
         version = pyproject.table("project").get("version")
@@ -52,25 +52,25 @@ def release_content(folder: Path, root: Path) -> ReleaseContent | None:
 
 @dataclass(frozen=True)
 class ReleaseHistory:
-    """One environment's past, seen from the commit that a change is based on."""
+    """One environment's past before the commit that a change is based on."""
 
     base: str
     """The commit."""
     version: str | None = None
-    """The version there; `None` where the environment is new."""
+    """The version there; `None` if the environment is new."""
     changed: tuple[str, ...] = ()
     """Released files that differ from the base."""
     reward_changed: bool = False
     """Whether something that can change a reward differs: code, data, pins, arguments."""
     used: tuple[tuple[str, str], ...] = ()
-    """Every version that ever stood in pyproject.toml, with the commit that brought it, newest first."""
+    """Every version in the history of pyproject.toml, with the commit that introduced it, newest first."""
     same_content: str | None = None
-    """An earlier commit with exactly the content that would be published now, though the base differs."""
+    """An earlier commit with exactly the content to publish, while the base differs."""
     renamed_from: str | None = None
     published: str | None = None
-    """The newest version on the Hub, where that was read."""
+    """The newest version on the Hub, if it was read."""
     known_before: Mapping[str, int] | None = None
-    """Known findings that the registry listed at the base, by rule; `None` where the environment is new."""
+    """Known findings that the registry listed at the base, by rule; `None` if the environment is new."""
     whole: bool = True
     """Whether the history is complete; a shallow clone's is not."""
 
@@ -80,7 +80,7 @@ def release_history(
 ) -> ReleaseHistory:
     """The history of an environment in git, before a change.
 
-    Raises `ContentMissing` where git lacks an object that is needed.
+    Raises `ContentMissing` if git lacks an object that is needed.
     """
     registry = registry_at(root, base)
     declared = registry.environments.get(renamed_from or entry.name) if registry else None
@@ -125,7 +125,7 @@ def _differences(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]
 
 
 def _versions(root: Path, base: str, folder: str) -> Iterator[tuple[str, str]]:
-    """Each version in the history of a pyproject.toml, with the commit that brought it."""
+    """Each version in the history of a pyproject.toml, with the commit that introduced it."""
     logged = git(
         root, "log", "--format=%H", "--raw", "--no-abbrev", "--no-renames", base, "--", f"{folder}/pyproject.toml"
     )

@@ -1,8 +1,8 @@
-"""Packages as an earlier run read them, kept in `.envops/packages/` under a digest of everything that is read.
+"""Packages as an earlier run read them, in `.envops/packages/` under a digest of all inputs.
 
-Hashing the files of 1,000 environments takes 0.4 s, parsing them 5 s. Every file is hashed each time: its size and time
-alone would miss an edit within the clock's grain. Only folders of plain files without any problem are kept. So a link
-is followed each time, and every problem is reported with its place.
+Hashing the files of 1,000 environments takes 0.4 s, parsing them 5 s. Every file is hashed each time: size and time
+alone would miss an edit within the clock's resolution. Only folders of plain files without any problem are kept. So a
+link is followed each time, and every problem is reported with its place.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from packaging.markers import default_environment
 from envops.files.atomic_write import write_whole
 from envops.repository.content import hub_content_hash, list_content, strict_digest
 from envops.repository.package import Package
+from envops.repository.signature import signed, verified
 from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+SIGNED_AS = "package"
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,10 @@ class _Kept:
 
 @dataclass(frozen=True)
 class RememberedPackages:
-    """The packages of one repository that were read before. Damaged or foreign entries are read again."""
+    """The packages of one repository that were read before.
+
+    Entries that are damaged, foreign or not signed by this user are read again.
+    """
 
     root: Path
     reader: str
@@ -45,24 +52,23 @@ class RememberedPackages:
 
     @classmethod
     def of(cls, root: Path) -> RememberedPackages:
-        """Those of the repository at `root` that this version of the tool read on this machine."""
+        """The remembered packages of the repository at `root`, for this version of the tool on this machine."""
         markers = sorted(default_environment().items())  # the markers of a lock's entries depend on it
         versions = [sys.version, packaging.__version__, yaml.__version__]
         reader = json.dumps([code_digest(TOOLS), versions, markers])
         return cls(root, hashlib.sha256(reader.encode()).hexdigest())
 
     def digest_of(self, folder: Path) -> str | None:
-        """The digest under which a folder is remembered; `None` where the digest does not cover everything that is
-        read."""
+        """The digest under which a folder is remembered; `None` if the digest does not cover all inputs."""
         content = list_content(folder, self.root)
         return strict_digest(folder, content.files) if content.ordinary else None
 
     def read(self, folder: Path) -> Package | None:
-        """The package in a folder; `None` where it must be read after all."""
+        """The package in a folder; `None` if it must be read."""
         try:
             path = self._path(folder)
-            text = path.read_bytes()  # before the files are hashed: in a first run there is none
-            kept = _adapter().validate_json(text, strict=False)
+            raw = path.read_bytes()  # before the files are hashed: in a first run there is none
+            kept = _adapter().validate_json(verified(raw, SIGNED_AS), strict=False)
             digest = self.digest_of(folder)
             if digest is None or kept.key != self._key(folder, digest):
                 return None
@@ -73,8 +79,8 @@ class RememberedPackages:
         return replace(kept.package, folder=folder, hub_hash=hub_hash)
 
     def keep(self, package: Package) -> None:
-        """Remember a package that was read without any problem. Where that fails, it is read again the next time."""
-        bare = replace(package, folder=Path(), hub_hash="")  # both are found anew each time
+        """Remember a package that was read without any problem. If that fails, it is read again the next time."""
+        bare = replace(package, folder=Path(), hub_hash="")  # both are determined anew each time
         kept = _Kept(self._key(package.folder, package.digest), bare)
         with suppress(OSError, ValueError):
             text = _adapter().dump_json(kept)
@@ -82,7 +88,7 @@ class RememberedPackages:
             # not kept.
             if repr(_adapter().validate_json(text, strict=False)) == repr(kept):
                 path = self._path(package.folder)
-                write_whole(path, text.decode())
+                write_whole(path, signed(text, SIGNED_AS))
 
     def _path(self, folder: Path) -> Path:
         return Workspace(self.root).packages / f"{folder.name}.json"

@@ -29,9 +29,9 @@ class Repository:
     root: Path
     registry: Registry
     packages: Mapping[str, Package]
-    """By distribution name, in the order of the registry."""
+    """The environments by distribution name, in the order of the registry."""
     broken: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """Environments that cannot be used, each with what is wrong; empty unless `set_apart` was used."""
+    """Environments that cannot be used, each with its problems; empty unless `set_apart` was used."""
 
     @classmethod
     def load(
@@ -45,12 +45,11 @@ class Repository:
     ) -> Repository:
         """Read the registry and the environments below `root`, or only those named.
 
-        With `names` the folders of other environments are not looked at, so a mistake in one
-        does not stop work on another. With `only` the registry is compared with all folders, and
-        of these the ones that belong to these names are read. Without `with_locks` the locks are
-        not looked at. With `set_apart`, an environment that is wrong is among the `broken` ones.
+        With `names` the folders of other environments are not read, so a mistake in one does not stop work on another.
+        With `only` the registry is compared with all folders, and only the folders of these names are read. Without
+        `with_locks` the locks are not read. With `set_apart`, an environment with a problem is among the `broken` ones.
 
-        Raises `DeclarationError` with every problem that was found; with `set_apart`, of the registry alone.
+        Raises `DeclarationError` with every problem; with `set_apart`, of the registry alone.
         """
         root = root.resolve()
         registry, problems = _read_registry(root)
@@ -80,7 +79,7 @@ class Repository:
 
 
 def _chosen(registry: Registry, names: Iterable[str], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names in their one form and in the order of the registry; `others` are allowed besides its own."""
+    """The names in their normal form and in the order of the registry; `others` are allowed besides its own."""
     order = list(dict.fromkeys((*registry.environments, *others)))
     problems, chosen = [], []
     for name in names:
@@ -108,7 +107,7 @@ def _read_registry(root: Path) -> tuple[Registry, list[Problem]]:
 
 
 def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list[Problem]]]:
-    """Folders below environments/ by name, what is wrong with all of them, and by environment with single ones.
+    """Folders below environments/ by name, the problems of the folder itself, and those of each environment.
 
     Empty folders are skipped.
     """
@@ -135,7 +134,7 @@ def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list
 
 
 def _add(broken: dict[str, list[Problem]], name: str, *problems: Problem) -> None:
-    """File problems under the environment of a name or of a folder."""
+    """Record problems under the environment of a name or of a folder."""
     if problems:
         broken.setdefault(canonicalize_name(name), []).extend(problems)
 
@@ -148,7 +147,7 @@ def _read_packages(
     *,
     with_locks: bool,
 ) -> dict[str, Package]:
-    """The packages in their own folders, by distribution name; what is wrong with them goes to `broken`."""
+    """The packages in their own folders, by distribution name; their problems go to `broken`."""
     wanted = [folder for name, folder in folders.items() if read is None or name in read]
     packages: dict[str, Package] = {}
     for folder, reading in zip(wanted, read_packages(wanted, root, with_locks=with_locks), strict=True):
@@ -192,7 +191,7 @@ def _add_mismatches(
     chosen: set[str] | None,
     broken: dict[str, list[Problem]],
 ) -> None:
-    """File the contradictions between the registry and the folders."""
+    """Record the contradictions between the registry and the folders."""
     declared = {entry.folder_name: entry for entry in registry.environments.values()}
     external = {folder_of(name): entry for name, entry in registry.external.items()}
     for name, entry in declared.items():

@@ -50,11 +50,11 @@ class Source:
 
     id: Annotated[Text, Field(description="Name of an environment of this registry.")]
     name: Annotated[
-        Omissible[Slug], Field(description="Name in metrics; needed where one environment is used twice.")
+        Omissible[Slug], Field(description="Name in metrics; required if an environment is used twice.")
     ] = None
     ratio: Annotated[Positive, Field(description="Weight in the mix, relative to the others.")] = 1.0
     rollouts_per_example: Annotated[
-        Omissible[Count], Field(description="Rollouts of each task here, where they differ from the run's.")
+        Omissible[Count], Field(description="Rollouts of each task here, if they differ from the run's.")
     ] = None
     args: Annotated[Table, Field(description="Arguments of load_environment (v0).")] = field(default_factory=dict)
     taskset: Annotated[
@@ -82,7 +82,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How replies are sampled."""
+    """Sampling of replies."""
 
     __pydantic_config__ = KEYS
 
@@ -130,7 +130,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Resume:
-    """A checkpoint to begin from: a step of this run, a folder, or a run of the platform."""
+    """A checkpoint to start from: a step of this run, a folder, or a run of the platform."""
 
     __pydantic_config__ = KEYS
 
@@ -187,18 +187,18 @@ class RunBudget:
 
     max_gpu_hours: Annotated[Omissible[Positive], Field(description="Maximum GPU hours.")] = None
     max_dollars: Annotated[Omissible[Positive], Field(description="Dollars at most.")] = None
-    hours: Annotated[Omissible[Positive], Field(description="How long the run is expected to take, in hours.")] = None
+    hours: Annotated[Omissible[Positive], Field(description="Expected duration of the run in hours.")] = None
     gpu_hour_price: Annotated[Omissible[Positive], Field(description="Dollars of one GPU for one hour.")] = None
 
 
 @dataclass(frozen=True)
 class RunBaseline:
-    """The author's statement about environments on which no model was recorded."""
+    """The author's reason for a run without a recording of a model."""
 
     __pydantic_config__ = KEYS
 
     none: Annotated[
-        Filled, Field(description="Why the run may start on an environment that no model was recorded on (RUN051).")
+        Filled, Field(description="Why the run may start on an environment without a recording of a model (RUN051).")
     ]
 
 
@@ -214,9 +214,9 @@ class RunKeys:
     ]
     schema: Annotated[
         Schema,
-        Field(description="Version of prime-rl's configuration: keys of both, those of August 2026, or later ones."),
+        Field(description="Version of prime-rl's configuration: the common keys, those of August 2026, or later ones."),
     ] = "portable"
-    model: Annotated[Word, Field(description="The model to begin with, as the backend names it.")]
+    model: Annotated[Word, Field(description="The model to start from, as the backend names it.")]
     environments: Annotated[tuple[Source, ...], Field(description="The environments to train on.", min_length=1)]
     max_steps: Annotated[Count, Field(description="Training steps.")]
     batch_size: Annotated[
@@ -229,7 +229,7 @@ class RunKeys:
         Omissible[Positive], Field(description="Peak learning rate; 1e-5 by default with LoRA, 1e-6 without.")
     ] = None
     weight_decay: Annotated[PositiveOrZero, Field(description="Weight decay.")] = 0.0
-    algorithm: Annotated[Algorithm, Field(description="How advantages are made.")] = "grpo"
+    algorithm: Annotated[Algorithm, Field(description="Computation of advantages.")] = "grpo"
     seq_len: Annotated[Count, Field(description="Maximum tokens of prompt and replies together.")] = 4096
     max_concurrent: Annotated[Omissible[Count], Field(description="Rollouts in flight at the same time.")] = None
     max_off_policy_steps: Annotated[
@@ -238,11 +238,11 @@ class RunKeys:
     ] = None
     difficulty_filter: Annotated[
         Flag,
-        Field(description="Drop groups without variance and sample others in their place, where the trainer can."),
+        Field(description="Drop groups without variance and sample others in their place, if the trainer can."),
     ] = False
     renderer: Annotated[
         Omissible[Slug],
-        Field(description="Name of the chat renderer; needed where the trainer does not know the model."),
+        Field(description="Name of the chat renderer; required if the trainer does not know the model."),
     ] = None
     sampling: Sampling = Sampling()
     lora: Omissible[Lora] = None
@@ -263,7 +263,7 @@ class RunKeys:
     ] = None
     submit: Annotated[
         Literal["on-release", "manual"],
-        Field(description="When the run is submitted: after a release that changes it, or by hand only."),
+        Field(description="Time of submission: after a release that changes the run, or by hand only."),
     ] = "manual"
     budget: RunBudget = RunBudget()
     baseline: Omissible[RunBaseline] = None
@@ -282,14 +282,14 @@ class RunSpec(RunKeys):
     """Never `None` here: LoRA and full fine-tuning have a default each."""
     file: str = "registry.yaml"
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Where a key stands: `sampling.max_tokens` → line; the run itself is ''."""
+    """Key → its line, such as `sampling.max_tokens`; '' stands for the run itself."""
     written: frozenset[str] = frozenset()
     """The keys that were written, merged ones included, and differ from their defaults."""
     command: str = ""
-    """The command line that gave it; empty where a file declares it."""
+    """The command line that declares it; empty if a file declares it."""
 
     def line(self, key: str = "") -> int | None:
-        """The line of a key, or of the nearest that holds it."""
+        """The line of a key, or of the nearest key that contains it."""
         while key and key not in self.lines:
             key = key.rpartition(".")[0]
         return self.lines.get(key)
@@ -318,7 +318,7 @@ class RunSpec(RunKeys):
 def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str, command: str = "") -> RunSpec:
     """The run that a mapping declares.
 
-    Raises pydantic's `ValidationError` where the mapping is not what `RunKeys` allows.
+    Raises pydantic's `ValidationError` if `RunKeys` does not allow the mapping.
     """
     keys: RunKeys = adapter(RunKeys).validate_python(declared)
     default = LORA_LEARNING_RATE if keys.lora else FULL_LEARNING_RATE
@@ -329,7 +329,7 @@ def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], f
 
 
 def _keys(declared: Any, before: str = "") -> Iterator[str]:
-    """Every place of a declaration, as `lines` names it."""
+    """Every key of a declaration, as `lines` names it."""
     if isinstance(declared, dict):
         for key, value in declared.items():
             place = f"{before}.{key}" if before else key

@@ -62,7 +62,7 @@ class ToldApartBy:
 
 
 def checked(kind: type[Keys], document: Document) -> tuple[Keys | None, list[Problem]]:
-    """The document as `kind`, or `None` and everything in it that `kind` does not allow."""
+    """The document as `kind`, or `None` and every problem."""
     declared: type = kind
     try:
         keys: Keys = adapter(declared).validate_python(document.data)
@@ -77,7 +77,7 @@ def checked(kind: type[Keys], document: Document) -> tuple[Keys | None, list[Pro
 
 @cache
 def json_schema(kind: type) -> dict[str, Any]:
-    """The JSON Schema of what `kind` declares, without the titles and empty defaults that pydantic adds."""
+    """The JSON Schema of `kind`, without the titles and empty defaults that pydantic adds."""
     schema = adapter(kind).json_schema(schema_generator=_Generator)
     tidied: dict[str, Any] = _tidied(schema)
     return {"$schema": DIALECT, **tidied}
@@ -166,7 +166,7 @@ def _steps(location: tuple[int | str, ...], schema: Mapping[str, Any]) -> Steps:
 
 
 def _node(schema: Mapping[str, Any], location: Iterable[int | str]) -> dict[str, Any]:
-    """The part of a schema that describes a place; an empty one where nothing does."""
+    """The part of a schema that describes a place; an empty one if there is none."""
     node = _resolved(schema, schema)
     for step in location:
         if isinstance(step, int):
@@ -184,7 +184,7 @@ def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, A
     if "$ref" in node:
         own = {key: value for key, value in node.items() if key != "$ref"}
         return {**_resolved(schema["$defs"][node["$ref"].rpartition("/")[2]], schema), **own}
-    if "anyOf" in node:  # something that may be null
+    if "anyOf" in node:  # a value that may be null
         [kind] = [_resolved(each, schema) for each in node["anyOf"] if each.get("type") != "null"]
         return {**kind, "type": [kind["type"], "null"]}
     return dict(node)

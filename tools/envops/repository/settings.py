@@ -57,7 +57,7 @@ _MARK_EXAMPLE = '{ mutant = "name:operator:0a1b2c", reason = "why no reply can d
 
 
 def read_settings(pyproject: Pyproject) -> tuple[RewardDeclaration, AnswerDeclaration, list[Problem]]:
-    """The two declarations and what is wrong with them; a wrong value is left at its default."""
+    """The two declarations and their problems; a wrong value is left at its default."""
     problems: list[Problem] = []
     usable: dict[str, dict[str, Any]] = {name: {} for name in _TABLES}
     declared = pyproject.table("tool").get("envops", {})
@@ -102,7 +102,7 @@ def _unknown(pyproject: Pyproject, place: str, key: str, known: Mapping[str, Any
 
 
 def read_mutation_settings(pyproject: Pyproject) -> tuple[MutationDeclaration, list[Problem]]:
-    """The declaration and what is wrong with it; an entry with a problem is left out.
+    """The declaration and its problems; an entry with a problem is left out.
 
     The reader of the tables checks that `equivalent` is a list.
     """

@@ -33,7 +33,7 @@ LOCAL_FORMATS = frozenset(
 """First arguments of `load_dataset` that name a file format instead of a data set on the Hub."""
 
 _CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
-"""Only text with one of these is searched for calls: most has none, and the search is slow."""
+"""Words without which a text is not searched for calls: most has none, and the search is slow."""
 
 _MOVING = (None, "main", "master", "refs/convert/parquet")
 """Revisions that do not pin a commit."""
@@ -137,7 +137,7 @@ def _parse(content: bytes, path: Path, root: Path) -> ast.Module:
 
 
 def _exports(tree: ast.Module) -> tuple[str, ...]:
-    """Names in `__all__`, as far as they are written out."""
+    """Names in `__all__`, as far as they are literals."""
     names: list[str] = []
     for statement in tree.body:
         match statement:
@@ -158,7 +158,7 @@ def _strings(value: ast.expr) -> list[str]:
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Statements of the module's own level, those inside `if`, `try` and `with` among them."""
+    """Statements at module level, including those inside `if`, `try` and `with`."""
     waiting: list[ast.stmt] = list(reversed(tree.body))
     while waiting:
         statement = waiting.pop()
@@ -294,7 +294,8 @@ def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
 
 
 def _named_dataset(call: ast.Call, known: Mapping[str, ast.expr], file: str) -> WantedData | None:
-    """The dataset that a call names by text or by a constant of the module; those with files of their own are left."""
+    """The dataset that a call names by text or by a constant of the module; calls with files of their own are left
+    out."""
     if _last_name(call.func) != "load_dataset":
         return None
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
@@ -304,7 +305,7 @@ def _named_dataset(call: ast.Call, known: Mapping[str, ast.expr], file: str) -> 
     if path in LOCAL_FORMATS or not re.fullmatch(HUB_DATASET, path) or {"data_files", "data_dir"} & given.keys():
         return None
     if "name" in given and not texts["name"] and not _is_none(given["name"]):
-        return None  # a configuration that is known only when it runs
+        return None  # a configuration that is known only at run time
     revision = texts.get("revision", "")
     pinned = revision if re.fullmatch(COMMIT, revision) else ""
     return WantedData("dataset", path, texts.get("name", ""), pinned, place=Place(file, call.lineno))
@@ -345,9 +346,9 @@ def _shown(call: ast.Call) -> str:
 
 
 def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Generation | None:
-    """The generation by the bound on verifiers, and by the source where the bound allows both.
+    """The generation by the bound on verifiers, or by the source if the bound allows both.
 
-    `None` where neither decides.
+    `None` if neither decides.
     """
     old, shared, new = _allowed(str(specifier or ""))
     if new and not old and not shared:

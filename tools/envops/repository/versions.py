@@ -1,4 +1,4 @@
-"""Versions of an environment: how far apart two are, and a new one written into pyproject.toml."""
+"""Versions of an environment: the step between two, and a new one written into pyproject.toml."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _VALUE = re.compile(r"""^(\s*(?:version|"version"|'version'|project\s*\.\s*versi
 
 @dataclass(frozen=True)
 class VersionStep:
-    """The way from one version to another."""
+    """The step from one version to another."""
 
     before: Version
     after: Version
 
     @property
     def direction(self) -> int:
-        """Above zero where the version rises, below where it falls."""
+        """Positive if the version rises, negative if it falls."""
         return (self.after > self.before) - (self.after < self.before)
 
     @property
@@ -80,9 +80,9 @@ def _text(numbers: tuple[int, ...]) -> str:
 
 
 def write_version(path: Path, version: str, file: str) -> None:
-    """Set `project.version` in a pyproject.toml; every other byte stays as it is.
+    """Set `project.version` in a pyproject.toml; every other byte is unchanged.
 
-    Raises `DeclarationError` where the version does not stand on a line of its own.
+    Raises `DeclarationError` if the version is not on a line of its own.
     """
     raw = path.read_bytes()
     text = raw.decode("utf-8")

@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import envops
 from envops.system.file_lock import AlreadyLocked, locked
+from envops.system.scratch_folder import scratch_folder
 
 CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOLS = Path(envops.__file__).parents[1]
@@ -35,8 +35,6 @@ CODE = (".py", ".json", ".lock")
 SCRATCH = "scratch-"
 LONGEST_TEMPORARY = 70
 """Bytes of the path of a folder for temporary files: an address of a socket below it has 36 more."""
-JUST_MADE_SECONDS = 60.0
-"""A scratch folder younger than this may be about to be held by the run that made it."""
 
 
 class InUse(Exception):
@@ -55,13 +53,18 @@ class Workspace:
 
     @property
     def shared(self) -> Path:
-        """The folder that all checkouts of the user share, or the checkout's own where that cannot be written."""
+        """The folder that all checkouts of the user share, or the checkout's own if that cannot be written."""
         folder = users_folder()
         return folder if folder is not None and _is_writable(folder) else self.base
 
     @property
     def venvs(self) -> Path:
         return self.shared / "venvs"
+
+    @property
+    def tools(self) -> Path:
+        """Virtual environments of the tool's own locks, which every job may read."""
+        return self.shared / "tools"
 
     @property
     def prepared(self) -> Path:
@@ -89,7 +92,7 @@ class Workspace:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Nothing is pruned while the block runs; many runs may use the cache at once."""
+        """Prevent pruning while the block runs; many runs may use the cache at once."""
         with ExitStack() as stack:
             for path in self._locks():
                 stack.enter_context(locked(path, shared=True))
@@ -97,7 +100,7 @@ class Workspace:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other run uses the cache while the block runs. Raises `InUse` when one does, in any checkout."""
+        """Hold the cache alone while the block runs. Raises `InUse` if another run uses it, in any checkout."""
         with ExitStack() as stack:
             try:
                 for path in self._locks():
@@ -112,8 +115,10 @@ class Workspace:
             yield folder / "in-use.lock"
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
-        """A folder for one worker, removed afterwards; those that a killed run left behind go as well.
+    def scratch(self, inside: Path | None = None) -> Iterator[Path]:
+        """A folder for one worker, removed afterwards, with the leftovers of killed runs.
+
+        It is made inside another one, if that is given, whose processes may then write there too.
 
         Nothing is pruned while it exists, because its worker imports from the cache until its end.
         """
@@ -121,25 +126,13 @@ class Workspace:
         with ExitStack() as stack:
             with suppress(OSError):
                 stack.enter_context(self.used())
-            self._sweep()
-            folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=self.base))
-            with locked(folder, is_folder=True):
-                try:
-                    yield folder
-                finally:
-                    _remove_scratch(folder)
-
-    def _sweep(self) -> None:
-        for folder in self.base.glob(f"{SCRATCH}*"):
-            with suppress(OSError, AlreadyLocked), locked(folder, is_folder=True, wait=False):
-                if time.time() - folder.stat().st_mtime > JUST_MADE_SECONDS:
-                    _remove_scratch(folder)
+            yield stack.enter_context(scratch_folder(SCRATCH, inside or self.base, _remove_scratch))
 
 
 def temporary_folder(scratch: Path) -> Path:
-    """The folder for temporary files of a scratch folder, with a path that sockets fit below.
+    """The folder for temporary files of a scratch folder, with a path that is short enough for sockets.
 
-    The system limits the address of a socket to about 100 characters, and `multiprocessing` puts some there.
+    The system limits the address of a socket to about 100 characters, and `multiprocessing` creates some there.
     """
     temporary = scratch / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -163,9 +156,9 @@ def _remove_scratch(folder: Path) -> None:
 
 
 def users_folder() -> Path | None:
-    """What all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` where programs keep such things.
+    """The folder that all checkouts of a user share: `ENVOPS_CACHE_DIR`, or `envops` in the user's cache folder.
 
-    `None` where the user's home is unknown.
+    `None` if the user's home is unknown.
     """
     if given := os.environ.get(CACHE_DIR):
         return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111
@@ -188,7 +181,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder, also where something in it was made unwritable; what cannot be removed stays."""
+    """Remove a folder, including unwritable contents; files that cannot be removed stay."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         for parent, _, _ in os.walk(folder):
@@ -200,7 +193,7 @@ def remove_folder(folder: Path) -> None:
 def made_once(
     target: Path, make: Callable[[Path], None], is_sound: Callable[[Path], bool], stop: threading.Event
 ) -> Path:
-    """The folder `target`, made by `make` where it is missing or not sound.
+    """The folder `target`, made by `make` if it is missing or not sound.
 
     Safe with several processes: one makes it in a temporary folder and renames it when complete,
     and the others wait. An interrupted `make` leaves nothing that could be mistaken for complete.
@@ -226,14 +219,14 @@ def made_once(
 
 
 def mark_used(path: Path) -> None:
-    """Record that a cache entry was used now; pruning goes by this time."""
+    """Record that a cache entry was used now; pruning uses this time."""
     with suppress(OSError):  # another user's, or read-only
         os.utime(path)
 
 
 @cache
 def code_digest(*folders: Path, suffixes: tuple[str, ...] = CODE) -> str:
-    """Digest of the code in some folders, so that results of another version are computed again."""
+    """Digest of the code in some folders, so that results of other code are computed again."""
     digest = hashlib.sha256()
     for number, folder in enumerate(folders):
         for parent, inner, names in os.walk(folder):

@@ -12,9 +12,9 @@ _GATES: dict[Gate, str] = {
     "rewards": "Does the reward distinguish right from wrong, for every reply and every time?",
     "smoke": "Does a real evaluation end, with the predicted rewards?",
     "distribution": "Do the rewards vary enough to learn from?",
-    "release": "Does the version match what changed? Checked by `nox -s plan`, from git's history.",
+    "release": "Does the version match the changes? Checked by `nox -s plan`, from git's history.",
     "run": "Will the declared training run start, and can its configuration learn?",
-    "diagnosis": "What is wrong with a running training run, and what should change?",
+    "diagnosis": "Which problems does a training run have, and which change fixes each?",
 }
 _HEADINGS: dict[Gate, str] = {"run": "Training runs", "diagnosis": "Diagnoses of runs"}
 _SEVERITIES: dict[Severity, str] = {
@@ -28,13 +28,13 @@ _INTRODUCTION = """\
 Generated from `tools/envops/rules` by `envops docs`, and checked by a test. Do not edit by hand.
 
 A finding fails its gate if its severity is *error* and its evidence is conclusive. With too little evidence the gate is
-*inconclusive*. Warnings and advice do not fail a gate. What only publishing needs is a warning until `nox -s plan`,
-where it is an error. `nox -s explain -- RULE` prints one entry.
+*inconclusive*. Warnings and advice do not fail a gate. A requirement of publishing alone is a warning until `nox -s
+plan`, where it is an error. `nox -s explain -- RULE` prints one entry.
 
 A finding that is a consequence of another one is left out: the cause lists the rules that wait for it, and their gates
 are inconclusive.
 
-The *reference reply* is what a perfect model would answer: the oracle's reply, from `tests/oracle.py` or derived from
+The *reference reply* is the reply of a perfect model: the oracle's reply, from `tests/oracle.py` or derived from
 the task's answer.
 
 A rule can be ignored for one environment, with a reason that every report shows. In `registry.yaml`:

@@ -1,7 +1,7 @@
 """Findings that are consequences of others: only the cause is reported, with the rules that wait for it.
 
-A row of `CAUSES` names rules that take away what others stand on: gold, a reward, a finished rollout. A waiting rule
-is judged again when the cause is fixed. Its gate cannot pass until then.
+A row of `CAUSES` names rules whose findings invalidate the basis of others: the reference reply, a reward, a finished
+rollout. A waiting rule is judged again when the cause is fixed. Its gate cannot pass until then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from envops.rules.engine import Finding
 
 MANY = 0.1
-"""From this share of broken rollouts on, nothing can be said about the distribution of rewards."""
+"""The share of broken rollouts from which the distribution of rewards is unknown."""
 
 COMPARISONS_WITH_GOLD = (
     *("RWD005", "RWD007", "RWD008", "RWD009", "RWD060", "RWD062", "RWD063", "RWD064", "RWD065", "RWD066"),
@@ -52,7 +52,7 @@ def _touches_many(cause: Finding, _: Finding) -> bool:
 
 
 def _is_undecided(cause: Finding, consequence: Finding) -> bool:
-    """Whether too few rollouts decide, as where most have no reference reply or no time."""
+    """Whether too few rollouts decide, as when most have no reference reply or no time."""
     return consequence.inconclusive and _touches_all(cause, consequence)
 
 
@@ -63,7 +63,7 @@ def _earns_nothing(cause: Finding, consequence: Finding) -> bool:
 
 
 def _breaks_alike(cause: Finding, consequence: Finding) -> bool:
-    """Whether the same exception broke both, wherever it was caught."""
+    """Whether the same exception caused both, wherever it was caught."""
     one, other = cause.evidence.failure, consequence.evidence.failure
     same_line = cause.place is not None and cause.place == consequence.place
     return same_line or (one is not None and other is not None and _kind(one.error) in other.error)
@@ -85,7 +85,7 @@ def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
 
 
 def _knows_no_function(_: Finding, consequence: Finding) -> bool:
-    """Whether no function is known, as where an environment names its rewards in rollouts only."""
+    """Whether no function is known, as when an environment names its rewards in rollouts only."""
     return not consequence.evidence.details.get("functions")
 
 
@@ -125,7 +125,7 @@ class Explained:
 
 
 def explained(found: Iterable[Finding]) -> Explained:
-    """Leave out what is a consequence of something that counts, and name it at its cause."""
+    """Leave out consequences of findings that count, and name them at their cause."""
     everything = list(found)
     cause_of = {index: cause for index in range(len(everything)) if (cause := _cause_of(everything, index)) is not None}
     waiting: dict[int, dict[str, None]] = defaultdict(dict)
@@ -147,7 +147,7 @@ def _cause_of(everything: list[Finding], index: int) -> int | None:
         if consequence.rule not in cause.consequences:
             continue
         for number, other in enumerate(everything):
-            # what is known blocks nothing, and still keeps its consequences from being judged
+            # a known finding blocks nothing, and its consequences are still not judged
             holds = other.counts or (other.known and replace(other, ignored=None).counts)
             if other.rule in cause.rules and holds and cause.where(other, consequence):
                 return number

@@ -1,12 +1,11 @@
 """Diagnoses of training runs: only what their logs prove.
 
-A rule reports what was logged and what that means by itself: nothing was earned, a declared limit is exceeded, a number
-is not finite. Trends of the reward, the entropy, the KL divergence and the gradient norm are curves of the report:
-no bound on them was ever calibrated, so no rule judges them. A change of the registry is suggested only where it
-follows from what was logged.
+A rule reports logged facts and their direct meaning: nothing was earned, a declared limit is exceeded, a number is not
+finite. Trends of the reward, the entropy, the KL divergence and the gradient norm are curves of the report: no bound on
+them was ever calibrated, so no rule judges them. A change of the registry is suggested only if it follows from the log.
 
 Every finding's evidence has the metric and the steps, `change` (keys of the run in registry.yaml and their new
-values), `next`, `stop` and `source`, where the advice is from.
+values), `next`, `stop` and `source`, the origin of the advice.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ LEAST_GROUP = 8
 """Rollouts of a task: at least 8, by prime-rl docs/training.md."""
 QUEUED = ("QUEUED", "PENDING")
 LEAST_STEPS = 20
-"""What holds over fewer points may be chance."""
+"""The least number of points; results over fewer may be chance."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class RunLog:
 
     series: Mapping[str, Series] = field(default_factory=dict)
     spec: RunSpec | None = None
-    """`None` where the registry does not know the run."""
+    """The declared run; `None` if the registry has none."""
     trainer: TrainerLimits | None = None
     status: str = ""
     """The state as the platform names it; empty without one."""
@@ -71,7 +70,7 @@ class RunLog:
 
     @property
     def reward(self) -> Series | None:
-        """The reward, where enough of it is known to judge."""
+        """The reward, if enough of it is known to judge."""
         found = self.series.get("reward")
         return found if found is not None and len(found.points) >= LEAST_STEPS else None
 
@@ -87,19 +86,25 @@ class RunLog:
         source: str,
         **evidence: Any,
     ) -> Found:
-        """A finding with what to change in the registry, what to do next, when to stop, and the source of this advice.
+        """A finding with the change of the registry, the next step, when to stop, and the source of this advice.
 
         `steps` are those at which it shows, first and last; all of the series by default.
         """
-        told: dict[str, Any] = {**evidence, "change": dict(change or {}), "next": then, "stop": stop, "source": source}
+        advice: dict[str, Any] = {
+            **evidence,
+            "change": dict(change or {}),
+            "next": then,
+            "stop": stop,
+            "source": source,
+        }
         if series is not None:
-            told |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
+            advice |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
         if steps is not None:
-            told["steps"] = list(steps)
-        return Found(message, Evidence(details=told))
+            advice["steps"] = list(steps)
+        return Found(message, Evidence(details=advice))
 
     def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
-        """A change of one number of the declaration by a factor, within bounds; nothing where it stands there."""
+        """A change of one number of the declaration by a factor, within bounds; empty if it is at the bound."""
         if self.spec is None:
             return {}
         now: Any = self.spec
@@ -112,7 +117,7 @@ class RunLog:
         return {} if wanted == now else {key: wanted}
 
     def filtered(self) -> dict[str, Any]:
-        """The change that replaces groups without variance; nothing where the trainer cannot."""
+        """The change that replaces groups without variance; empty if the trainer cannot."""
         if self.spec is None or self.spec.difficulty_filter or self.trainer is None:
             return {}
         return {"difficulty_filter": True} if self.trainer.replaces_groups else {}
@@ -126,7 +131,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
         Source: prime-rl docs/training.md (groups that all fail teach nothing); for the order of the advice the skill
         train-with-environments of verifiers (a flat reward: difficulty, the rubric, the prompt's contract).
     Why: Without any reward, all groups have zero variance and there is no gradient: more steps change nothing.
-    Fix: Read some rollouts: does the rubric accept what the prompt asks for, in the format that the model writes?
+    Fix: Read some rollouts: does the rubric accept the requested answer, in the format that the model writes?
         Then make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
         successes.
     """
@@ -284,11 +289,11 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
     Why: The run ends there, or continues without the killed process.
     Fix: Fewer rollouts, then shorter sequences; then an adapter instead of full fine-tuning.
     """
-    said = OUT_OF_MEMORY.search(run.log)
-    if said is None:
+    match = OUT_OF_MEMORY.search(run.log)
+    if match is None:
         return
-    start = run.log.rfind("\n", 0, said.start()) + 1
-    line = run.log[start : run.log.find("\n", said.end()) if "\n" in run.log[said.end() :] else None]
+    start = run.log.rfind("\n", 0, match.start()) + 1
+    line = run.log[start : run.log.find("\n", match.end()) if "\n" in run.log[match.end() :] else None]
     then = "if it still does not fit, lower the limit of replies (sampling.max_tokens)"
     if run.spec is not None and run.spec.lora is None:
         then += ", then train an adapter (lora: {rank: 16})"
@@ -303,7 +308,7 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
 
 
 def _fewer_rollouts(run: RunLog) -> dict[str, Any]:
-    """Half the rollouts of each task and step; nothing where groups are small, or cannot be halved."""
+    """Half the rollouts of each task and step; empty if groups are small or cannot be halved."""
     spec = run.spec
     if spec is None or any(source.rollouts_per_example for source in spec.environments):
         return {}
@@ -347,7 +352,7 @@ def numbers_broke(run: RunLog) -> Iterator[Found]:
 def steps_are_missing(run: RunLog) -> Iterator[Found]:
     """Metrics have gaps.
 
-    What: Between the first and the last step that was logged, none is missing. Source: this project's own.
+    What: No step is missing between the first and the last logged one. Source: this project's own.
     Why: Means and trends cover only the logged steps; a gap can hide the failure.
     Fix: Check whether the trainer was restarted or the file was truncated.
     """
@@ -373,9 +378,9 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
     """
     status = run.status.upper()
     if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
-        said = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
+        message = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
         yield run.found(
-            f"the run {said}",
+            f"the run {message}",
             then="prime train logs ID shows why; prime train restart ID resumes from the last checkpoint"
             if status != "MISSING"
             else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
@@ -387,7 +392,7 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
 
 @rule("DGN015", gate="diagnosis", severity="advice")
 def too_few_steps(run: RunLog) -> Iterator[Found]:
-    """There is too little to judge.
+    """There is too little data to judge.
 
     What: The reward is logged at 20 steps or more. Source: this project's own.
     Why: Results over fewer steps may be due to chance.

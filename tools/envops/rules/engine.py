@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     from envops.statistics.reward_comparison import RewardComparison
 
 LONGEST_REPLY = 16_000
-"""Characters of the longest reply, where no declared run allows a longer one: about 4,000 tokens."""
+"""Characters of the longest reply if no declared run allows a longer one: about 4,000 tokens."""
 Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
 """The gates of `validate`, which prove an environment."""
 ADD_CASE = "Add the case that is shown"
-"""How the sentence begins that a fix ends with where the finding shows a case."""
+"""The beginning of the last sentence of a fix whose finding shows a case."""
 ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
-"""With that of `plan`, which compares an environment with its own past, and those of training runs."""
+"""All gates, with that of `plan`, which compares an environment with its own past, and those of training runs."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,16 @@ class Subject:
     judged: frozenset[Gate] = frozenset()
     """The gates that are being judged; filled in for rules that come last."""
     fired: Mapping[str, int] = field(default_factory=dict)
-    """Rules that found something, and how often; filled in for rules that come last."""
+    """Rules with findings, and their number; filled in for rules that come last."""
     runs: tuple[RunSpec, ...] = ()
     """The declared runs that train on it."""
     comparison: RewardComparison | None = None
-    """The same replies scored by another version; only where one was compared with."""
+    """The same replies scored by another version; only in a comparison."""
 
     baseline: Baseline | None = None
-    """What was measured before; only where it was recorded."""
+    """The measurements of the recordings; only if there are recordings."""
     history: ReleaseHistory | None = None
-    """What git knows of its versions; only where a release is planned."""
+    """The versions in git's history; only if a release is planned."""
     longest_reply: int = LONGEST_REPLY
     """Characters of the longest reply that the declared runs allow."""
 
@@ -100,7 +100,7 @@ class Subject:
 
     @cached_property
     def range(self) -> DeclaredRange:
-        """The same, with a small share for form that is not declared: RWD006 alone reports that."""
+        """The declared range, with a small share for form that is not declared: RWD006 alone reports that."""
         return with_undeclared_form(self.declared, self.package.reward, self.rewarded.get(format_only.name, ()))
 
     @cached_property
@@ -134,7 +134,7 @@ class Subject:
 
     @cached_property
     def answer_slot(self) -> AnswerSlot | None:
-        """The place of the prompts' template that holds the answer."""
+        """The slot of the prompts' template that holds the answer."""
         return answer_slot([prompt_of(task) for task in self.facts.tasks[:MOST_ALIGNED]])
 
     @cached_property
@@ -156,11 +156,11 @@ class Found:
     evidence: Evidence = field(default_factory=Evidence)
     place: Place | None = None
     fix: str | None = None
-    """Only where the fix for this finding is more exact than the rule's."""
+    """The fix of this finding, if it is more exact than the rule's."""
     inconclusive: bool = False
     """There is too little evidence to fail the gate: nothing is proven, so it is not an error."""
     severity: Severity | None = None
-    """Only where this finding does less harm than the rule's others."""
+    """The severity of this finding, if it does less harm than the rule's others."""
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,9 @@ class Finding:
     ignored: str | None = None
     """The registry's reason for ignoring this rule here; shown, but without effect."""
     known: bool = False
-    """Whether it is ignored because the environment came with it: it is still a cause of others."""
+    """Whether it is ignored as a known finding: it is still a cause of others."""
     bug: bool = False
-    """The rule itself failed: a bug of envops, and nothing is known about the environment."""
+    """Whether the rule itself failed, which is a bug of envops."""
     waiting: tuple[str, ...] = ()
     """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
 
@@ -195,7 +195,7 @@ SHOWN = 3
 
 
 def merged(hits: Iterable[Found], of: int, noun: str = "conversations") -> Iterable[Found]:
-    """One finding for many hits, or none: the first is the headline. `of` is how many were looked at."""
+    """One finding for many hits, or none: the first is the headline. `of` is the number of checked items."""
     found = list(hits)
     if not found:
         return
@@ -233,9 +233,9 @@ class Rule:
     last: bool = False
     """Applied after all others, on a subject that knows which rules fired."""
     compares: bool = False
-    """Applies only where two versions were compared."""
+    """Applies only if two versions were compared."""
     publishing: bool = False
-    """Only publishing needs it: a warning of `validate`, and an error of the release's plan."""
+    """Whether only publishing needs it: a warning of `validate`, and an error of the release's plan."""
 
 
 _rules: dict[str, Rule] = {}
@@ -291,7 +291,7 @@ def all_rules() -> dict[str, Rule]:
 
 
 def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[Finding]:
-    """Apply every rule of the chosen gates to the subject; of all that take such a one by default."""
+    """Apply every rule of the chosen gates to the subject; by default, of all gates for this kind of subject."""
     judged = frozenset(subject.gates if gates is None else gates)
     chosen = [known for known in all_rules().values() if known.gate in judged]
     fired: Counter[str] = Counter()
@@ -308,7 +308,7 @@ def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[F
 
 
 def publishing_findings(subject: Subject) -> Iterator[Finding]:
-    """What keeps a package from being published and does not matter before: errors, where it is to be published."""
+    """Findings that only prevent publishing: errors if the package is to be published."""
     for known in all_rules().values():
         if known.publishing:
             yield from apply(replace(known, severity="error"), subject)

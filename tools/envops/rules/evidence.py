@@ -30,7 +30,7 @@ class ShownReply:
     """The reply, shortened."""
     policy: str | None = None
     length: int | None = None
-    """Of the whole reply, where only its beginning is shown."""
+    """Digest of the whole reply, if only its beginning is shown."""
     rollout: int | None = None
     stop: str | None = None
     derived: bool = False
@@ -43,7 +43,7 @@ class EarnedReward:
 
     reward: float | None
     functions: Mapping[str, FunctionScore | float | None] | None = None
-    """`None` where the rule has only the total."""
+    """`None` if the rule has only the total."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Evidence:
     answer: Any = None
     """The task's own."""
     extracted: str | None = None
-    """What the reply is taken to answer."""
+    """The answer that is extracted from the reply."""
     expected: Any = None
     earned: EarnedReward | None = None
     reference: Evidence | None = None
@@ -72,15 +72,15 @@ class Evidence:
     failure: ShownFailure | None = None
     count: int | None = None
     of: int | None = None
-    """How many were looked at; where both numbers are known, the message has them."""
+    """The number of checked items; if both numbers are known, the message has them."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What only this rule knows, by label."""
+    """Evidence of this rule alone, by label."""
     ready_case: str | None = None
     """An entry for tests/cases.yaml; `envops cases add` writes it."""
     needed: str = ""
-    """How much more evidence would decide; the message has it."""
+    """The additional evidence that would decide; the message has it."""
     more: tuple[Evidence, ...] = ()
-    """Further conversations that the same finding is about."""
+    """Further conversations with the same finding."""
 
     def named(self) -> dict[str, Any]:
         """The evidence as the flat object that validate.json holds."""
@@ -97,7 +97,7 @@ class Evidence:
         parts |= {"more": self.needed or [one.named() for one in self.more] or None}
         given = {name: value for name, value in parts.items() if value is not None}
         if self.earned is not None:
-            given["reward"] = self.earned.reward  # null where there is none: that is evidence, too
+            given["reward"] = self.earned.reward  # null if there is none: that is evidence, too
             if self.earned.functions is not None:
                 given["functions"] = of_functions(self.earned.functions)
         return given | dict(self.details) | ({"ready_case": self.ready_case} if self.ready_case else {})
@@ -195,9 +195,9 @@ def shown_reply(task: int, completion: Sequence[Message], policy: str | None = N
 def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None) -> Evidence:
     """A reply beside the right answer.
 
-    What it is taken to answer is known of one whole reply only: not of a conversation, nor of a reply that was
-    shortened. The marks are those by which scripted policies find answers; what the environment's own parser reads
-    is in the output of `envops rewards reply`.
+    The extracted answer is known only for one whole reply: not for a conversation, nor for a shortened reply. The marks
+    are those by which scripted policies find answers; the result of the environment's own parser is in the output of
+    `envops rewards reply`.
     """
     whole = reply.length is None and reply.text.strip()
     task = next((one for one in facts.tasks if one.index == reply.task), None)
@@ -217,7 +217,7 @@ def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidenc
 
 def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[str, Any]:
     """Scores as plain data."""
-    return {name: dict(vars(said)) if isinstance(said, FunctionScore) else said for name, said in functions.items()}
+    return {name: dict(vars(score)) if isinstance(score, FunctionScore) else score for name, score in functions.items()}
 
 
 def of_failure(failure: Failure, **details: Any) -> Evidence:

@@ -16,7 +16,7 @@ OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
 """Failures of a rollout outside the environment."""
 ENDLESS = "EndlessConversation"
-"""Type of the worker's failure where a conversation has more replies than any should."""
+"""Type of the worker's failure for a conversation with too many replies."""
 NO_REFERENCE: FailureKind = "no-reference"
 """The failure of a rollout whose policy had no reference reply."""
 UNATTRIBUTED: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
@@ -39,23 +39,23 @@ _LAST_RAISE = re.compile(
 
 
 def is_offline(failure: Failure | None) -> bool:
-    """Whether a rollout was lost because something on the network could not be reached."""
+    """Whether a rollout was lost because a host on the network could not be reached."""
     return is_outside_the_environment(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
 
 
 def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:
-    """The failure of a stage, if it is the environment's own doing and, where given, of one of the kinds."""
+    """The failure of a stage, if it is the environment's own doing and, if given, of one of the kinds."""
     failure = subject.facts.failures.get(stage)
     return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None
 
 
 def needs_the_network(failure: Failure | None) -> bool:
-    """Whether something failed only because the gates are offline, which proves nothing about it."""
+    """Whether a failure is due only to the gates being offline, which proves nothing."""
     return failure is not None and failure.kind == "network"
 
 
 def is_endless(failure: Failure | None) -> bool:
-    """Whether a conversation was stopped because nothing else would have ended it, which RWD094 reports."""
+    """Whether a conversation was stopped because it would not end, which RWD094 reports."""
     return failure is not None and failure.type == ENDLESS
 
 

@@ -1,4 +1,4 @@
-"""Reference replies by task, and where reward functions are defined."""
+"""Reference replies by task, and the places of reward functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from envops.rules.engine import Subject
 
 NO_ORACLE = "NoOracle"
-"""Type of the worker's failure where there is no reference reply."""
+"""Type of the worker's failure without a reference reply."""
 ORACLE_ERROR = "OracleError"
-"""Type of the worker's failure where tests/oracle.py returns an invalid reply."""
+"""Type of the worker's failure for an invalid reply of tests/oracle.py."""
 ORACLE_FILE = "tests/oracle.py"
 
 
@@ -34,7 +34,7 @@ def is_of_the_oracle(failure: Failure) -> bool:
 
 
 def failed_by_the_oracle(subject: Subject, score: Score) -> bool:
-    """Whether the oracle gave no reply. In a rollout, an exception before any reply may be the environment's."""
+    """Whether the oracle returned no reply. In a rollout, an exception before any reply may be the environment's."""
     failure = score.failure
     if failure is None or score.policy != oracle.name:
         return False
@@ -44,23 +44,27 @@ def failed_by_the_oracle(subject: Subject, score: Score) -> bool:
 
 
 def place_of(subject: Subject, function: str) -> Place | None:
-    """Where a function is defined."""
+    """The place of a function's definition."""
     description = subject.facts.description
     known = description.functions if description else ()
     return next((each.place for each in known if each.name == function), None)
 
 
 def best_paid(subject: Subject, score: Score) -> Place | None:
-    """Where the function that contributed most to a reward is defined."""
-    paid = {name: (said.score or 0.0) * said.weight for name, said in score.functions.items() if said.kind == "reward"}
+    """The place of the function that contributed most to a reward."""
+    paid = {
+        name: (scored.score or 0.0) * scored.weight
+        for name, scored in score.functions.items()
+        if scored.kind == "reward"
+    }
     return place_of(subject, max(paid, key=paid.__getitem__)) if paid else None
 
 
 def worst_paid(subject: Subject, score: Score) -> Place | None:
-    """Where the function that fell furthest short of its weight is defined."""
+    """The place of the function that fell furthest short of its weight."""
     missed = {
-        name: said.weight - (said.score or 0.0) * said.weight
-        for name, said in score.functions.items()
-        if said.kind == "reward" and said.weight > 0
+        name: scored.weight - (scored.score or 0.0) * scored.weight
+        for name, scored in score.functions.items()
+        if scored.kind == "reward" and scored.weight > 0
     }
     return place_of(subject, max(missed, key=missed.__getitem__)) if missed else None

@@ -16,7 +16,7 @@ LONGEST_LINE = 100
 
 
 def agents_without_oracle(facts: Facts) -> list[Agent]:
-    """The agents that got a neutral reply, for want of a reference reply, and those whose turn never came after it."""
+    """The agents that got a neutral reply for lack of a reference reply, and those whose turn never came."""
     lacking = [agent for agent in facts.agents if not agent.has_oracle]
     seen = {agent.name for agent in facts.agents}
     declared = facts.description.agents if facts.description and lacking else ()
@@ -24,13 +24,13 @@ def agents_without_oracle(facts: Facts) -> list[Agent]:
 
 
 def has_several_agents(facts: Facts) -> bool:
-    """Whether a reference reply has to say for which agent it is."""
+    """Whether a reference reply must name its agent."""
     declared = facts.description.agents if facts.description else ()
     return max(len(declared), len(facts.agents)) > 1
 
 
 def oracle_skeleton(facts: Facts) -> str:
-    """tests/oracle.py with what is to be completed; empty where no agent lacks a reference reply."""
+    """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply."""
     several = has_several_agents(facts)
     return "\n\n".join(_function(agent, several=several) for agent in agents_without_oracle(facts))
 
@@ -50,7 +50,7 @@ def _function(agent: Agent, *, several: bool) -> str:
     if not agent.is_trained:
         lines.append("    # Part of the environment, and not trained.")
     if not agent.opening:
-        lines.append("    # Was not asked yet, because another agent had no reply.")
+        lines.append("    # Its turn has not come yet, because another agent had no reply.")
     lines += [f"    # {message['role']}: {_shortened(text_of(message))}" for message in agent.opening]
     if agent.tools:
         lines.append(f"    # Tools: {', '.join(agent.tools)}")

@@ -1,6 +1,6 @@
 """The rewards of each policy: the numbers behind the charts in reports.
 
-A profile summarizes many conversations without their text. Judging it is left to rules.
+A profile summarizes many conversations without their text. Rules judge it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ProfileSource = Literal["scored", "rollouts", "recording"]
 MOST_VALUES = 24
-"""More different values than this are counted in as many bins of equal width."""
+"""The most different values that are counted singly; more are counted in as many bins of equal width."""
 MOST_TASKS = 200
 """Tasks with a group of their own."""
 
@@ -46,9 +46,9 @@ class Spread:
     mean: float | None
     low: float | None
     high: float | None
-    """The interval of the mean, clustered by task; of metrics there is none."""
+    """The interval of the mean, clustered by task; metrics have none."""
     values: tuple[tuple[float, int], ...]
-    """How often each value came, or the middle of each bin."""
+    """The frequency of each value, or of the middle of each bin."""
     binned: bool = False
 
 
@@ -60,7 +60,7 @@ class Group:
     count: int
     mean: float
     deviation: float
-    """Between rollouts of this task; 0 if all earned the same, which leaves nothing to learn."""
+    """The deviation between rollouts of this task; 0 if all earned the same, which leaves nothing to learn."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RewardProfile:
 
     policy: str
     source: ProfileSource
-    """One reply for each task, scored in the process; rollouts over HTTP; or the rows of a recording."""
+    """The source: one reply for each task, scored in process; rollouts over HTTP; or the rows of a recording."""
     scripted: bool
     tasks: int
     spreads: tuple[Spread, ...]
@@ -77,9 +77,9 @@ class RewardProfile:
     groups: tuple[Group, ...]
     """Task by task, those without any reward left out; the first 200."""
     tokens: tuple[int, int] | None = None
-    """Of prompts and of replies, where the provider counted them."""
+    """Tokens of prompts and of replies, if the provider counted them."""
     seconds: float = 0.0
-    """Of all its conversations together."""
+    """Seconds of all its conversations together."""
 
 
 def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
@@ -112,13 +112,13 @@ class _Maker:
 
     def of_rollouts(self, policy: str, model: str | None, rollouts: Sequence[Rollout]) -> RewardProfile:
         outcomes = [outcome_of_rollout(each) for each in rollouts]
-        told = [each.tokens for each in rollouts if each.tokens is not None]
-        tokens = (sum(prompt for prompt, _ in told), sum(reply for _, reply in told)) if told else None
+        counted = [each.tokens for each in rollouts if each.tokens is not None]
+        tokens = (sum(prompt for prompt, _ in counted), sum(reply for _, reply in counted)) if counted else None
         seconds = math.fsum(each.seconds for each in rollouts)
         return self._made(policy, "rollouts", outcomes, tokens, seconds, model)
 
     def of_recording(self, recording: RecordingFacts, facts: Facts) -> RewardProfile:
-        """Its rows have no weights: those of the functions as they are now."""
+        """The weights of a recording's functions: its rows have none, so the current ones are used."""
         known = {each.name: each for each in functions_of(facts)}
         outcomes = [
             RolloutOutcome(
@@ -165,17 +165,17 @@ def _as_now(name: str, score: float | None, known: Mapping[str, RewardFunction])
 
 def _total(sample: RolloutSample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
     declared = sample.range
-    told = clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
-    if told is not None:
-        low, high = (declared.minimum + bound * declared.span for bound in (told.low, told.high))
-        told = Estimate(declared.minimum + told.value * declared.span, low, high)
+    estimate = clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
+    if estimate is not None:
+        low, high = (declared.minimum + bound * declared.span for bound in (estimate.low, estimate.high))
+        estimate = Estimate(declared.minimum + estimate.value * declared.span, low, high)
     values = [reward for found in rewards.values() for reward in found]
-    return _spread("reward", "total", 1.0, values, sample.attempted - len(values), told)
+    return _spread("reward", "total", 1.0, values, sample.attempted - len(values), estimate)
 
 
 def _functions(outcomes: Sequence[RolloutOutcome], confidence: float) -> list[Spread]:
     """A spread for each function with a score, weighted ones first."""
-    said: dict[str, dict[int | str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    scores: dict[str, dict[int | str, list[float]]] = defaultdict(lambda: defaultdict(list))
     known: dict[str, FunctionScore] = {}
     missing: Counter[str] = Counter()
     for outcome in outcomes:
@@ -185,9 +185,9 @@ def _functions(outcomes: Sequence[RolloutOutcome], confidence: float) -> list[Sp
             if score.score is None or not math.isfinite(score.score) or outcome.error is not None:
                 missing[name] += 1
             else:
-                said[name][outcome.task].append(score.score)
+                scores[name][outcome.task].append(score.score)
     ordered = sorted(known, key=lambda name: not is_reward(known[name]))
-    return [_function(name, known[name], said[name], missing[name], confidence) for name in ordered]
+    return [_function(name, known[name], scores[name], missing[name], confidence) for name in ordered]
 
 
 def _function(
@@ -196,10 +196,10 @@ def _function(
     clusters = list(by_task.values())
     values = [value for cluster in clusters for value in cluster]
     counts = is_reward(known)
-    told = clustered_mean(clusters, confidence) if clusters and counts else None
-    if told is None and values:
-        told = Estimate(mean(values), math.nan, math.nan)
-    return _spread(name, "reward" if counts else "metric", known.weight, values, missing, told)
+    estimate = clustered_mean(clusters, confidence) if clusters and counts else None
+    if estimate is None and values:
+        estimate = Estimate(mean(values), math.nan, math.nan)
+    return _spread(name, "reward" if counts else "metric", known.weight, values, missing, estimate)
 
 
 def _spread(
@@ -208,10 +208,10 @@ def _spread(
     weight: float,
     values: Sequence[float],
     missing: int,
-    told: Estimate | None,
+    estimate: Estimate | None,
 ) -> Spread:
     counted, binned = _counted(values)
-    center, low, high = (None, None, None) if told is None else (told.value, told.low, told.high)
+    center, low, high = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
     return Spread(
         name, kind, weight, len(values), missing, _rounded(center), _rounded(low), _rounded(high), counted, binned
     )

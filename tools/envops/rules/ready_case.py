@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | str | None]) -> str:
     """The conversation as a case that expects these numbers or comparisons; `None` is left out."""
     expected = ", ".join(f"{function}: {_expected(value)}" for function, value in expect.items() if value is not None)
-    said = [message for message in completion if message.get("role") == "assistant"]
+    turns = [message for message in completion if message.get("role") == "assistant"]
     lines = [f"- name: {_scalar(name)}", f"  task: {task}"]
-    if len(said) == 1 and not said[0].get("tool_calls"):
-        lines.append(f"  reply: {_turn(said[0])}")
+    if len(turns) == 1 and not turns[0].get("tool_calls"):
+        lines.append(f"  reply: {_turn(turns[0])}")
     else:
-        lines += ["  reply:", *(f"    - {_turn(message)}" for message in said)]
+        lines += ["  reply:", *(f"    - {_turn(message)}" for message in turns)]
     return "\n".join([*lines, f"  expect: {{{expected}}}"])
 
 
@@ -27,7 +27,7 @@ def _expected(value: float | str) -> str:
 
 
 def _turn(message: Message) -> str:
-    """A turn as a scalar or, where it calls tools, as the message itself; JSON is YAML, too."""
+    """A turn as a scalar or, if it calls tools, as the message itself; JSON is YAML, too."""
     if message.get("tool_calls"):
         return json.dumps({key: value for key, value in message.items() if value is not None}, ensure_ascii=False)
     content: Any = message.get("content") or ""
@@ -35,7 +35,7 @@ def _turn(message: Message) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Text in double quotes with everything escaped that a reader could not see."""
+    """Text in double quotes with invisible characters escaped."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 

@@ -20,12 +20,18 @@ if TYPE_CHECKING:
 
 def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     """The command that renews the recording."""
-    said = recording.baseline
-    how = f"--policy {said['policy']}" if said.get("policy") else f"--endpoint {said.get('endpoint') or 'ENDPOINT'}"
-    size = "".join(
-        f" {flag} {said[key]}" for flag, key in (("-n", "asked_tasks"), ("-r", "asked_rollouts")) if said.get(key)
+    baseline = recording.baseline
+    how = (
+        f"--policy {baseline['policy']}"
+        if baseline.get("policy")
+        else f"--endpoint {baseline.get('endpoint') or 'ENDPOINT'}"
     )
-    if split_of(said) == "eval":
+    size = "".join(
+        f" {flag} {baseline[key]}"
+        for flag, key in (("-n", "asked_tasks"), ("-r", "asked_rollouts"))
+        if baseline.get(key)
+    )
+    if split_of(baseline) == "eval":
         size += " --split eval"
     return f"nox -s record -- {subject.entry.name} {how}{size}"
 
@@ -54,7 +60,7 @@ def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Pl
 def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn a different reward under the same version.
 
-    What: Every reply of a recording, scored by the current code, earns what was recorded, unless project.version was
+    What: Every reply of a recording, scored by the current code, earns the recorded reward, unless project.version was
         raised since.
     Why: One version number would have two rewards, and the baseline would be compared with a reward that it did not
         measure.
@@ -97,8 +103,8 @@ def recording_is_stale(subject: Subject) -> Iterator[Found]:
     """A recording is from older code that gives the same rewards.
 
     What: The digest of code, data, pins and arguments in a baseline is that of the current package.
-    Why: All recorded replies still earn the same, but a model might reply differently to what changed since, such as
-        the prompts.
+    Why: All recorded replies still earn the same, but a model might reply differently to the changed parts, such as the
+    prompts.
     Fix: Renew the recording when you next have a key.
     """
     for recording in subject.facts.recordings:
@@ -114,8 +120,8 @@ def recording_is_stale(subject: Subject) -> Iterator[Found]:
 def recording_is_damaged(subject: Subject) -> Iterator[Found]:
     """A recording cannot be read.
 
-    What: Both files of a recording exist, are complete and at most 2 MB, every line is one rollout, and none contains
-        what looks like a key.
+    What: Both files of a recording exist, are complete and at most 2 MB, every line is one rollout, and none contains a
+    text that looks like a key.
     Why: An unreadable recording is not compared, and would silently be missing from every comparison.
     Fix: Restore the files from git, or renew the recording.
     """
@@ -132,10 +138,10 @@ def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
     """Part of a recording could not be compared.
 
     What: Every recorded reply with a reward can be scored again, and earns the same twice.
-    Why: What cannot be compared does not protect the reward: its task is gone, its environment replies differently
-        each time, or its judge is unreachable.
+    Why: A reply that cannot be compared does not protect the reward: its task is gone, its environment replies
+    differently each time, or its judge is unreachable.
     Fix: Renew the recording if tasks have changed. Rewards that need a judge or chance cannot be compared. Their
-        recording keeps only the baseline.
+    recording keeps only the baseline.
     """
     for recording in subject.facts.recordings:
         place = Place(recording.file)
@@ -153,7 +159,7 @@ def recording_is_not_compared(subject: Subject) -> Iterator[Found]:
 def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn a different reward under another version.
 
-    What: Same as REC001, where project.version differs from the recorded one.
+    What: Same as REC001, if project.version differs from the recorded one.
     Why: The baseline measures a reward that is no longer in use, so drift against it means nothing.
     Fix: Renew the recording under the new version.
     """

@@ -1,4 +1,4 @@
-"""The one model that every report is rendered from.
+"""The model from which every report is rendered.
 
 `judge` decides the verdicts. A report only sorts and formats them.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from envops.rules.verdict import Judgement
 
 FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
-"""How reports classify a finding, most important first."""
+"""The classes of findings in reports, most important first."""
 FINDING_KINDS: tuple[FindingKind, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
 DECLARED_BUDGET = re.compile(r"`(gates: \{budget: \d+\})`")
 """The budget that a fix proposes for `registry.yaml`."""
@@ -47,25 +47,25 @@ DECIDING: frozenset[FindingKind] = frozenset({"error", "bug", "inconclusive"})
 
 @dataclass(frozen=True)
 class EnvironmentResult:
-    """One environment: what was judged, on what evidence."""
+    """The result of one environment: its verdicts and their evidence."""
 
     name: str
     folder: str
-    """Relative to the repository, with forward slashes: `environments/reverse_text`."""
+    """The folder relative to the repository, with forward slashes: `environments/reverse_text`."""
     verdict: Verdict
     module_path: str = ""
-    """The module relative to the folder, where it does not lie directly in it: `src/reverse_text`."""
+    """The module relative to the folder, if it is not directly in it: `src/reverse_text`."""
     generation: Generation | None = None
     version: str = ""
     digest: str = ""
     hub_hash: str = ""
     wheel: Wheel | None = None
-    """The wheel that was tested; `None` where none was built."""
+    """The wheel that was tested; `None` if none was built."""
     cached: bool = False
     seconds: float = 0.0
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     gates: Mapping[Gate, Verdict] = field(default_factory=dict)
-    """Only the gates that were judged."""
+    """The verdicts of the judged gates."""
     reasons: Mapping[Gate, str] = field(default_factory=dict)
     """Why each gate has its verdict."""
     findings: tuple[Finding, ...] = ()
@@ -77,23 +77,23 @@ class EnvironmentResult:
     policies: tuple[str, ...] = ()
     """Policies with a reply, in the order of their first one."""
     mutation: Mutation | None = None
-    """The mutants of the reward code; `None` where mutation testing was not requested or not reached."""
+    """The mutants of the reward code; `None` if mutation testing was not requested or not reached."""
     search: Search | None = None
-    """The search for exploits; `None` where it was not requested or not reached."""
+    """The search for exploits; `None` if it was not requested or not reached."""
     distributions: tuple[Distribution, ...] = ()
-    """What was measured of the rewards, policy by policy."""
+    """The measurements of the rewards, policy by policy."""
     profiles: tuple[RewardProfile, ...] = ()
-    """What each policy earned, for the charts."""
+    """The rewards of each policy, for the charts."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
     started: StartMode | None = None
-    """How its worker started; `None` where there was none."""
+    """The start of its worker; `None` if there was none."""
     brief: bool = False
     """Without profiles, detected mutants, and checks and advice of the distribution gate."""
     spending: Spending | None = None
-    """What a real model's calls cost; `None` if all policies are scripted."""
+    """The cost of a real model's calls; `None` if all policies are scripted."""
     judge: str | None = None
-    """The model that judged a real model, or `scripted`; `None` where neither did."""
+    """The model that judged a real model, or `scripted`; `None` if neither did."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ class Outline:
     """Numbers for the sentences of a report, computed once."""
 
     verdicts: tuple[Verdict, ...]
-    """Of the environments, in their order."""
+    """The names of the environments, in order."""
     cached: int
     """Environments whose verdict rests on an observation of an earlier run."""
     policies: tuple[str, ...]
     """Policies of all environments, in the order of their first reply."""
     unmet: tuple[tuple[str, Finding | None], ...]
-    """Environments that did not pass, worst first, each with the weightiest finding that decided."""
+    """Environments that did not pass, worst first, each with its most important deciding finding."""
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -132,7 +132,7 @@ class ValidationResult:
     environments: Sequence[EnvironmentResult] = ()
     """May be read back one at a time (`reports/spill_list.py`): iterate, do not hold."""
     problems: tuple[Problem, ...] = ()
-    """Mistakes in declarations. Those of runs refuse the runs; with any other, nothing was observed."""
+    """Mistakes in declarations. Those of runs refuse the runs; if there are others, nothing was observed."""
     interrupted: bool = False
     unfinished: tuple[str, ...] = ()
     """Environments that were chosen and have no result because the run was cut short."""
@@ -147,13 +147,13 @@ class ValidationResult:
     shard: ShardOfRun | None = None
     """`None` when one machine had all of them."""
     next_command: str = ""
-    """What follows a pass, such as `git push`; empty where nothing does."""
+    """The next step after a pass, such as `git push`; empty if there is none."""
     runs: tuple[str, ...] = ()
     """Declared runs that were judged because they changed or were named."""
 
     @cached_property
     def outline(self) -> Outline:
-        """One look at every environment."""
+        """Count the results, reading every environment once."""
         verdicts: list[Verdict] = []
         policies: dict[str, None] = {}
         unmet: list[tuple[Verdict, str, Finding | None]] = []
@@ -169,7 +169,7 @@ class ValidationResult:
 
 
 def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
-    """What decided; of gates that wait for a known finding, that one, and of those that time was too short for, why."""
+    """The finding that decided; for gates that wait for a known finding, that one; else one of too short a budget."""
     findings = weightiest_first(environment.findings)
     deciding = (one for one in findings if finding_kind(one) in DECIDING)
     others = (one for one in findings if one.waiting or DECLARED_BUDGET.search(one.fix))
@@ -212,7 +212,7 @@ def environment_result(
 
 
 def in_brief(result: EnvironmentResult) -> EnvironmentResult:
-    """A short result: everything that decides, and numbers instead of charts.
+    """A short result: all deciding data, and numbers instead of charts.
 
     Only for environments that pass, and only in reports of very many environments.
     """
@@ -223,7 +223,7 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
 
 
 def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName, seconds: float) -> EnvironmentResult:
-    """The result of an environment whose validation failed before there was anything to judge."""
+    """The result of an environment whose validation failed before its observation."""
     return EnvironmentResult(name, folder, "error", seconds=seconds, failures={stage: failure})
 
 
@@ -236,7 +236,7 @@ def undeclared_result(name: str, folder: str, findings: tuple[Finding, ...]) -> 
 
 
 def finding_kind(finding: Finding) -> FindingKind:
-    """How reports classify a finding."""
+    """The class of a finding in reports."""
     if finding.ignored is not None:
         return "ignored"
     if finding.bug:
@@ -261,12 +261,12 @@ def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
 
 
 def path_in_repository(environment: EnvironmentResult, place: Place | None) -> str | None:
-    """The file of a place as seen from the repository; an absolute path stays as it is."""
+    """The file of a place as seen from the repository; an absolute path is unchanged."""
     return None if place is None else path_of_place(environment.folder, environment.module_path, place)
 
 
 def path_of_place(folder: str, module_path: str, place: Place) -> str:
-    """The same for a package in a folder, whose module lies at `module_path` there.
+    """The file of a place in a package whose module is at `module_path`.
 
     A place in the module is a path of the wheel, which has no folder above the module.
     """

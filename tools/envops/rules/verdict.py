@@ -1,15 +1,15 @@
-"""From findings and failures to a verdict, per gate and for the whole environment.
+"""The verdict from findings and failures, per gate and for the whole environment.
 
 For one gate, the first that holds:
 
 1. An error finding that counts (not ignored) and is conclusive: **fail**.
-2. A stage that the gate needs broke for reasons that are not the environment's own, or a
+2. A stage that the gate needs failed for reasons outside the environment, or a
    rule itself failed: **error**.
 3. A finding that counts and is inconclusive, a needed stage that did not complete, or a finding that waits for
    its cause in another gate (`rules/causes.py`): **inconclusive**.
 4. Otherwise: **pass**.
 
-The whole environment is as its worst gate: fail, then error, then inconclusive, then pass.
+The whole environment has the verdict of its worst gate: fail, then error, then inconclusive, then pass.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ class GateVerdict:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict on one environment, with everything that led to it."""
+    """The verdict on one environment, with its reasons."""
 
     verdict: Verdict
     gates: Mapping[Gate, GateVerdict]
-    """Only the gates that were judged."""
+    """The verdicts of the judged gates."""
     findings: tuple[Finding, ...]
-    """Including ignored ones and those without effect on the verdict, without consequences of others."""
+    """The findings, with ignored ones and those without effect on the verdict, without consequences of others."""
     distributions: tuple[Distribution, ...] = ()
-    """What was measured of the rewards, where the distribution gate was judged."""
+    """The measurements of the rewards, if the distribution gate was judged."""
     profiles: tuple[RewardProfile, ...] = ()
-    """What each policy earned."""
+    """The rewards of each policy."""
 
 
 def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> Iterator[Finding]:
-    """Mark as many findings of each rule as the registry lists as known; those beyond the count stay as they are."""
+    """Mark as many findings of each rule as the registry lists as known; those beyond the count are unchanged."""
     seen: Counter[str] = Counter()
     for finding in found:
         listed = known.get(finding.rule)
@@ -74,11 +74,11 @@ def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> 
 
 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
-    """Apply the rules of the chosen gates and draw the verdict; `brief` leaves out profiles of what passes."""
+    """Apply the rules of the chosen gates and draw the verdict; `brief` leaves out profiles of passing environments."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    told = explained(with_known(findings(subject, chosen), subject.entry.known))
-    found = told.findings
-    verdicts = {gate: gate_verdict(gate, found, subject.facts, told.waiting) for gate in chosen}
+    explained_findings = explained(with_known(findings(subject, chosen), subject.entry.known))
+    found = explained_findings.findings
+    verdicts = {gate: gate_verdict(gate, found, subject.facts, explained_findings.waiting) for gate in chosen}
     measured = subject.distributions if "distribution" in chosen else ()
     verdict = worst(each.verdict for each in verdicts.values())
     pictured = () if brief and verdict == "pass" else profiles(subject)
@@ -86,12 +86,12 @@ def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = Fals
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict of a whole from those of its parts; nothing at all passes."""
+    """The verdict of a whole from those of its parts; no parts pass."""
     return min(verdicts, key=VERDICTS.index, default="pass")
 
 
 def gate_verdict(gate: Gate, found: Sequence[Finding], facts: Facts, waiting: Sequence[Finding] = ()) -> GateVerdict:
-    """The verdict of one gate; findings of other gates are skipped, and `waiting` has those that have a cause."""
+    """The verdict of one gate; findings of other gates are skipped, and `waiting` has those with a cause."""
     counting = [finding for finding in found if finding.gate == gate and finding.counts]
     conclusive = [finding for finding in counting if not finding.bug and not finding.inconclusive]
     if conclusive:

@@ -1,1 +1,1 @@
-"""Statistics of rewards, as pure functions. Each names where its method comes from."""
+"""Statistics of rewards, as pure functions. Each names the source of its method."""

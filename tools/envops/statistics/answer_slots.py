@@ -1,8 +1,8 @@
-"""Where the answer stands in the template that prompts are made from.
+"""The place of the answer in the template of the prompts.
 
-Prompts of many tasks are aligned by words: a slot is what follows or precedes some words, the first, second or last
-time that they occur in a message. It is one of the answer if it holds the answer of its own task in nearly all tasks
-that have it.
+Prompts of many tasks are aligned by words: a slot is the text after or before some words, at their first, second or
+last occurrence in a message. It holds the answer if it contains the answer of its own task in nearly all tasks that
+have it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 LONGEST_MESSAGE = 6_000
 """Characters of a message that are aligned: half of them from its beginning, half from its end."""
 MOST_ALIGNED = 60
-"""Tasks whose prompts are aligned: a template shows on fewer."""
+"""The most tasks whose prompts are aligned; fewer already show a template."""
 LEAST_SHARE = 0.3
 """The least share of the tasks in which the slot holds the answer."""
 ALWAYS = 0.95
-"""Of the tasks that have the slot, the share in which it holds their own answer: labels have mistakes."""
+"""The least share of the tasks with the slot in which it holds their own answer: labels have mistakes."""
 BY_CHANCE = 1e-4
-"""The slot counts if answers of other tasks would stand there as often with less than this probability."""
+"""The highest probability that answers of other tasks would stand there as often."""
 START, END = "the beginning", "the end"
 _TOKEN = re.compile(r"\n|[^\W\d_]+|\d+|_|[^\w\s]")
 _ASKS_FOR_PART = re.compile(
@@ -39,11 +39,11 @@ _OF_REPLY = re.compile(r"\b(?:answer|solution|result)s?\b", re.IGNORECASE)
 
 
 class Prompt(NamedTuple):
-    """What a task shows to the model, message by message, and its answer."""
+    """The messages that a task shows to the model, and its answer."""
 
     task: int
     messages: Mapping[str, str]
-    """By role and number: `user 0`."""
+    """The messages by role and number: `user 0`."""
     answer: str
 
 
@@ -55,7 +55,7 @@ class Slot(NamedTuple):
     """Whether its words stand before it."""
     words: tuple[str, ...]
     number: int
-    """Which occurrence of the words: counted from the first, or if negative from the last."""
+    """The occurrence of the words: counted from the first, or if negative from the last."""
 
     def __str__(self) -> str:
         quoted = [word if word in (START, END) else repr(word) for word in self.words]
@@ -69,11 +69,11 @@ class AnswerSlot:
 
     slot: Slot
     tasks: tuple[int, ...]
-    """Those in which it does."""
+    """The tasks in which it does."""
     of: int
     """Tasks with an answer."""
     is_copied: bool
-    """Whether the task is to copy: prompts differ in nothing else, or ask for a part of themselves."""
+    """Whether the task is to copy: prompts differ in nothing else, or request a part of themselves."""
 
 
 def prompt_of(task: Task) -> Prompt:
@@ -121,7 +121,7 @@ def _states_answer(prompt: Prompt) -> bool:
 
 
 def _obscurity(slot: Slot) -> tuple[bool, int, bool, Slot]:
-    """Of slots that hold the answer equally often, the one that a reader finds soonest is the least."""
+    """The order of slots that hold the answer equally often: the one that a reader finds first is the least."""
     return not any(word.isalnum() for word in slot.words), -len(slot.words), not slot.is_after, slot
 
 
@@ -136,9 +136,9 @@ def _aligned_part(text: str) -> str:
 
 
 WordsBeside = tuple[bool, tuple[str, ...]]
-"""Words, and whether they stand before what they mark."""
+"""Words, and whether they stand before the slot."""
 Places = dict[WordsBeside, list[int]]
-"""Of a message: the offsets at which slots after some words begin, or slots before them end."""
+"""The offsets of a message at which slots after some words begin, or slots before them end."""
 
 
 def _places_in(text: str) -> Places:
@@ -160,7 +160,7 @@ def _places_in(text: str) -> Places:
 
 
 def _offset(places: Mapping[str, Places], slot: Slot) -> int | None:
-    """The offset of a slot in its message; `None` where the prompt does not have it."""
+    """The offset of a slot in its message; `None` if the prompt does not have it."""
     offsets = places.get(slot.message, {}).get((slot.is_after, slot.words), [])
     return offsets[slot.number] if -len(offsets) <= slot.number < len(offsets) else None
 
@@ -187,7 +187,7 @@ def _slots_holding(prompt: Prompt, places: Mapping[str, Places]) -> set[Slot]:
 
 
 def _is_copied(prompts: Sequence[Prompt], slot: Slot) -> bool:
-    """Whether nothing but the slot differs, or the prompt says that a part of it is to be given back."""
+    """Whether nothing but the slot differs, or the prompt requests a part of itself."""
     rests = [_rest(prompt, slot) for prompt in prompts]
     if len(set(rests)) == 1:
         return True
@@ -196,7 +196,7 @@ def _is_copied(prompts: Sequence[Prompt], slot: Slot) -> bool:
 
 
 def _rest(prompt: Prompt, slot: Slot) -> str:
-    """All messages of a prompt without what stands in the slot."""
+    """All messages of a prompt without the text in the slot."""
     text = _aligned_part(prompt.messages[slot.message])
     offset = _offset({slot.message: _places_in(prompt.messages[slot.message])}, slot)
     length = len(prompt.answer.strip())

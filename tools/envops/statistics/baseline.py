@@ -26,18 +26,18 @@ class TaskBaseline:
 
     count: int
     mean: float
-    """Of the rewards as shares of the declared range."""
+    """The mean of the rewards as shares of the declared range."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """One policy or model on the tasks of one environment, as it was measured then."""
+    """One policy or model on the tasks of one environment, as measured for the baseline."""
 
     policy: str
     digest: str
-    """Of the package that was measured."""
+    """Digest of the measured package."""
     tasks: Mapping[str, TaskBaseline]
-    """Fingerprint of a task's content → what it earned; indices move, content does not."""
+    """Fingerprint of a task's content → its rewards; indices move, content does not."""
 
 
 def means_now(sample: RolloutSample, facts: Facts) -> dict[str, float]:
@@ -47,7 +47,7 @@ def means_now(sample: RolloutSample, facts: Facts) -> dict[str, float]:
 
 
 def key_of(task: TaskId, facts: Facts) -> str | None:
-    """The fingerprint of a task; `None` for an index of which nothing is known."""
+    """The fingerprint of a task; `None` for an unknown index."""
     if isinstance(task, str):
         return task
     known = facts.tasks[task] if task < len(facts.tasks) and facts.tasks[task].index == task else None
@@ -56,7 +56,7 @@ def key_of(task: TaskId, facts: Facts) -> str | None:
 
 
 def read_baseline(data: Any) -> Baseline:
-    """A baseline from the data of a file; raises `ValueError` when it is none."""
+    """A baseline from the data of a file; raises `ValueError` if it is not a baseline."""
     try:
         if data["version"] != VERSION:
             raise ValueError(f"a baseline of version {data['version']!r}, this release reads {VERSION}")
@@ -84,7 +84,7 @@ class Drifted:
 
 
 def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float) -> Drifted | None:
-    """The paired difference by task, or `None` where there is nothing to compare with."""
+    """The paired difference by task, or `None` without a baseline."""
     if baseline.policy != sample.policy:
         return None
     now = means_now(sample, facts)
@@ -100,9 +100,8 @@ def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float
 def answer_of(estimate: Estimate, margin: float) -> Drift:
     """The verdict of an interval of the difference.
 
-    Worse when all of it is below 0, unless all of it is above −margin: a change that is significant and small is
-    harmless. Better likewise. PASS when all of it is above −margin, that is when a drop by the margin is ruled out;
-    else INCONCLUSIVE.
+    Worse if all of it is below 0, unless all of it is above −margin: a significant but small change is harmless. Better
+    likewise. PASS if all of it is above −margin, which rules out a drop by the margin; else INCONCLUSIVE.
 
     Source: non-inferiority beside superiority in one interval, G. Piaggio et al., "Reporting
     of Noninferiority and Equivalence Randomized Trials", JAMA 308(24), 2012, figure 1.
@@ -115,7 +114,7 @@ def answer_of(estimate: Estimate, margin: float) -> Drift:
 
 
 def _more(estimate: Estimate, margin: float, tasks: int) -> str:
-    """Enough to part the interval either from 0 or from the margin, whichever takes less."""
+    """The rollouts that separate the interval from 0 or from the margin, whichever needs fewer."""
     folds = [fold for bound in (0.0, -margin) if (fold := fold_that_decides(estimate, bound)) is not None]
     if not folds:
         return "no feasible number of rollouts would decide"

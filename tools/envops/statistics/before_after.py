@@ -1,7 +1,7 @@
 """Before and after: the rewards of two policies or models on the same tasks, and which of them is better.
 
-Pairs are tasks: what tasks differ in cancels out, and the rollouts of one task are no more
-evidence than their mean. Rewards count as shares of the declared range.
+Pairs are tasks: differences between tasks cancel out, and the rollouts of one task are no more evidence than their
+mean. Rewards count as shares of the declared range.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FunctionChange:
     before: float
     after: float
     difference: Estimate | None
-    """`None` where fewer than two tasks have it on both sides."""
+    """`None` if fewer than two tasks have it on both sides."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class TaskChange:
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """The paired difference, and what it means."""
+    """The paired difference and its verdict."""
 
     answer: ComparisonAnswer
     reason: str
     difference: Estimate | None
     means: TwoSides[Estimate | None]
-    """The mean of each side alone, over all its tasks; `None` where nothing has a reward."""
+    """The mean of each side alone, over all its tasks; `None` if nothing has a reward."""
     functions: tuple[FunctionChange, ...]
     tasks: tuple[TaskChange, ...]
     """The tasks of both sides, the greatest loss first."""
     unpaired: TwoSides[int]
-    """How many tasks have a reward on one side alone."""
+    """The number of tasks with a reward on one side alone."""
 
 
 def before_after(samples: TwoSides[RolloutSample]) -> BeforeAfter:
@@ -102,10 +102,10 @@ def before_after(samples: TwoSides[RolloutSample]) -> BeforeAfter:
 
 
 def least_tasks(confidence: float) -> int:
-    """Fewer tasks than this decide nothing, however alike they are: 6 for 0.95.
+    """The least number of tasks that can decide, however alike they are: 6 for 0.95.
 
-    That all of n tasks change in the same direction happens by chance in 1 of 2ⁿ⁻¹ cases, so an
-    interval that is narrow because a few tasks agree promises more than they can hold.
+    That all of n tasks change in the same direction happens by chance in 1 of 2ⁿ⁻¹ cases, so an interval that is narrow
+    because a few tasks agree promises too much.
 
     Source: the sign test, W. J. Dixon, A. M. Mood, "The Statistical Sign Test", JASA 41, 1946.
     """
@@ -134,8 +134,8 @@ def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> s
     more = max(1, math.ceil(tasks * (fold - 1)))
     each = [math.ceil(more * side.per_task) for side in samples]
     rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
-    said = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
-    return f"the interval includes 0 over {tasks} tasks; {said}"
+    message = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
+    return f"the interval includes 0 over {tasks} tasks; {message}"
 
 
 def _mean(sample: RolloutSample) -> Estimate | None:
@@ -145,7 +145,7 @@ def _mean(sample: RolloutSample) -> Estimate | None:
 def _functions(before: RolloutSample, after: RolloutSample) -> tuple[FunctionChange, ...]:
     """Every function with scores on both sides, weighted ones first."""
     then, now = _scores(before), _scores(after)
-    spoken = {name: said for each in after.scored for name, said in each.functions.items()}
+    spoken = {name: score for each in after.scored for name, score in each.functions.items()}
     changes = [
         FunctionChange(
             name=name,
@@ -165,7 +165,7 @@ def _scores(sample: RolloutSample) -> Mapping[str, Mapping[str, float]]:
     """Function → task → its mean score."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for each in sample.scored:
-        for name, said in each.functions.items():
-            if said.score is not None and is_reward_number(said.score):
-                found[name][str(each.task)].append(said.score)
+        for name, score in each.functions.items():
+            if score.score is not None and is_reward_number(score.score):
+                found[name][str(each.task)].append(score.score)
     return {name: {task: mean(scores) for task, scores in tasks.items()} for name, tasks in found.items()}

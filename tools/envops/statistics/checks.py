@@ -1,4 +1,4 @@
-"""Checks of the distribution gate: a measure with its interval, and where that lies to a bound.
+"""Checks of the distribution gate: a measure with its interval, compared with a bound.
 
 PASS when the whole interval is on the right side of the bound, FAIL when the whole of it is on
 the wrong side, INCONCLUSIVE when the bound lies inside. Then the check estimates how many more
@@ -38,7 +38,7 @@ class MeasuredCheck:
     """Whether the measure has to be above the bound."""
     answer: CheckAnswer
     more: str = ""
-    """What would decide, where nothing is decided."""
+    """The data that would decide an undecided check."""
     is_count: bool = False
     """Whether it counts rollouts: the bound itself suffices, and there is no interval."""
 
@@ -60,7 +60,7 @@ class UnjudgedCheck:
 
 
 def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
-    """On which side of the bound the whole interval lies."""
+    """The side of the bound on which the whole interval lies."""
     right, wrong = (estimate.low > bound, estimate.high <= bound)
     if not above:
         right, wrong = (estimate.high < bound, estimate.low >= bound)
@@ -115,11 +115,11 @@ def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[Measure
     """One check for each function that judges form and has scores, those of weight 0 too."""
     found = []
     for function in sample.range.form_judges:
-        said = [
+        scored = [
             [each.functions[function].score for each in outcomes if function in each.functions]
             for outcomes in sample.by_task.values()
         ]
-        scores = [[score for score in task if is_reward_number(score)] for task in said]
+        scores = [[score for score in task if is_reward_number(score)] for task in scored]
         clusters = [task for task in scores if task]
         if clusters:
             estimate = clustered_mean(clusters, sample.confidence)
@@ -145,7 +145,7 @@ def live_chances(sample: RolloutSample, size: int) -> list[float]:
 def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck | None:
     """The share of informative groups; groups smaller than configured can pass and not fail.
 
-    `None` where no task has two rollouts.
+    `None` if no task has two rollouts.
     """
     size = group_size_measured(sample, gate)
     if size < 2:
@@ -189,7 +189,7 @@ def _mean(sample: RolloutSample) -> Estimate:
 
 
 def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
-    """Every check of a sample, in the order of their rules; about format alone where nothing has a reward."""
+    """Every check of a sample, in the order of their rules; about format alone if nothing has a reward."""
     found = [rollouts_are_enough(sample, gate)]
     if sample.clusters:
         found += [mean_is_high_enough(sample, gate), mean_is_low_enough(sample, gate), rewards_vary(sample, gate)]

@@ -1,4 +1,4 @@
-"""Means of rewards where rollouts of one task resemble each other more than those of two.
+"""Means of rewards, as rollouts of one task resemble each other more than those of two.
 
 Tasks are the clusters: twice as many rollouts of the same tasks are not twice as much evidence.
 """
@@ -28,10 +28,9 @@ def clustered_mean(clusters: Clusters, confidence: float) -> Estimate:
     D. L. Miller, "A Practitioner's Guide to Cluster-Robust Inference", J. Human Resources
     50(2), 2015, and Student's t with m − 1 degrees for m tasks.
 
-    Values between 0 and 1 get Wilson's interval at the effective size p(1 − p) / SE² (Korn and
-    Graubard; see `wilson`). Where everything is equal and the standard error is not an estimate,
-    the effective size is the number of tasks: another task may differ. Other values get the
-    plain interval.
+    Values between 0 and 1 get Wilson's interval at the effective size p(1 − p) / SE² (Korn and Graubard; see `wilson`).
+    If everything is equal, the standard error is not an estimate, and the effective size is the number of tasks:
+    another task may differ. Other values get the plain interval.
     """
     values = [value for cluster in clusters for value in cluster]
     center = mean(values)
@@ -60,10 +59,10 @@ def standard_error(clusters: Clusters, center: float) -> float:
 
 
 def clustered_share(hits: Sequence[Sequence[bool]], confidence: float) -> Estimate:
-    """How often something happens to a rollout: Wilson's interval.
+    """The share of rollouts to which something happens, with Wilson's interval.
 
-    Where it does happen, and to some tasks more than to others, the effective size is that of
-    the clusters (Korn and Graubard; see `wilson`). Where it never does, rollouts count as
+    If it happens to some tasks more than to others, the effective size is that of
+    the clusters (Korn and Graubard; see `wilson`). If it never happens, rollouts count as
     independent, as usual for incidents.
     """
     clusters = [[float(hit) for hit in cluster] for cluster in hits]
@@ -81,8 +80,8 @@ def clustered_share(hits: Sequence[Sequence[bool]], confidence: float) -> Estima
 def share_of_tasks(values: Sequence[float], confidence: float) -> Estimate:
     """The mean of one number per task, each between 0 and 1: Wilson's interval.
 
-    With zeros and ones it is Wilson's own; what is between them counts for more, by the
-    effective size (Korn and Graubard; see `wilson`).
+    With zeros and ones it is Wilson's own; values between them count for more, by the effective size (Korn and
+    Graubard; see `wilson`).
     """
     critical = normal_quantile(confidence)
     if not values:
@@ -97,12 +96,11 @@ def share_of_tasks(values: Sequence[float], confidence: float) -> Estimate:
 def clustered_deviation(clusters: Clusters, confidence: float) -> Estimate:
     """The standard deviation of all values, with an interval that is honest about clusters.
 
-    The variance is the mean of squared distances from the mean, so its standard error is
-    their clustered one (delta method: A. W. van der Vaart, "Asymptotic Statistics", 1998,
-    chapter 3, with the second-order term 2 SE⁴ of the mean, without which a coin would have no
-    error at all); the interval is taken on the variance and its root drawn. Where nothing ever
-    varied that error is 0 and proves nothing: another reward may be as frequent as Wilson's
-    upper bound for none of so many rollouts, and a share q of them deviates by √(q(1 − q)).
+    The variance is the mean of squared distances from the mean, so its standard error is their clustered one (delta
+    method: A. W. van der Vaart, "Asymptotic Statistics", 1998, chapter 3, with the second-order term 2 SE⁴ of the mean,
+    without which a coin would have no error at all); the interval is taken on the variance and its root drawn. If
+    nothing ever varied, that error is 0 and proves nothing: another reward may be as frequent as Wilson's upper bound
+    for none of so many rollouts, and a share q of them deviates by √(q(1 − q)).
     """
     center = mean([value for cluster in clusters for value in cluster])
     squares = [[(value - center) ** 2 for value in cluster] for cluster in clusters]
@@ -124,7 +122,7 @@ def clustered_deviation(clusters: Clusters, confidence: float) -> Estimate:
 def paired_difference(now: Mapping[str, float], then: Mapping[str, float], confidence: float) -> Estimate | None:
     """Mean change per task over the tasks that both have, or `None` with fewer than two of them.
 
-    What tasks differ in cancels out, so far fewer rollouts detect a change than two means would.
+    Differences between tasks cancel out, so a change is detected with far fewer rollouts than by two means.
 
     Source: E. Miller, arXiv 2411.00640, section 4.2 (paired differences); Student's t over
     tasks. The noise of both measurements is in the differences.
@@ -144,7 +142,7 @@ class Variance:
     """The variance of rewards by source."""
 
     within: float
-    """Mean variance among rollouts of one task: what a group learns from."""
+    """Mean variance among rollouts of one task, from which a group learns."""
     between: float
     """Variance of the tasks' own means: difficulty, which a group never sees."""
 

@@ -1,6 +1,6 @@
 """The declared range of rewards, with gaps filled from the weights of the reward functions.
 
-The author declares it in `[tool.envops.reward]` only where the default does not hold.
+The author declares it in `[tool.envops.reward]` only if the default does not hold.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 UNDECLARED_FORM = 0.2
 """Largest share of the maximum that undeclared form may earn: more than that competes with the answer."""
 ALLOWANCE = 0.05
-"""How much of the range above its floor a worthless reply may earn: form functions of
-both generations give crumbs to garbage (0.04 was measured)."""
+"""The share of the range above its floor that a worthless reply may earn: form functions of both generations give
+garbage a little (0.04 was measured)."""
 
 
 _COUNTS_FAULTS = re.compile(r"error|fail|fault|invalid|violation|bad|wrong|missing|malformat|unformat", re.IGNORECASE)
-"""In names of metrics whose higher scores are worse."""
+"""Words in names of metrics whose higher scores are worse."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DeclaredRange:
     format_share: float = 0.0
     """The most that form alone may earn, as a share of the maximum."""
     format_metrics: tuple[str, ...] = ()
-    """Functions of weight 0 that measure form, where none are declared."""
+    """Functions of weight 0 that measure form, if none are declared."""
 
     @property
     def form_judges(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class DeclaredRange:
 
     @cached_property
     def tolerance(self) -> float:
-        """Below this, two rewards are the same."""
+        """The difference below which two rewards are the same."""
         return 1e-6 * max(1.0, abs(self.minimum), abs(self.maximum))
 
     def reaches(self, reward: float, goal: float) -> bool:
@@ -99,7 +99,7 @@ class DeclaredRange:
 
 
 def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -> DeclaredRange:
-    """The declared range, its gaps filled from what functions weigh.
+    """The declared range, its gaps filled from the weights of functions.
 
     In a group of environments each task has the functions of one member: the range holds those of all members.
     """
@@ -145,7 +145,7 @@ def _format_metrics(functions: Iterable[RewardFunction]) -> tuple[str, ...]:
 def with_undeclared_form(
     declared: DeclaredRange, declaration: RewardDeclaration, form_only: Iterable[Score]
 ) -> DeclaredRange:
-    """The range with the share that the right form around junk earns, where nothing is declared and it is small."""
+    """The range with the share that the right form around junk earns, if nothing is declared and the share is small."""
     if declaration.format is not None or declaration.format_share is not None or declared.maximum <= 0:
         return declared
     paid = [score for score in form_only if score.reward is not None and score.reward > declared.form_alone]
@@ -153,7 +153,7 @@ def with_undeclared_form(
     share = most / declared.maximum
     if not 0 < share <= UNDECLARED_FORM + 1e-9:
         return declared
-    paying = (name for score in paid for name, said in score.functions.items() if is_reward(said) and said.score)
+    paying = (name for score in paid for name, scored in score.functions.items() if is_reward(scored) and scored.score)
     functions = tuple(dict.fromkeys((*declared.format_functions, *paying)))
     return replace(declared, format_functions=functions, format_share=max(share, declared.format_share))
 
@@ -184,7 +184,7 @@ def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
 
 def speakers(functions: Mapping[str, FunctionScore]) -> set[str]:
     """The functions of a conversation that returned a number."""
-    return {name for name, said in functions.items() if said.score is not None}
+    return {name for name, score in functions.items() if score.score is not None}
 
 
 def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> bool:
@@ -194,7 +194,7 @@ def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> b
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """The functions that scored anything, each with the weight that counts most.
 
-    Those of reference replies come first: where an episode of several agents ends early, its functions weigh more.
+    Those of reference replies come first: if an episode of several agents ends early, its functions weigh more.
     """
     scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
     conversations: list[Score | Rollout] = [*scores, *facts.rollouts]
@@ -204,12 +204,12 @@ def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
 def _heaviest(conversations: Iterable[Score | Rollout]) -> dict[str, RewardFunction]:
     seen: dict[str, RewardFunction] = {}
     for each in conversations:
-        for name, said in each.functions.items():
-            if said.score is None:
+        for name, score in each.functions.items():
+            if score.score is None:
                 continue
             known = seen.get(name)
             if known is None:
-                seen[name] = RewardFunction(name, said.weight, said.kind)
-            elif abs(said.weight) > abs(known.weight):
-                seen[name] = replace(known, weight=said.weight, kind=said.kind)
+                seen[name] = RewardFunction(name, score.weight, score.kind)
+            elif abs(score.weight) > abs(known.weight):
+                seen[name] = replace(known, weight=score.weight, kind=score.kind)
     return seen

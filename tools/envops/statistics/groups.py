@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 DIGITS = 6
-"""Rewards that agree to so many digits are equal."""
+"""The number of digits to which equal rewards agree."""
 
 
 def distinct(values: Sequence[float]) -> Counter[float]:
@@ -21,11 +21,11 @@ def distinct(values: Sequence[float]) -> Counter[float]:
 def chance_of_live_group(values: Sequence[float], size: int) -> float:
     """Chance that `size` of these rewards, drawn without replacement, are not all equal.
 
-    With as many rollouts as the group has, that is 0 or 1: what was seen. With more, it is the
+    With as many rollouts as the group has, that is 0 or 1, as observed. With more, it is the
     mean over every group that could be drawn from them: unbiased, and no group is drawn (a
     U-statistic: W. Hoeffding, Annals of Mathematical Statistics 19(3), 1948; the
     hypergeometric chance of equal rewards is Σ C(nᵥ, G) / C(n, G)). Raises `ValueError` with
-    fewer rollouts than the group has: then nothing unbiased exists.
+    fewer rollouts than the group has: then no unbiased estimate exists.
     """
     if len(values) < size:
         raise ValueError(f"{len(values)} rollouts are fewer than a group of {size}")
@@ -38,7 +38,7 @@ def predicted_live(values: Sequence[float], size: int) -> float:
 
     For rewards of two values it is 1 − pᴳ − (1 − p)ᴳ, and with more values 1 − Σ pᵥᴳ. Source:
     Q. Yu et al., "DAPO", arXiv 2503.14476, section 3.2 (dynamic sampling). It works at any
-    size of group, but leans to zero-variance groups where rollouts are few: a task that was solved 8 times of
+    size of group, but overestimates zero-variance groups with few rollouts: a task that was solved 8 times of
     8 counts as always solved.
     """
     return 1 - math.fsum((count / len(values)) ** size for count in distinct(values).values())

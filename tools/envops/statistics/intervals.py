@@ -1,8 +1,8 @@
 """Intervals for means and shares, with the standard library alone.
 
-Rewards are shares of a declared range, so they lie between 0 and 1, and there are few tasks.
-An interval of the form "mean ± something" then leaves the range, and shrinks to nothing when
-all that was seen is equal. Wilson's interval does neither, so everything bounded uses it.
+Rewards are shares of a declared range, so they lie between 0 and 1, and there are few tasks. An interval of the form
+"mean ± something" then leaves the range, and shrinks to nothing if all observations are equal. Wilson's interval does
+neither, so everything bounded uses it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Estimate:
     low: float
     high: float
     effective: float = 0.0
-    """How many independent observations it is worth."""
+    """The equivalent number of independent observations."""
     critical: float = 0.0
     """The quantile behind the interval."""
     bounded: bool = True
     """Wilson's interval; otherwise the value plus and minus the critical number of standard errors."""
 
     def with_fold(self, fold: float) -> Estimate:
-        """The interval that so many times as much of the same data would give."""
+        """The interval with `times` as much of the same data."""
         if self.bounded:
             low, high = wilson(self.value, self.effective * fold, self.critical)
         else:
@@ -59,7 +59,7 @@ def t_quantile(confidence: float, degrees: int) -> float:
     """Quantile of the two-sided interval of Student's t: 2.262 for 0.95 and 9 degrees.
 
     The distribution function by the incomplete beta function (`incomplete_beta`), inverted by
-    bisection. Without a degree of freedom nothing is known: infinite.
+    bisection. Infinite without a degree of freedom.
     """
     if degrees < 1:
         return math.inf
@@ -106,9 +106,9 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
-    """Wilson's score interval for a share seen in so many independent observations.
+    """Wilson's score interval for a share of `count` independent observations.
 
-    `count` may be an effective number: that turns it into the interval for clustered samples.
+    `count` may be an effective number, as for clustered samples.
 
     Sources: E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical
     Inference", JASA 22, 1927; for effective sizes E. L. Korn, B. I. Graubard, "Confidence
@@ -133,12 +133,12 @@ def wilson_of(hits: int, count: int, confidence: float) -> Estimate:
 
 
 def fold_that_decides(estimate: Estimate, bound: float) -> float | None:
-    """How many times as much of the same data would part the interval from the bound.
+    """The factor by which the same data must grow to separate the interval from the bound.
 
-    It supposes that the value stays as it is; so it is a guide and no promise. `None` where
-    the value lies on the bound, or nearly so.
+    It assumes that the value stays the same, so it is a guide and no promise. `None` if the value lies on the bound, or
+    nearly so.
 
-    Source: sample sizes by the precision that is wanted, W. G. Cochran, "Sampling
+    Source: sample sizes by the required precision, W. G. Cochran, "Sampling
     Techniques", 3rd edition 1977, chapter 4.
     """
 
@@ -152,7 +152,8 @@ def fold_that_decides(estimate: Estimate, bound: float) -> float | None:
 
 
 def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The place where something begins to hold that does not at `low` and does at `high`."""
+    """The place between `low` and `high` at which a condition begins to hold: it is false at `low` and true at
+    `high`."""
     for _ in range(100):
         middle = (low + high) / 2
         if holds(middle):

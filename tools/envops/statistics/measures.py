@@ -80,7 +80,7 @@ def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distributi
 
 
 def pass_rates(sample: RolloutSample) -> dict[int, float]:
-    """pass@k over tasks, for each usual k that every task has rollouts for; success is the declared maximum."""
+    """pass@k over tasks, for each usual k for which every task has enough rollouts; success is the declared maximum."""
     declared = sample.range
     counts = [
         (

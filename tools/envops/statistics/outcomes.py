@@ -1,4 +1,4 @@
-"""The outcome of a rollout as statistics read it, and the sample of one policy's rollouts.
+"""The outcome of a rollout as input of statistics, and the sample of one policy's rollouts.
 
 Facts of a fresh evaluation and rows of results from elsewhere both become outcomes, so a
 number means the same wherever it was measured.
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 FIXED_POLICIES = frozenset({*POLICIES, "case"})
 """Scripted policies with a single reply: their rewards do not form a distribution."""
 CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "prompt_too_long", "context_length"})
-"""Stops that mean that a reply, or the conversation, did not fit. Turn limits are the environment's own."""
+"""Stop reasons of a reply or conversation that did not fit. Turn limits are the environment's own."""
 TaskId = int | str
-"""The index of a task, or its fingerprint where results come from elsewhere."""
+"""The index of a task, or its fingerprint in results from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class RolloutSample:
     range: DeclaredRange
     confidence: float = 0.95
     model: str | None = None
-    """The real model that replied, which may have the name of a policy; `None` where the name decides."""
+    """The real model that replied, which may have the name of a policy; `None` if the name decides."""
 
     @cached_property
     def scored(self) -> tuple[RolloutOutcome, ...]:
@@ -79,7 +79,7 @@ class RolloutSample:
 
     @cached_property
     def shares(self) -> dict[TaskId, list[float]]:
-        """Rewards as shares of the declared range, task by task; none where the range is empty."""
+        """Rewards as shares of the declared range, task by task; none if the range is empty."""
         if self.range.span <= 0:
             return {}
         return {
@@ -89,7 +89,7 @@ class RolloutSample:
 
     @cached_property
     def clusters(self) -> list[list[float]]:
-        """The same without the tasks' names."""
+        """Rewards as shares, without the tasks' names."""
         return list(self.shares.values())
 
     @property
@@ -156,7 +156,7 @@ def samples_of_rollouts(
 ) -> tuple[RolloutSample, ...]:
     """The samples to judge, by policy.
 
-    Scripted policies with a single reply are skipped, and so are rollouts that are not their policy's for want of a
+    Scripted policies with a single reply are skipped, and so are rollouts that got neutral replies for lack of a
     reference reply.
     """
     found: dict[tuple[str, str | None], list[RolloutOutcome]] = defaultdict(list)

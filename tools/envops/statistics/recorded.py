@@ -41,15 +41,16 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
             if score is not None:
                 scores[name].append(score)
     clusters = list(by_task.values())
-    told = clustered_mean(clusters, CONFIDENCE) if clusters else None
+    estimate = clustered_mean(clusters, CONFIDENCE) if clusters else None
     return {
         "rollouts": len(rows),
         "scored": sum(map(len, clusters)),
-        "mean": None if told is None else _rounded(told.value),
-        "interval": None if told is None else [_rounded(told.low), _rounded(told.high)],
+        "mean": None if estimate is None else _rounded(estimate.value),
+        "interval": None if estimate is None else [_rounded(estimate.low), _rounded(estimate.high)],
         "confidence": CONFIDENCE,
         "functions": {
-            name: {"mean": _rounded(mean(said)), "count": len(said)} for name, said in sorted(scores.items())
+            name: {"mean": _rounded(mean(function_clusters)), "count": len(function_clusters)}
+            for name, function_clusters in sorted(scores.items())
         },
         "tasks": {
             key: {"count": len(rewards), "mean": _rounded(mean([share(reward) for reward in rewards]))}
@@ -59,8 +60,8 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
 
 
 def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) -> list[str]:
-    """The differences between a baseline and its rows. Not compared are the interval and the tasks' shares, which
-    follow from rows and settings that may have changed since.
+    """The differences between a baseline and its rows. The interval and the tasks' shares are not compared: they follow
+    from rows and from settings that may have changed since.
     """
     now = measures(rows, float)
     wrong = [
@@ -70,9 +71,9 @@ def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) ->
     ]
     for name in sorted({*_table(baseline, "functions"), *now["functions"]}):
         there, here = _table(baseline, "functions").get(name), now["functions"].get(name)
-        said, found = (each.get("mean") if isinstance(each, dict) else None for each in (there, here))
-        if not _close(said, found):
-            wrong.append(f"the mean of {name} is {said!r}, the rollouts have {found!r}")
+        recorded, found = (each.get("mean") if isinstance(each, dict) else None for each in (there, here))
+        if not _close(recorded, found):
+            wrong.append(f"the mean of {name} is {recorded!r}, the rollouts have {found!r}")
     counts = {key: each.get("count") for key, each in _table(baseline, "tasks").items() if isinstance(each, dict)}
     if counts != {key: each["count"] for key, each in now["tasks"].items()}:
         wrong.append("its tasks are not those of the rollouts")
@@ -87,16 +88,16 @@ def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts, split: Sp
     draws follow the order in which turns arrive, which no two runs share: no drift there.
     """
     conversational = facts.description is not None and facts.description.conversational
-    for said in baselines:
-        speaker = said.get("policy") or said.get("model")
-        if speaker not in facts.rollouts_asked or split_of(said) != split:
+    for candidate in baselines:
+        speaker = candidate.get("policy") or candidate.get("model")
+        if speaker not in facts.rollouts_asked or split_of(candidate) != split:
             continue
         try:
-            baseline = read_baseline({**said, "policy": speaker})
+            baseline = read_baseline({**candidate, "policy": speaker})
         except ValueError:
-            continue  # REC002 says what is wrong with it
+            continue  # REC002 reports its problem
         repeatable = not conversational and _counts(baseline) == _counts_now(str(speaker), facts)
-        if said.get("model") or repeatable:
+        if candidate.get("model") or repeatable:
             return baseline
     return None
 

@@ -1,7 +1,6 @@
 """The differences between two versions of an environment on one corpus of replies.
 
-Pure data and arithmetic. A reward that is missing is missing: it equals another missing one
-and differs from every number.
+Pure data and arithmetic. A missing reward equals another missing one and differs from every number.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ComparedVersion:
     digest: str
     functions: tuple[RewardFunction, ...] = ()
     args: Mapping[str, Any] = field(default_factory=dict)
-    """What the environment was loaded with."""
+    """The arguments with which the environment was loaded."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Scoring:
     reward: float | None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
     problem: str = ""
-    """Why there is no reward, in a line."""
+    """The reason for a missing reward, in one line."""
 
 
 @dataclass(frozen=True)
@@ -160,11 +159,13 @@ class RewardComparison:
         }
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
-        """By policy: the number of replies, how many changed, and the mean reward before and after."""
+        """By policy: the number of replies, the number of changed ones, and the mean reward before and after."""
         for speaker in dict.fromkeys(one.said_by for one in self.replies):
-            said = [one for one in self.replies if one.said_by == speaker]
-            before, after = (_mean([getattr(one.scores, side).reward for one in said]) for side in ("before", "after"))
-            yield speaker, len(said), sum(one.changed for one in said), before, after
+            replies = [one for one in self.replies if one.said_by == speaker]
+            before, after = (
+                _mean([getattr(one.scores, side).reward for one in replies]) for side in ("before", "after")
+            )
+            yield speaker, len(replies), sum(one.changed for one in replies), before, after
 
 
 def compare(

@@ -52,7 +52,7 @@ class Series:
         return self.points[-self._part(share)][0], self.last_step
 
     def steps_above(self, bound: float) -> tuple[int, int]:
-        """From where on every value is above a bound, to the end; the last step alone where it is not."""
+        """The steps from which every value is above a bound, to the end; only the last step if there are none."""
         first = len(self.points) - 1
         while first > 0 and self.points[first - 1][1] > bound:
             first -= 1
@@ -75,10 +75,10 @@ def series_of(
     logged: Mapping[str, Sequence[str]] = MappingProxyType({}),
     zero_variance: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Series]:
-    """Every metric that is known by some name; one with fewer than two points is none.
+    """Every metric that is known by some name and has two points.
 
-    `logged` are the trainers' names for ours: the first that is there counts, names with brackets are patterns and
-    come last. `zero_variance` are pairs of metrics whose sum is the share of groups without variance.
+    `logged` maps our names to the trainers': the first that exists counts; names with brackets are patterns and come
+    last. `zero_variance` are pairs of metrics whose sum is the share of groups without variance.
     """
     present = {name for row in metrics.steps.values() for name in row}
     found: dict[str, Series] = {}

@@ -1,4 +1,4 @@
-"""Outcome and shaping: which part of a reward is for solving the task, and which only guides the model."""
+"""Outcome and shaping: the part of a reward for solving the task, and the part that only guides the model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ class Shaping:
 
 
 def shaping(sample: RolloutSample) -> Shaping | None:
-    """Outcome variance apart from shaped variance; `None` where the reward has no shaped part.
+    """Outcome variance apart from shaped variance; `None` if the reward has no shaped part.
 
-    The outcome is every function with a positive weight that does not judge form; form
-    functions and penalties shape. Variance within tasks by `variance_parts`. Why it matters: A. Y. Ng,
-    D. Harada, S. Russell, "Policy Invariance Under Reward Transformations", ICML 1999: what is
-    paid for the way, and not for arriving, can become the goal.
+    The outcome is every function with a positive weight that does not judge form; form functions and penalties shape.
+    Variance within tasks by `variance_parts`. A. Y. Ng, D. Harada, S. Russell, "Policy Invariance Under Reward
+    Transformations", ICML 1999, show why it matters: a reward for intermediate steps can become the goal.
     """
     if sample.range.span <= 0 or not any(is_shaped(sample, name) for name in _weighted(sample)):
         return None
@@ -56,15 +55,15 @@ def is_shaped(sample: RolloutSample, name: str) -> bool:
 
 def _weighted(sample: RolloutSample) -> dict[str, float]:
     first = sample.scored[0].functions if sample.scored else {}
-    return {name: said.weight for name, said in first.items() if said.kind == "reward" and said.weight}
+    return {name: score.weight for name, score in first.items() if score.kind == "reward" and score.weight}
 
 
 def _part(each: RolloutOutcome, sample: RolloutSample, *, shaped: bool) -> float:
     weighted = [
-        said.weight * said.score
-        for name, said in each.functions.items()
-        if said.kind == "reward"
-        and is_reward_number(said.score)
-        and (name in sample.range.format_functions or said.weight < 0) is shaped
+        score.weight * score.score
+        for name, score in each.functions.items()
+        if score.kind == "reward"
+        and is_reward_number(score.score)
+        and (name in sample.range.format_functions or score.weight < 0) is shaped
     ]
     return math.fsum(weighted) / sample.range.span

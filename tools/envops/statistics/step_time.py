@@ -1,4 +1,4 @@
-"""How long a training step waits for the rewards of its rollouts."""
+"""The time that a training step waits for the rewards of its rollouts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from envops.repository.run import RunSpec
 
 DEFAULT_ROLLOUTS = 512
-"""Rollouts of a step where no run is declared: what trainers of the field take."""
+"""Rollouts of a step if no run is declared: the usual number of trainers."""
 BLOCKING = 0.5
 """The part of a reply's time for which it must hold the event loop to count as blocking."""
 
 
 class StepTime(NamedTuple):
-    """What one step waits."""
+    """The waiting time of one step."""
 
     seconds: float
     rollouts: int
     run: str
-    """Empty where none is declared."""
+    """The declared run; empty if there is none."""
     blocks: bool
     """Whether rewards are computed one after the other."""
 
@@ -32,7 +32,7 @@ def blocks(pace: Pace) -> bool:
 
 
 def slowest_step(pace: Pace, runs: Sequence[RunSpec]) -> StepTime:
-    """The declared run whose steps wait longest; a step of usual size where none is declared."""
+    """The declared run whose steps wait longest; a step of usual size if none is declared."""
     sizes = [(run.batch_size, run.max_concurrent, run.name) for run in runs] or [(DEFAULT_ROLLOUTS, None, "")]
     alone = blocks(pace)
     steps = []

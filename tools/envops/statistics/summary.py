@@ -1,4 +1,4 @@
-"""Statistics of rewards, as pure functions. Each names where its method comes from."""
+"""Statistics of rewards, as pure functions. Each names the source of its method."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Matching of tasks between two versions of an environment, by content and not by index.
 
-In turns, each task once: the same prompt with the same answer; the same hidden data; the same
-prompt with another answer; the same place with the same answer. What is left has no counterpart.
+The evidence, surest first: the same prompt with the same answer; the same hidden data; the same prompt with another
+answer; the same place with the same answer. Each task is matched once; the others have no counterpart.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Match:
 
     tasks: TwoSides[Task]
     by: str
-    """What they were matched by."""
+    """The evidence by which they were matched."""
 
     @property
     def prompts_differ(self) -> bool:

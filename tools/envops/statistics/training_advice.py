@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 Topic = Literal["group size", "batch size", "difficulty filter", "curriculum", "tasks"]
 GROUP_SIZES = (8, 16, 32, 64)
 WANTED_LIVE = 0.7
-"""From this share of informative groups on, larger groups cost more rollouts than they save."""
+"""Beyond this share of informative groups, larger groups cost more rollouts than they save."""
 LIVE_GROUPS_PER_STEP = 16
-"""With fewer informative groups, a step depends on the luck of few tasks."""
+"""The least number of informative groups per step; with fewer, a step depends on the luck of few tasks."""
 WASTE = 0.15
-"""Above this share of zero-variance groups, a filter pays off."""
+"""The share of zero-variance groups above which a filter is worthwhile."""
 LEAST_GROUP = 4
-"""With fewer rollouts of a task, equal rewards prove nothing."""
+"""The least number of rollouts of a task with which equal rewards prove something."""
 MOST_NAMED = 20
 EASY, HARD = 0.8, 0.2
 
@@ -51,7 +51,7 @@ class TrainingAdvice:
 def advice(sample: RolloutSample, gate: DistributionGate) -> tuple[TrainingAdvice, ...]:
     """Training settings for these tasks and this policy, the most useful first.
 
-    Nothing where no task has two scored rollouts.
+    Nothing if no task has two scored rollouts.
     """
     size = group_size_measured(sample, gate)
     if size < 2:

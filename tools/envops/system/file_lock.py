@@ -31,7 +31,7 @@ def locked(
 
     A lock file is made where it is missing, a folder is not.
 
-    Raises `AlreadyLocked` where another process holds it and `wait` is false, `Interrupted` when
+    Raises `AlreadyLocked` if another process holds it and `wait` is false, `Interrupted` when
     `stop` is set while it is waited for, and `OSError`.
     """
     flags = os.O_DIRECTORY if is_folder else os.O_CREAT

@@ -22,7 +22,7 @@ class Served:
 
     port: int
     loop: asyncio.AbstractEventLoop
-    """The loop of its thread."""
+    """The event loop of its thread."""
 
 
 @contextmanager
@@ -33,9 +33,10 @@ def served(
     port: int = 0,
     **settings: Any,
 ) -> Iterator[Served]:
-    """Serve an application until the block ends; `opened` and what it holds live in the server's own loop.
+    """Serve an application until the block ends; `opened` and its resources live in the server's own loop.
 
-    `settings` are those of aiohttp's `AppRunner`. Raises what opening it raised, `OSError` where the port is taken.
+    `settings` are those of aiohttp's `AppRunner`. Raises the exceptions of opening it, and `OSError` if the port is
+    taken.
     """
     loop = asyncio.new_event_loop()
     over = asyncio.Event()

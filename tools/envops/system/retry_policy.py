@@ -14,7 +14,7 @@ LONGEST_REQUESTED_SECONDS = 120.0
 """The longest pause that a service may request."""
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 CLOUDFLARE = frozenset({520, 522, 524, 529})
-"""What a proxy in front of the Hub and of model endpoints answers while the server behind it is not reachable."""
+"""The statuses of a proxy in front of the Hub or of a model endpoint while the server behind it is not reachable."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,17 +10,24 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import envops_worker
+from envops_worker.sandbox import Sandbox
 from envops_worker.supervisor import PATIENCE_SECONDS
 
 from envops.facts.observed import Failure
 
 OUTPUT_LIMIT = 4_000
 LOOK_SECONDS = 0.1
+MARK = "ENVOPS_WORKER"
+"""The variable by which processes are found whose supervisor was killed."""
+MOST_SCANS = 5
+"""The number of scans for stray processes: one that forks during a scan may be gone before it is reached, while its
+fork appears behind the scan."""
 SUPERVISOR = Path(envops_worker.__file__).parent / "supervisor.py"
 
 
@@ -43,26 +51,30 @@ def run_program(
     seconds: float,
     stop: threading.Event,
     sends: str | None = None,
+    sandbox: Sandbox | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> str:
     """Run a program in a process group of its own and return its output; `sends` is its standard input.
 
-    `look` is called several times a second while it runs, and once when it has ended.
+    `look` is called several times a second while it runs, and once when it has ended. With a `sandbox`, the kernel
+    confines it and all that it starts.
 
-    Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`,
-    `Interrupted` when `stop` is set. Its child processes end with it, and with this process even
-    if that is killed: `envops_worker/supervisor.py` holds a pipe to this process.
+    Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`, `Interrupted` when `stop` is
+    set. Its child processes end with it, and with this process even if that is killed: `envops_worker/supervisor.py`
+    holds a pipe to this process. If the program kills its supervisor, processes that still have the mark of the run
+    among their variables are ended.
     """
-    # Files, because a pipe would be held open by whatever the program leaves behind.
+    mark = uuid.uuid4().hex
+    # Files, because processes that the program leaves behind would hold a pipe open.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
         sent.write((sends or "").encode())
         sent.seek(0)
         lifeline, held = os.pipe()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), *map(str, command)],
+                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), *map(str, command)],
                 cwd=folder,
-                env=dict(environment),
+                env={**environment, MARK: mark},
                 stdin=sent,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
@@ -79,6 +91,8 @@ def run_program(
         finally:
             os.close(held)
             _end(process)
+            if process.returncode == -signal.SIGKILL:  # perhaps the supervisor itself
+                end_marked(mark)
         printed.seek(0)
         output = printed.read().decode("utf-8", "replace")
     if process.returncode != 0:
@@ -86,6 +100,39 @@ def run_program(
         message = f"{name} ended with exit code {process.returncode}:\n{output[-OUTPUT_LIMIT:].strip()}"
         raise ProgramFailed(Failure("infrastructure", "ProgramFailed", message))
     return output
+
+
+def run_at_terminal(
+    command: Sequence[str | Path], *, environment: Mapping[str, str], folder: Path, sandbox: Sandbox | None
+) -> int:
+    """Run a program that a person watches and may interrupt; return its exit code."""
+    lifeline, held = os.pipe()
+    try:
+        return subprocess.run(
+            [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), "--terminal", *command],
+            cwd=folder,
+            env=dict(environment),
+            pass_fds=(lifeline,),
+            check=False,
+        ).returncode
+    finally:
+        os.close(lifeline)
+        os.close(held)
+
+
+def end_marked(mark: str) -> None:
+    """End processes with a mark that left their group and their family."""
+    import psutil
+
+    for _ in range(MOST_SCANS):
+        found = False
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if process.environ().get(MARK) == mark:
+                    process.kill()
+                    found = True
+        if not found:
+            return
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

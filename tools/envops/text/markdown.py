@@ -9,23 +9,31 @@ from envops.text.visible_text import on_one_line, shortened, visible
 
 LONGEST_PROSE = 4_000
 LONGEST_LINE = 600
+_LINKED = re.compile(r"@|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
+_BLOCK_START = re.compile(r"^(\d*)([-+=.)])(?= |$|[-=])")
+"""What begins a list or a heading at the start of a line."""
 
 
 def inside_html(text: str) -> str:
     """Text inside an HTML element, without tags and mentions."""
     escaped = html.escape(on_one_line(shortened(text, LONGEST_LINE)))
-    return escaped.replace("@", "@<!-- -->").replace("`", "&#96;")
+    return _unlinked(escaped).replace("`", "&#96;")
 
 
 def prose(text: str) -> str:
     """Text in a Markdown paragraph; only code between backticks keeps its meaning."""
     parts = re.split(r"(`[^`\n]+`)", on_one_line(shortened(text, LONGEST_PROSE)))
-    return "".join(part if index % 2 else _escaped(part) for index, part in enumerate(parts))
+    shown = "".join(part if index % 2 else _escaped(part) for index, part in enumerate(parts))
+    return _BLOCK_START.sub(r"\1\\\2", shown)
 
 
 def _escaped(text: str) -> str:
-    escaped = re.sub(r"([\\`*_\[\]#|~$!])", r"\\\1", html.escape(text, quote=False))
-    return escaped.replace("@", "@<!-- -->").replace("://", ":<!-- -->//").replace("www.", "www<!-- -->.")
+    return _unlinked(re.sub(r"([\\`*_\[\]#|~$!])", r"\\\1", html.escape(text, quote=False)))
+
+
+def _unlinked(text: str) -> str:
+    """Text without what GitHub makes a link of: mentions, addresses, numbers of issues."""
+    return _LINKED.sub(r"\g<0><!-- -->", text)
 
 
 def code_span(text: str) -> str:

@@ -45,7 +45,7 @@ def plain_data(value: Any, depth: int = 0) -> Any:
 
 
 def number_text(number: float) -> str:
-    """A number for people: short, but never rounded to a whole number that it is not."""
+    """A number for people: short, but never rounded to a whole number."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -67,7 +67,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Bytes in the unit that they are read in."""
+    """Bytes in a readable unit."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"
@@ -76,7 +76,7 @@ def size_text(count: float) -> str:
 
 
 def parsed_json(text: str) -> Any:
-    """The value, `None` where the text is no JSON. NaN and Infinity, which trainers write, are read as such."""
+    """The value, `None` if the text is not JSON. NaN and Infinity, which trainers write, are read as such."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

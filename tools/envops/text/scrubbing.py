@@ -1,8 +1,8 @@
 """Removal of secrets from messages, logs, ledgers and reports.
 
-Known keys are replaced wherever they occur, also escaped as in an address or in JSON. What looks
-like a key (a bearer token, the signature of an upload address, the forms of providers' keys) is
-replaced too, because a server may respond with secrets that are unknown here.
+Known keys are replaced wherever they occur, also escaped as in an address or in JSON. Text that looks like a key (a
+bearer token, the signature of an upload address, the forms of providers' keys) is replaced too, because a server may
+respond with secrets that are unknown here.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from urllib.parse import quote
 
 HIDDEN = "[key]"
 SHORTEST_SECRET = 6
-"""Shorter values are placeholders such as EMPTY, which occur in ordinary text."""
+"""The least length of a secret: shorter values are placeholders such as EMPTY, which occur in ordinary text."""
 SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)")
 """Names of variables with secret values."""
+_PASSWORD = re.compile(r"(?:^|[/=\s])[^/\s@]+@")
 _SHAPES = (
     (re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}"), r"\1" + HIDDEN),
     (
@@ -33,8 +34,13 @@ _SHAPES = (
 )
 
 
+def holds_password(setting: str) -> bool:
+    """Whether an address has `user:password@host` or `token@host`: with or without a scheme, alone or after `name=`."""
+    return not setting.startswith("/") and _PASSWORD.search(setting) is not None
+
+
 class Scrubber:
-    """Removes known secrets, and what looks like one, from texts and data."""
+    """Removes known secrets, and texts that look like secrets, from texts and data."""
 
     def __init__(self, *secrets: str, shapes: bool = True) -> None:
         self._shapes = _SHAPES if shapes else ()
@@ -51,7 +57,7 @@ class Scrubber:
         return cls(*(value for name, value in seen.items() if SECRET_NAME.search(name)), *more)
 
     def text(self, text: str) -> str:
-        """The text without known secrets and, unless `shapes` is off, without what looks like one."""
+        """The text without known secrets and, unless `shapes` is off, without texts that look like one."""
         for form in self._forms:
             text = text.replace(form, HIDDEN)
         for shape, shown in self._shapes:
@@ -59,7 +65,7 @@ class Scrubber:
         return text
 
     def value(self, value: Any) -> Any:
-        """The same data with every text in it scrubbed."""
+        """The data with every text in it scrubbed."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):

@@ -23,7 +23,7 @@ _PLAIN_SIGNS = str.maketrans(
 
 def visible(text: str) -> str:
     """The text with invisible and active characters as escapes."""
-    if text.isascii() and text.isprintable():  # nearly every text, and quickly seen
+    if text.isascii() and text.isprintable():  # nearly every text, and quickly checked
         return text
     return _INVISIBLE.sub(_escape, text)
 

@@ -1,6 +1,6 @@
 """Copy the models that trainers know by name from the installed packages renderers and tinker-cookbook.
 
-`nox -s models` runs it where both are installed. A nightly job runs it with `--check`, which shows the difference.
+`nox -s models` runs it with both installed. A nightly job runs it with `--check`, which shows the difference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COPY = Path(__file__).parent / "trainers" / "known_models.json"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the copy from the installed packages; with `--check` only show how it differs."""
+    """Write the copy from the installed packages; with `--check` only show the difference."""
     parser = argparse.ArgumentParser(description="Copy the models that trainers know from their installed packages.")
     parser.add_argument("--check", action="store_true", help="write nothing; print the difference and exit with 1")
     check = parser.parse_args(arguments).check
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _renderers() -> dict[str, Any]:
-    """Of the package renderers. Its source is read: importing it needs more than these two tables need."""
+    """The tables of the package renderers. Its source is read, because importing it needs further packages."""
     specification = importlib.util.find_spec("renderers")
     if specification is None or specification.origin is None:
         sys.exit("the package renderers is not installed: install it with: nox -s models")
@@ -77,7 +77,7 @@ def _constant(module: ast.Module, wanted: str) -> Any:
 
 
 def _tinker() -> dict[str, Any]:
-    """Of tinker-cookbook, whose `model_info` has one function for each provider of models."""
+    """The table of tinker-cookbook, whose `model_info` has one function for each provider of models."""
     module = importlib.import_module("tinker_cookbook.model_info")
     models: dict[str, str] = {}
     for name, function in vars(module).items():

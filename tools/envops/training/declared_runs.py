@@ -76,8 +76,8 @@ def declared_runs(
 ) -> list[DeclaredRun]:
     """Every run, compiled and judged, in the order of the registry.
 
-    `on_hub` says the latest version of an environment on the Hub, an empty string where there
-    is none, and `None` where it was not read.
+    `on_hub` returns the latest version of an environment on the Hub: an empty string if there is none, `None` if it was
+    not read.
     """
     recorded: dict[str, Recorded | None] = {}
     chosen = registry.specs.values() if specs is None else specs
@@ -195,7 +195,7 @@ def is_compiled(path: Path) -> bool:
     """Whether a file was compiled from a declared run, and not by `envops train hub` or by hand."""
     with path.open(encoding="utf-8", errors="replace") as file:
         head = "".join(line for _, line in zip(range(4), file, strict=False))
-    return COMPILED_BY in head or "--compile-only" in head  # as earlier versions wrote it
+    return COMPILED_BY in head or "--compile-only" in head  # as written by earlier versions
 
 
 def _trained_on(
@@ -228,7 +228,7 @@ def _trained_on(
 
 
 def _judge_key(environment: Environment, package: Package | None) -> str:
-    """What the environment's judge needs; empty where it has none."""
+    """The key that the environment's judge needs; empty if it has none."""
     if package is None or environment.judge in ("", UNDECLARED_JUDGE):
         return environment.judge
     variable = None
@@ -246,7 +246,7 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
     interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
     reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
     reward += " by a scripted judge" if recorded.scripted_judge else ""
-    other = "" if recorded.speaker == spec.model else f"; the run begins with {spec.model}"
+    other = "" if recorded.speaker == spec.model else f"; the run starts from {spec.model}"
     stale = "" if recorded.current else ", other files than here"
     size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
     tasks = " on held-out tasks" if recorded.split == "eval" else ""
@@ -291,6 +291,6 @@ def _number(value: object) -> float | None:
 
 
 def _interval(value: object) -> tuple[float, float] | None:
-    """The two numbers of an interval; `None` where the baseline has another value."""
+    """The two numbers of an interval; `None` if the baseline has another value."""
     low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
     return None if low is None or high is None else (low, high)

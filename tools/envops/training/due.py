@@ -35,11 +35,11 @@ class RunState:
     failing: tuple[str, ...]
     """Failing rules with findings."""
     missing: tuple[str, ...]
-    """Environments that are not on the Hub as they are declared."""
+    """Environments that are not on the Hub as declared."""
     external: frozenset[str]
     """Environments of other owners, which no release publishes."""
     platform: Sequence[PlatformRun] | None
-    """`None` where the platform was not queried."""
+    """`None` if the platform was not queried."""
     unreadable: str = ""
     """Why the platform could not be read."""
     named: bool = False
@@ -115,17 +115,17 @@ class Situation:
     registry: Registry
     access: HubAccess
     prime: Prime | None
-    """`None` where the Hub is not used; then submissions are unknown."""
+    """`None` without the Hub; submissions are then unknown."""
     ready: frozenset[str]
     """Environments that are on the Hub as declared, or will be with this release."""
     stop: threading.Event
     packages: Mapping[str, Package] | None = None
-    """Those that the runs use; `None` where they were not read yet."""
+    """Environments that the runs use; `None` if they were not read yet."""
 
 
 @dataclass(frozen=True)
 class DecidedRun:
-    """A declared run, its name on the platform, and what will happen to it."""
+    """A declared run, its name on the platform, and the action for it."""
 
     run: DeclaredRun
     identity: RunIdentity
@@ -154,7 +154,7 @@ def decided_runs(
 
 
 def carry_out(situation: Situation, each: DecidedRun) -> Submission:
-    """Submit one run if it is due; the result in any case."""
+    """Submit one run if it is due, and return the result in any case."""
     name, decision = each.run.spec.name, each.decision
     if decision.action == "submitted":
         there = decision.found.id if decision.found else ""

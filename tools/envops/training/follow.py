@@ -51,11 +51,11 @@ CURVES = (
     ("grad_norm", "gradient norm", ""),
     ("truncated", "truncated rollouts", "share of rollouts that reached their token limit"),
     ("errors", "broken rollouts", "share of rollouts that ended with an error"),
-    ("off_policy", "age of rollouts", "steps between the policy that sampled and the one that is trained"),
+    ("off_policy", "age of rollouts", "steps between the sampling policy and the trained one"),
     ("length", "tokens", ""),
     ("learning_rate", "learning rate", ""),
 )
-"""Our name of a metric, its name in reports, and its meaning."""
+"""This tool's name of a metric, its name in reports, and its meaning."""
 INTERVAL = "the band is its 95 % interval, each group counted as one observation"
 
 
@@ -67,7 +67,7 @@ class Followed:
     metrics: RunMetrics
     spec: RunSpec | None = None
     status: str = ""
-    """The platform's status; empty where there is no platform."""
+    """The platform's status; empty without a platform."""
     identity: str = ""
     model: str = ""
     planned_steps: int | None = None
@@ -82,7 +82,7 @@ class Followed:
 
     @property
     def series(self) -> dict[str, Series]:
-        """The metrics under our names."""
+        """The metrics under this tool's names."""
         return series_of(self.metrics, metric_names(), zero_variance_pairs())
 
     @property
@@ -103,7 +103,7 @@ class Followed:
 
     @property
     def range(self) -> tuple[float, float | None]:
-        """The range of the reward, by the environments' declarations; from 0 where there is none."""
+        """The range of the reward, by the environments' declarations; from 0 without one."""
         used = [self.packages.get(source.id) for source in self.spec.environments] if self.spec else []
         lows = [package.reward.min for package in used if package is not None and package.reward.min is not None]
         highs = [package.reward.max for package in used if package is not None and package.reward.max is not None]
@@ -116,7 +116,7 @@ def diagnose(run: Followed) -> tuple[Finding, ...]:
 
 
 def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = "") -> RunReport:
-    """The run as reports show it; a change of the registry is a patch where its text is given."""
+    """The run as reports show it; a change of the registry is a patch if its text is given."""
     series = run.series
     spec = run.spec
     settings = {"batch_size", "rollouts_per_example", "learning_rate", "max_steps", "seq_len"}
@@ -154,8 +154,8 @@ def _curves(run: Followed, series: Mapping[str, Series]) -> Iterator[Curve]:
         spread = _half_widths(run, series) if ours == "reward" else {}
         steps = sorted({*known, *_gaps(run.metrics, series[ours])})
         points = tuple(_point(step, known.get(step), spread.get(step)) for step in steps)
-        said = about or f"{series[ours].metric}, as the trainer logs it"
-        yield Curve(shown, points, about=f"{said}; {INTERVAL}" if spread else said)
+        about_metric = about or f"{series[ours].metric}, as the trainer logs it"
+        yield Curve(shown, points, about=f"{about_metric}; {INTERVAL}" if spread else about_metric)
 
 
 def _point(step: int, value: float | None, half: float | None) -> CurvePoint:
@@ -165,15 +165,15 @@ def _point(step: int, value: float | None, half: float | None) -> CurvePoint:
 
 
 def _gaps(metrics: RunMetrics, series: Series) -> set[int]:
-    """Steps between the first and the last of a metric at which it is missing or no number."""
+    """Steps between the first and the last of a metric at which it is missing or not a number."""
     broken = {step for name in series.metric.split(" + ") for step in metrics.broken.get(name, ())}
     return {step for step in {*metrics.missing, *broken} if series.first_step <= step <= series.last_step}
 
 
 def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float]:
-    """Half the width of the reward's interval, step by step, where the trainer logs the spread of rewards.
+    """Half the width of the reward's interval, step by step, if the trainer logs the spread of rewards.
 
-    Rollouts of one group are of one task, so a group counts as one observation: which is at worst too wide.
+    Rollouts of one group belong to one task, so a group counts as one observation; the interval is at worst too wide.
     """
     spread, spec = series.get("reward_std"), run.spec
     if spread is None or spec is None or spec.rollouts_per_example < 1:
@@ -197,12 +197,12 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")
-    told = f"next: {evidence.get('next', '')}; stop: {evidence.get('stop', '')}"
+    advice = f"next: {evidence.get('next', '')}; stop: {evidence.get('stop', '')}"
     return RunFinding(
         rule=finding.rule,
         severity=finding.severity,
         message=finding.message,
-        because=told,
+        because=advice,
         evidence=evidence | ({"change": change} if change else {}),
         fix=finding.fix,
         patch=patch,
@@ -226,13 +226,13 @@ class Checkout:
 
     @property
     def text(self) -> str:
-        """The registry as it is written, for patches."""
+        """The text of the registry, for patches."""
         path = self.root / REGISTRY_FILE
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def checkout_of(root: Path) -> Checkout:
-    """The repository at a folder, or none; raises `DeclarationError` where its registry is wrong."""
+    """The repository at a folder, or `None`; raises `DeclarationError` if its registry is wrong."""
     root = root.absolute()
     return Checkout(root, load_registry(root) if (root / REGISTRY_FILE).is_file() else None)
 

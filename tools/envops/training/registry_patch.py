@@ -1,4 +1,4 @@
-"""A suggested change of a run as a patch to registry.yaml: the author's comments and order stay."""
+"""A suggested change of a run as a patch to registry.yaml, which keeps the author's comments and order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE = "registry.yaml"
 def registry_patch(text: str, spec: RunSpec, change: Mapping[str, Any]) -> str:
     """The change as a unified diff that `git apply` takes; an empty string for no change.
 
-    Where the file cannot be edited line by line, it is a snippet of the run's keys.
+    If the file cannot be edited line by line, it is a snippet of the run's keys.
     """
     if not change:
         return ""
@@ -38,7 +38,7 @@ def registry_patch(text: str, spec: RunSpec, change: Mapping[str, Any]) -> str:
 
 
 def _edited(lines: list[str], spec: RunSpec, key: str, value: Any) -> list[str] | None:
-    """The lines with one key set; `None` where that cannot be done on one line."""
+    """The lines with one key set; `None` if that cannot be done on one line."""
     start, end = _block(lines, spec)
     if start is None or end is None:
         return None
@@ -87,7 +87,7 @@ def _block(lines: list[str], spec: RunSpec) -> tuple[int | None, int | None]:
 
 
 def _parent_lines(lines: list[str], start: int, end: int, parent: str) -> range:
-    """The lines on which a key may stand: those of its mapping, or the run's own."""
+    """The lines on which a key may be: those of its mapping, or the run's own."""
     if not parent:
         return range(start + 1, end)
     for index in range(start + 1, end):

@@ -1,11 +1,11 @@
 """One submission of one run by the real CLI, and never a second.
 
 The platform has no idempotency key and the CLI retries nothing. So a run is looked up by its name before it is created
-and afterwards. The list decides, not the output of the CLI. `hub/pending_submission.py` keeps a second submission from
-being made while the first is open.
+and afterwards. The list decides, not the output of the CLI. `hub/pending_submission.py` prevents a second submission
+while the first is open.
 
 The name is `RUN-DIGEST-COMMIT`. The digest covers the declaration and the exact content of the environments; a change
-of either makes another run. The commit is for people only, because a merge that changes neither must not start the run
+of either makes another run. The commit is only for people, because a merge that changes neither must not start the run
 again.
 """
 
@@ -18,20 +18,20 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.repository.package import Package
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.training.declared_runs import DeclaredRun
 from envops.training.trainers import trainer_named
 from envops.training.trainers.trainer import CompileRequest
 
 SUBMIT_SECONDS = 900.0
-"""The CLI itself gives up after 120 s on the call, and may build the schema's environment before."""
+"""Seconds of a call: the CLI stops after 120 s, and may build the schema's environment before."""
 NOTES = "runs"
 
 SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed", "unknown"]
@@ -69,7 +69,7 @@ class RunIdentity:
         return name == self.mark or name.startswith(f"{self.mark}-")
 
     def is_another_version(self, name: str) -> bool:
-        """Whether it is this run as it was declared or published at another time."""
+        """Whether it is this run with an earlier declaration or content."""
         rest = name.removeprefix(self.stem) if name.startswith(self.stem) else ""
         digest = rest.partition("-")[0]
         looks = len(digest) == DIGEST_LENGTH and set(digest) <= set("0123456789abcdef")
@@ -126,7 +126,7 @@ class Platform:
 def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submission:
     """Submit the run unless it exists, and return the platform's entry.
 
-    Raises `Interrupted`; the note of the submission stays then.
+    Raises `Interrupted`; the note of the submission then remains.
     """
     pending = PendingSubmission(platform.notes / NOTES / f"{identity.mark}.json", platform.pending_seconds)
     with pending.lock:
@@ -180,10 +180,10 @@ def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
     named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
     if named is None or compiled is None:
         raise ValueError(f"{run.spec.name} has no configuration to submit")
-    with TemporaryDirectory(prefix="envops-train-") as scratch:
-        home = Path(scratch) / "home"
+    with temporary_scratch("train") as scratch:
+        home = scratch / "home"
         home.mkdir()
-        config = Path(scratch) / f"{identity.run}.toml"
+        config = scratch / f"{identity.run}.toml"
         config.write_text(named(compiled, identity.name), encoding="utf-8")
         command = [str(platform.prime.program), "train", str(config), *compiled.command[3:]]
         environment = access.environment(home) | _forwarded(compiled.secrets)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from envops_worker.author_tests import pytest_configuration
+
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
-from envops.system.subprocesses import ProgramFailed
+from envops.system.subprocesses import ProgramFailed, run_at_terminal
 from envops.validation.job import StageFailed, worker_environment
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
 from envops.validation.starting import IMPORT_WORKER
+from envops.validation.templates import environment_sandbox
 from envops.validation.venv import environment_venv, venv_for
 from envops.validation.wheel import TESTS_LOCK, built_wheel
 
@@ -25,7 +27,7 @@ from envops_worker.author_tests.testing import main
 sys.exit(main())
 """
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "COLUMNS", "LINES", "CI", "PYTEST_ADDOPTS")
-"""Variables of the terminal and of pytest; everything else of the user's stays outside, as in the gates."""
+"""Variables of the terminal and of pytest; the user's other variables are not passed on, as in the gates."""
 
 
 def run_pytest(
@@ -52,22 +54,28 @@ def run_pytest(
     asked = json.dumps(
         {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
     )
+    cache = workspace.base / "pytest" / package.name
+    cache.mkdir(parents=True, exist_ok=True)
     options = [
         "--import-mode=importlib",
         f"--rootdir={workspace.root}",
         f"--confcutdir={package.folder}",
-        *("-o", f"cache_dir={workspace.base / 'pytest' / package.name}"),
+        f"-c={pytest_configuration(package.folder)}",
+        *("-o", f"cache_dir={cache}"),
         *_with_paths(arguments, package.folder, workspace.root),
     ]
     with workspace.scratch() as scratch:
         environment = worker_environment(venv, overlay, scratch, requests.confinement)
         environment |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         command: list[str | Path] = [venv.python, "-s", "-P", "-c", RUN_PYTEST, asked, *options]
-        return subprocess.run(command, cwd=workspace.root, env=environment, check=False).returncode
+        sandbox = environment_sandbox(venv, package, overlay, scratch, requests.confinement, workspace)
+        if sandbox:
+            sandbox = sandbox._replace(writes=[*sandbox.writes, str(cache)])
+        return run_at_terminal(command, environment=environment, folder=workspace.root, sandbox=sandbox)
 
 
 def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]:
-    """The arguments with paths relative to the root; the environment's folder where there are no paths."""
+    """The arguments with paths relative to the root; the environment's folder without paths."""
     found = False
     given = []
     for argument in arguments:

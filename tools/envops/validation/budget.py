@@ -25,9 +25,9 @@ STOPPING = 0.2
 MOST_STOPPING_SECONDS = 12.0
 """A reply may take 10 s."""
 LEAST_SECONDS = 2.0
-"""Enough for a stage to report that the budget is spent."""
+"""The least seconds of a stage: enough to report that the budget is spent."""
 CHEAP_SECONDS = 0.02
-"""Faster replies are never left out, because the number of tasks bounds the work."""
+"""The seconds below which replies are never left out, because the number of tasks bounds the work."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def cost_of(pace: Pace | None) -> float:
 
 
 def fitting(pace: Pace | None, seconds: float, at_once: int = 1) -> float:
-    """The number of replies, or rollouts, that fit into some time; infinite where they are cheap."""
+    """The number of replies, or rollouts, that fit into some time; infinite if they are cheap."""
     cost = cost_of(pace)
     if not cost:
         return math.inf

@@ -1,4 +1,4 @@
-"""The contents of the cache, and what to remove by last use and by size.
+"""The contents of the cache, and the entries to remove by last use and by size.
 
 Everything in the cache can be recreated, so a wrong clock only costs time. A file from the future counts as used now.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from envops.repository.workspace import Workspace, remove_folder
 
-SHARED = ("venvs", "prepared")
+SHARED = ("venvs", "tools", "prepared")
 FOLDERS = ("wheels", "facts", "rollouts", "timings", "packages")
 """Folders of the checkout with many entries; all installations of harnesses are one entry."""
 KINDS = (*SHARED, *FOLDERS, "harnesses")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import run_program
 from envops.validation.interpreter import interpreter_for
 from envops.validation.resolve import resolve_together
+from envops.validation.sandbox import sandbox_of, tool_folders
 from envops.validation.venv import venv_for
 from envops.validation.wheel import built_wheel
 
@@ -26,7 +28,7 @@ for name in sys.argv[1:]:
 def import_together(packages: Sequence[Package], workspace: Workspace, stop: threading.Event) -> tuple[str, ...]:
     """Resolve, install and import all packages at once; returns a line with each module and its origin.
 
-    Raises `ProgramFailed` where they conflict, do not build, or cannot be imported.
+    Raises `ProgramFailed` if they conflict, do not build, or cannot be imported.
     """
     with workspace.scratch() as scratch:
         lock = scratch / "together.lock"
@@ -37,5 +39,9 @@ def import_together(packages: Sequence[Package], workspace: Workspace, stop: thr
         variables = {"PATH": os.defpath, "HOME": str(scratch), "HF_HUB_OFFLINE": "1"}
         variables |= {"PYTHONPATH": os.pathsep.join(overlays), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [str(venv.python), "-c", _IMPORTS, *(package.module for package in packages)]
-        said = run_program(command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop)
-    return tuple(said.splitlines())
+        reads = [*map(Path, overlays), *tool_folders(workspace)]
+        sandbox = sandbox_of("preferred", venv.python, reads=reads, writes=[scratch], network="none")
+        output = run_program(
+            command, environment=variables, folder=scratch, seconds=IMPORT_SECONDS, stop=stop, sandbox=sandbox
+        )
+    return tuple(output.splitlines())

@@ -89,11 +89,12 @@ class CollectedFacts:
 
     listener: ProgressListener
     wheel: Wheel | None = None
+    unrequired: tuple[str, ...] = ()
     memory: int = 0
     started: StartMode = field(default_factory=StartMode)
     description: Description | None = None
     parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
-    """By stage and kind."""
+    """Items by stage and kind."""
     played: dict[tuple[int, str], float | None] = field(default_factory=dict)
     """Rewards of rollouts for the rewards gate, by task and policy."""
     failures: dict[StageName, Failure] = field(default_factory=dict)
@@ -187,6 +188,7 @@ class CollectedFacts:
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
             seconds=self.seconds,
+            unrequired=self.unrequired,
             started=self.started,
             memory=self.memory,
         )

@@ -32,9 +32,9 @@ from envops.validation.wheel import built_wheel
 
 ANSWER_SECONDS = 20.0
 KINDS: dict[str, WantedKind] = {"datasets": "dataset files", "models": "model", "spaces": "space"}
-"""By the beginning of folders in the Hub's cache."""
+"""Kinds of repositories by the beginning of their folders in the Hub's cache."""
 _OF_CHOSEN_FILES = re.compile(r"-[0-9a-f]{16}$")
-"""How the folder of a configuration ends where files were chosen by `data_files` or `data_dir`."""
+"""The ending of a configuration's folder if files were chosen by `data_files` or `data_dir`."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def explored(
 ) -> Exploration:
     """Load an environment once with the network, without any secret, and find what it downloads.
 
-    Nothing that was downloaded is kept. Raises `ProgramFailed` where the package cannot be built, and `Interrupted`.
+    Nothing that was downloaded is kept. Raises `ProgramFailed` if the package cannot be built, and `Interrupted`.
     """
     venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=False)
     overlay = built_wheel(package, workspace, stop).overlay
@@ -102,7 +102,7 @@ def _watched(watch: DownloadWatch) -> Iterator[None]:
         while not done.wait(1.0):
             watch.look()
 
-    watch.begin("loading it once with the network, to see what it downloads")
+    watch.begin("loading it once with the network to find its downloads")
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
@@ -130,7 +130,7 @@ def downloaded(home: Path) -> Iterator[WantedData]:
 
 
 def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
-    """Datasets with the current commit of their main branch, where no other is known."""
+    """Datasets with the current commit of their main branch, if no other is known."""
     known = {one.name: one.revision for one in wanted if one.revision}
     for one in wanted:
         if one.kind == "dataset" and one.name not in known:
@@ -139,7 +139,7 @@ def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
 
 
 def commit_of(dataset: str) -> str:
-    """The commit of a dataset's main branch; empty where the Hub does not answer."""
+    """The commit of a dataset's main branch; empty if the Hub does not answer."""
     address = f"{os.environ.get(ENDPOINT, HUB)}/api/datasets/{quote(dataset)}"
     try:
         with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:

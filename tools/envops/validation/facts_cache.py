@@ -15,16 +15,19 @@ from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
+from envops.repository.signature import signed, verified
 from envops.repository.workspace import OBSERVING, TOOLS, Workspace, code_digest, mark_used
 from envops.validation.interpreter import interpreter_if_any
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for
+from envops.validation.sandbox import reason_against_sandbox
 
 FACTS_KEPT = 5
+SIGNED_AS = "facts"
 VERDICT = ".verdict"
 """The suffixes of files with verdicts on facts; their names begin with the facts' key."""
 ROOM_BYTES = 64 * 2**20
-"""With less free disk space, a failure may be due to that."""
+"""The bytes of free disk space below which a failure may be due to a full disk."""
 
 
 def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
@@ -34,6 +37,7 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
+        "sandbox": reason_against_sandbox(),
         "python": [_interpreter(package), sys.platform, platform.machine()],
     }
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
@@ -49,7 +53,7 @@ def remembered(
 ) -> Facts | None:
     """Facts of an earlier observation that are still valid, perhaps of one with more stages.
 
-    A damaged file counts as missing.
+    A damaged file counts as missing, and so does one that this user did not sign.
     """
     for path in facts_files(entry, package, workspace, request):
         try:
@@ -92,7 +96,7 @@ def forget_verdicts(facts: Path) -> None:
 
 
 def remember(facts: Facts, workspace: Workspace) -> str:
-    """Keep facts for the next run, and no more than a few of each environment. Returns why that failed, or nothing."""
+    """Keep facts for the next run, and only a few of each environment. Returns why that failed, or nothing."""
     folder = workspace.facts / facts.environment
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,16 +113,16 @@ def remember(facts: Facts, workspace: Workspace) -> str:
 
 
 def write_facts(facts: Facts, path: Path) -> None:
-    """Write facts atomically, so that a reader gets all of them or none."""
-    write_whole(path, as_json(facts))
+    """Write facts atomically, so that a reader gets all of them or none. Raises `OSError`."""
+    write_whole(path, signed(as_json(facts), SIGNED_AS))
 
 
 def read_facts(path: Path) -> Facts:
     """Facts as written by `write_facts`.
 
-    Raises `ValueError` when the file is damaged or of another shape, `OSError` when it
-    cannot be read.
+    Raises `ValueError` when the file is damaged, of another shape or not signed by this user,
+    `OSError` when it cannot be read.
     """
-    text = path.read_bytes()  # first: where there is no file, no checker needs to be made
+    text = verified(path.read_bytes(), SIGNED_AS)  # first: without a file, no checker is needed
     facts: Facts = adapter(Facts).validate_json(text, strict=False)
     return facts

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from envops.repository.workspace import Workspace, mark_used
-from envops.text.scrubbing import SECRET_NAME
+from envops.text.scrubbing import SECRET_NAME, holds_password
 from envops.validation.job import Job
 from envops.validation.uv import uv_program
 
 SET_UP_SECONDS = 600.0
 LONGEST_RUN_SECONDS = 86_400.0
 _OF_THE_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
-_CREDENTIALS = re.compile(r"(?:^|[/=\s])[^/\s@]+@")
-"""`user:password@host` and `token@host`, with or without a scheme, alone or after `name=`."""
 
 
 def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bool) -> None:
     """Let a harness set itself up in a job.
 
-    Raises `StageFailed` with a failure of kind `harness` where it cannot.
+    Raises `StageFailed` with a failure of kind `harness` if it cannot.
     """
     _sweep(workspace.harnesses)
     seat = {
@@ -51,8 +48,4 @@ def settings_without_secrets() -> dict[str, str]:
     """The user's settings of uv and the network, without secrets, because the environment's code can read them."""
     names = [name for name in os.environ if name.startswith("UV_") or name in _OF_THE_NETWORK]
     kept = {name: os.environ[name] for name in names if not SECRET_NAME.search(name)}
-    return {name: value for name, value in kept.items() if not _holds_password(value)}
-
-
-def _holds_password(text: str) -> bool:
-    return bool(_CREDENTIALS.search(text))
+    return {name: value for name, value in kept.items() if not holds_password(value)}

@@ -1,4 +1,4 @@
-"""The Python that an environment runs on: the tool's own where `requires-python` allows it, or one that uv finds."""
+"""The Python that an environment runs on: the tool's own if `requires-python` allows it, or one that uv finds."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Interpreter:
 
     @property
     def minor(self) -> str:
-        """`3.12`."""
+        """The minor version, such as `3.12`."""
         return ".".join(self.version.split(".")[:2])
 
     @property
     def identity(self) -> list[str]:
-        """Identifies the interpreter."""
+        """A text that identifies the interpreter."""
         return [self.build, self.prefix]
 
 
@@ -60,7 +60,7 @@ def _dotted(version: Iterable[int]) -> str:
 def interpreter_for(requires_python: str) -> Interpreter:
     """The Python for an environment with this `requires-python`.
 
-    Raises `ProgramFailed` where uv finds none and may install none (`UV_PYTHON_DOWNLOADS=never`), or cannot.
+    Raises `ProgramFailed` if uv finds none and may install none (`UV_PYTHON_DOWNLOADS=never`), or cannot.
     """
     if admits(requires_python, own_interpreter().version):
         return own_interpreter()
@@ -71,7 +71,7 @@ def interpreter_for(requires_python: str) -> Interpreter:
 
 
 def interpreter_if_any(requires_python: str) -> Interpreter | None:
-    """The same, or `None` without one; the creation of a virtual environment reports why."""
+    """The Python for an environment, or `None` without one; the creation of a virtual environment reports why."""
     try:
         return interpreter_for(requires_python)
     except ProgramFailed:
@@ -106,8 +106,8 @@ def _found(requires_python: str) -> Interpreter | Failure:
 
 
 def _described(path: Path) -> Interpreter:
-    said = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
-    version, build, prefix = json.loads(said.strip().splitlines()[-1])
+    output = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
+    version, build, prefix = json.loads(output.strip().splitlines()[-1])
     return Interpreter(path, _dotted(version), build, prefix)
 
 
@@ -125,9 +125,9 @@ def _beside_own(requires_python: str) -> Interpreter | None:
 
 
 def _find(requires_python: str) -> Path:
-    said = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
+    output = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
     # warnings about other Pythons are printed too
-    return next(path for path in map(Path, said.splitlines()) if path.is_absolute() and path.is_file())
+    return next(path for path in map(Path, output.splitlines()) if path.is_absolute() and path.is_file())
 
 
 def _uv(*arguments: str, seconds: float, downloads: bool = False) -> str:

@@ -21,6 +21,7 @@ from envops.facts.observed import Failure, adapter
 from envops.repository.registry import Gates
 from envops.repository.workspace import temporary_folder
 from envops.system.subprocesses import Interrupted
+from envops.text.scrubbing import holds_password
 from envops.validation.budget import current_deadline
 from envops.validation.memory import MemoryWatch
 from envops.validation.prepared_home import place_prepared
@@ -33,11 +34,6 @@ LINE_LIMIT = 64 * 2**20
 ERRORS_KEPT = 16_384
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 1.0
-MARK = "ENVOPS_WORKER"
-MOST_SCANS = 5
-"""The number of scans for stray processes: one that forks during a scan may be gone before it is reached, while its
-fork appears behind the scan."""
-
 
 Process = subprocess.Popen[bytes] | ForkedProcess
 
@@ -64,6 +60,10 @@ class Confinement:
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
     """PYTHONHASHSEED, which decides the order of sets of strings."""
+    sandbox: str = "preferred"
+    """As registry.yaml declares it."""
+    has_harness: bool = False
+    """Whether a harness of others may install itself."""
     home: Path | None = None
     """The prepared folder whose files are in its home from the beginning."""
 
@@ -229,8 +229,8 @@ class Job:
         return WorkerLost(self._failure("protocol", "ProtocolError", f"the worker sent {what}"))
 
     def _failure(self, kind: Any, type: str, message: str) -> Failure:
-        said = self._errors.decode("utf-8", "replace").strip()[-2_000:]
-        return Failure(kind, type, message + self._about, None, said)
+        text = self._errors.decode("utf-8", "replace").strip()[-2_000:]
+        return Failure(kind, type, message + self._about, None, text)
 
     def end(self) -> None:
         """End the process and its process group; the end of the environment ends all others."""
@@ -240,21 +240,6 @@ class Job:
         self._memory.remove(self.pid)
         self._selector.close()
         self._pipes.close()
-
-
-def end_marked(mark: str) -> None:
-    """End processes with a worker's mark that left its group and its family."""
-    import psutil
-
-    for _ in range(MOST_SCANS):
-        found = False
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                if process.environ().get(MARK) == mark:
-                    process.kill()
-                    found = True
-        if not found:
-            return
 
 
 def worker_environment(
@@ -276,11 +261,13 @@ def worker_environment(
         "TOKENIZERS_PARALLELISM": "false",
         "NO_PROXY": "127.0.0.1,localhost",
         "ENVOPS_ENDPOINT_KEY": "scripted",
-        "PRIME_DISABLE_VERSION_CHECK": "1",
     }
     if confinement.allow_network:
-        passed = ("HF_HOME", "HF_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
-        environment |= {name: os.environ[name] for name in passed if name in os.environ}
+        passed = ("HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+        kept = {name: os.environ[name] for name in passed if name in os.environ}
+        environment |= {name: value for name, value in kept.items() if not holds_password(value)}
+        if cache := os.environ.get("HF_HOME"):  # what was downloaded, without the token that is beside it
+            environment |= {"HF_HUB_CACHE": f"{cache}/hub", "HF_DATASETS_CACHE": f"{cache}/datasets"}
     else:
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     return environment | dict(confinement.secrets)

@@ -1,8 +1,8 @@
 """Rollouts on disk as they arrive, so that an interrupted evaluation can resume.
 
-One file per environment and facts key below `.envops/rollouts/`. An interruption loses the
-rollouts that were in flight; an incomplete last line belongs to them. The file is removed when the
-observation is complete and its facts are kept.
+One file per environment and facts key below `.envops/rollouts/`; each line begins with its signature. An
+interruption loses the rollouts that were in flight; an incomplete last line belongs to them. The file is removed
+when the observation is complete and its facts are kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from envops.facts.observed import Rollout, adapter, as_json
+from envops.repository.signature import signed, verified
 from envops.repository.workspace import Workspace
 from envops.system.file_lock import AlreadyLocked, locked
 
@@ -37,7 +38,7 @@ class Journal:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Whether this process alone continues the journal while the block runs; true as well where locking is not
+        """Whether this process alone continues the journal while the block runs; also true if locking is not
         possible."""
         path = self._path.with_suffix(".lock")
         with ExitStack() as stack:
@@ -69,20 +70,27 @@ class Journal:
         with suppress(OSError):
             for line in self._path.read_bytes().split(b"\n"):
                 with suppress(ValueError):
-                    rollout = adapter(Rollout).validate_python(json.loads(line))
+                    signature, _, content = line.partition(b" ")
+                    text = verified(signature + b"\n" + content, self._signed_as)
+                    rollout = adapter(Rollout).validate_python(json.loads(text))
                     assert isinstance(rollout, Rollout)
                     yield rollout
 
     def append(self, rollout: Rollout) -> None:
         """Keep a rollout. A full disk costs a later run time and does not affect this one."""
-        line = as_json(rollout)
         with suppress(OSError):
+            line = signed(as_json(rollout), self._signed_as).replace(b"\n", b" ", 1)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
                 os.write(descriptor, b"\n" + line + b"\n")  # the first newline ends a torn line
             finally:
                 os.close(descriptor)
+
+    @property
+    def _signed_as(self) -> str:
+        """Rollouts of another observation are not valid here, even if they are this user's own."""
+        return f"rollout {self._path.parent.name}/{self._path.name}"
 
     def forget(self) -> None:
         """Remove the file: its rollouts are kept elsewhere, or not wanted."""

@@ -25,16 +25,17 @@ from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
+from envops.validation.sandbox import reason_against_sandbox
 from envops.validation.uv import uv_program
 from envops.validation.venv import is_sound
 
 PROGRAM_SECONDS = 60.0
-"""The first start of the prime CLI takes many seconds."""
+"""Seconds for the first start of the prime CLI."""
 REACH_SECONDS = 4.0
 
 Level = Literal["ok", "advice", "fail"]
 LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
-"""A virtual environment of verifiers takes 0.6 GB, and there are several."""
+"""The least free disk space: a virtual environment of verifiers takes 0.6 GB, and there are several."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,11 @@ class Machine:
     free_bytes: int
     prime: str | None
     prime_key: str | None
-    """Where a key for Prime is: a variable or a file, by name. Never the key."""
+    """The place of a key for Prime: a variable or a file, by name. Never the key."""
     hub_token: bool
     writes_bytecode: bool
+    no_sandbox: str = ""
+    """Why code of environments cannot be confined; empty where it can."""
     endpoints: tuple[Reach, ...] = ()
     problems: tuple[Problem, ...] = ()
     environments: int = 0
@@ -93,6 +96,7 @@ def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> 
         prime_key=_prime_key(variables),
         hub_token="HF_TOKEN" in variables or (_home(variables) / ".cache" / "huggingface" / "token").is_file(),
         writes_bytecode=not variables.get("PYTHONDONTWRITEBYTECODE"),
+        no_sandbox=reason_against_sandbox(),
         endpoints=tuple(_reach(endpoint, variables, offline) for endpoint in endpoints),
         problems=tuple(problems),
         environments=environments,
@@ -115,12 +119,12 @@ def _uv() -> list[str]:
 
 
 def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
-    """The version that a program prints, without its name; `None` where it does not run."""
+    """The version that a program prints, without its name; `None` if it does not run."""
     try:
-        said = _output_of([*program(), "--version"], variables)
+        output = _output_of([*program(), "--version"], variables)
     except (ImportError, OSError):
         return None
-    found = re.search(r"\d+(?:\.\d+)+\S*", said or "")
+    found = re.search(r"\d+(?:\.\d+)+\S*", output or "")
     return found[0] if found else None
 
 
@@ -177,14 +181,21 @@ class HealthCheck:
     level: Level
     found: str
     do: str = ""
-    """The user's next step; empty where none is needed."""
+    """The user's next step; empty if none is needed."""
     repair: str = ""
-    """The fix that `--fix` makes; empty where there is none."""
+    """The fix that `--fix` makes; empty if there is none."""
 
 
 def examined(machine: Machine) -> list[HealthCheck]:
     """Every check, each after those that it depends on."""
-    return [*_programs(machine), *_space(machine), *_repository(machine), *_hub(machine), *_reached(machine)]
+    return [
+        *_programs(machine),
+        *_sandbox(machine),
+        *_space(machine),
+        *_repository(machine),
+        *_hub(machine),
+        *_reached(machine),
+    ]
 
 
 def _programs(machine: Machine) -> Iterator[HealthCheck]:
@@ -200,6 +211,12 @@ def _programs(machine: Machine) -> Iterator[HealthCheck]:
     if not machine.writes_bytecode:
         do = "unset it: an import of verifiers takes three times as long"
         yield HealthCheck("bytecode", "advice", "PYTHONDONTWRITEBYTECODE is set", do)
+
+
+def _sandbox(machine: Machine) -> Iterator[HealthCheck]:
+    level: Level = "advice" if machine.no_sandbox else "ok"
+    do = "run strangers' environments in a container or a virtual machine only" if machine.no_sandbox else ""
+    yield HealthCheck("sandbox", level, machine.no_sandbox or "Landlock and seccomp", do)
 
 
 def _space(machine: Machine) -> Iterator[HealthCheck]:

@@ -15,12 +15,12 @@ LOOK_SECONDS = 0.25
 class MemoryWatch:
     """The memory of one environment's processes, checked by any idle job.
 
-    Forks share most of their memory with their parent. Shared memory is measured exactly only where an estimate is near
+    Forks share most of their memory with their parent. Shared memory is measured exactly only if an estimate is near
     the limit, because this takes the kernel milliseconds for each process.
     """
 
     def __init__(self, limit: int, root: int = 0) -> None:
-        """Allow this many bytes; `root` is the id of the supervisor above all processes, where there is one."""
+        """Allow this many bytes; `root` is the id of the supervisor above all processes, if there is one."""
         self._limit = limit
         self.root = root
         self._jobs: set[int] = set()
@@ -36,7 +36,7 @@ class MemoryWatch:
             self._jobs.add(job)
 
     def remove(self, job: int) -> None:
-        """Watch it no longer."""
+        """Stop watching a job."""
         with self._looking:
             self._jobs.discard(job)
             self._excess.pop(job, None)
@@ -82,7 +82,7 @@ class MemoryWatch:
 
 
 def _children(process: int) -> Iterator[int]:
-    """The children of all its threads; none where it has ended, or the kernel keeps no lists of them."""
+    """The children of all its threads; none if it has ended, or the kernel keeps no lists of them."""
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
             with suppress(OSError), open(f"/proc/{process}/task/{thread}/children", "rb") as listed:  # noqa: PTH123
@@ -90,14 +90,14 @@ def _children(process: int) -> Iterator[int]:
 
 
 def _resident(process: int) -> int:
-    """Resident bytes of a process, 0 where it has ended."""
+    """Resident bytes of a process, 0 if it has ended."""
     with suppress(OSError, IndexError), open(f"/proc/{process}/statm", "rb") as pages:  # noqa: PTH123
         return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def _proportional(process: int) -> int:
-    """Resident bytes of a process, each page divided by the number of its processes; 0 where it has ended."""
+    """Resident bytes of a process, each page divided by the number of its processes; 0 if it has ended."""
     with suppress(OSError, ValueError), open(f"/proc/{process}/smaps_rollup", "rb") as lines:  # noqa: PTH123
         for line in lines:
             if line.startswith(b"Pss:"):

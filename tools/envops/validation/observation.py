@@ -22,19 +22,22 @@ from envops.repository.workspace import Workspace
 from envops.system.capacity import usable_cores
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.budget import Allowance, Budget, Deadline, deadline
+from envops.validation.cached_files import has_its_files
 from envops.validation.collected_facts import CollectedFacts, ProgressListener
 from envops.validation.facts_cache import facts_key, remember
 from envops.validation.job import StageFailed
 from envops.validation.journal import PASSING_FAULTS, Journal
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.requests import requests_for, require_prepared
+from envops.validation.sandbox import require_sandbox
 from envops.validation.stage import Observation, job_of
 from envops.validation.templates import LockTemplates, reason_against_forks
+from envops.validation.unrequired_pins import unrequired_pins
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 
-# Of all environments of a run together: with twice as many stages as cores, ten environments took 66 s of processor
-# time instead of 53 s, because each job has its own working set.
+# The limit for all environments of a run together: with twice as many stages as cores, ten environments took 66 s of
+# processor time instead of 53 s, because each job has its own working set.
 IMPORT_SECONDS = 60.0
 """Seconds for the import of verifiers beside the budget, on a slow disk."""
 TASKS_SHARE = 0.25
@@ -74,7 +77,8 @@ def observe(
         collected.failures["wheel"] = CHANGED
         journal.forget()
     facts = collected.facts(entry.name, key, package.digest)
-    if not _may_pass(facts, request) and not facts.broken_infrastructure():
+    damaged = bool(facts.failures) and collected.wheel is not None and not has_its_files(observation.overlay.parent)
+    if not _may_pass(facts, request) and not facts.broken_infrastructure() and not damaged:
         if trouble := remember(facts, workspace):
             listener.note(trouble)
         else:
@@ -117,19 +121,21 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
 
 
 def _prepare(observation: Observation) -> None:
-    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` where one cannot be made."""
+    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` if one cannot be made."""
     package, workspace, stop = observation.package, observation.workspace, observation.stop
     with observation.collected.observing("venv"):
+        require_sandbox(observation.requests.confinement.sandbox)
         alone = bool(reason_against_forks(package))
         observation.venv = environment_venv(package, workspace, stop, imported=alone)
         observation.templates.begin(observation.venv, package, observation.requests.confinement)
+        observation.collected.unrequired = unrequired_pins(package, observation.venv.site_packages)
     with observation.collected.observing("wheel"):
         built = built_wheel(package, workspace, stop)
         observation.collected.wheel, observation.overlay = built.wheel, built.overlay
 
 
 def _load_and_run(observation: Observation) -> None:
-    """Load the environment and run the stages that have jobs. Raises `StageFailed` where it cannot be loaded."""
+    """Load the environment and run the stages that have jobs. Raises `StageFailed` if it cannot be loaded."""
     collected = observation.collected
     with ExitStack() as stack:
         with collected.observing("load", ends=False):
@@ -195,7 +201,7 @@ def _run_stages(observation: Observation) -> None:
 
 def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[str]) -> None:
     job = job_of(stage)
-    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages go on
+    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages continue
         if job.applies(observation):
             with _timed(stage.name, observation, observation.budget.allowance(stage, unfinished)):
                 job.run(observation, observation.requests.stages[stage.name])

@@ -35,10 +35,10 @@ class ObservationRequest:
     rollouts: int | None = None
     """The number of rollouts of each task, in place of the gates' declaration."""
     stages: tuple[StageName, ...] | None = None
-    """Only these stages and those that they need; `None` is every stage that the other settings require."""
+    """The only stages to run, with those that they need; `None` is every stage that the other settings require."""
 
     def of_package(self, package: Package) -> ObservationRequest:
-        """The same request for this package: a harness is only loaded."""
+        """The request for this package: a harness is only loaded."""
         return replace(self, stages=()) if package.is_harness else self
 
     @property
@@ -68,7 +68,7 @@ class Requests:
     args: Mapping[str, Any]
     """The arguments of the environment."""
     held_out: Mapping[str, Any] | None = None
-    """Arguments added to them for evaluation tasks; `None` where none are declared."""
+    """Arguments added to them for evaluation tasks; `None` if none are declared."""
     stages: Mapping[StageName, Any] = field(default_factory=dict)
     """The requests of all requested stages."""
     day: str = ""
@@ -77,7 +77,7 @@ class Requests:
     budget: float = 120.0
     """Seconds of wall time after the import."""
     prepared: str = ""
-    """Digest of the prepared files in its home, where it declares some."""
+    """Digest of the prepared files in its home, if it declares some."""
 
     def digest(self) -> str:
         """A digest of all fields, which reveals no values of secrets."""
@@ -100,7 +100,7 @@ class Requests:
             "case_sensitive": package.answer.case_sensitive,
             "allow_network": self.confinement.allow_network,
             "is_harness": package.is_harness,
-            "prepared": self.confinement.home is not None,
+            "prepared": str(self.confinement.home.resolve()) if self.confinement.home else "",
         }
 
 

@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 import envops_worker
+from envops_worker.sandbox import Sandbox
 
 from envops.facts.observed import Failure
 from envops.repository.package import Package
@@ -30,7 +32,7 @@ from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace, made_once
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.plain_data import size_text
-from envops.text.scrubbing import Scrubber
+from envops.text.scrubbing import Scrubber, holds_password
 from envops.validation.prepared_home import (
     HOME,
     PreparedHome,
@@ -41,6 +43,7 @@ from envops.validation.prepared_home import (
     read_prepared,
     without_command,
 )
+from envops.validation.sandbox import sandbox_of
 from envops.validation.venv import VirtualEnvironment, environment_venv
 from envops.validation.wheel import built_wheel
 
@@ -75,11 +78,11 @@ class PreparationProblem:
     message: str
     fix: str
     output: str = ""
-    """The end of what the command printed."""
+    """The end of the command's output."""
 
 
 class PreparationFailed(Exception):
-    """Nothing was kept."""
+    """The data could not be prepared, and nothing was kept."""
 
     def __init__(self, problem: PreparationProblem) -> None:
         self.problem = problem
@@ -93,9 +96,9 @@ def prepare(
     stop: threading.Event,
     note: Callable[[str], None] = lambda _: None,
 ) -> PreparedHome:
-    """The data that an environment declares; missing data is downloaded. `note` receives the progress.
+    """The data that an environment declares, downloaded if missing. `note` receives the progress.
 
-    Raises `PreparationFailed` and `Interrupted`; then nothing is left behind.
+    Raises `PreparationFailed` and `Interrupted`; then no files remain.
     """
     try:
         venv = environment_venv(package, workspace, stop, imported=False)
@@ -127,26 +130,36 @@ def _prepared(
         home.mkdir(parents=True)
         if preparation.command and datasets.needed:
             first = _prepared(datasets, entry, package, workspace, venv, stop, note)
-            place_prepared(first / HOME, home)
+            place_prepared(first / HOME, home, copies=True)
         with tempfile.TemporaryDirectory(dir=staging.parent, prefix=f"{staging.name}.") as temporary:
             variables = preparing_variables(venv, home, Path(temporary))
             watch = DownloadWatch(entry.name, staging, note)
+            sandbox = partial(_sandbox, entry, venv, staging, Path(temporary))
             if preparation.command:
                 if names_module(preparation.command, package.module):
-                    variables["PYTHONPATH"] = str(built_wheel(package, workspace, stop).overlay.resolve())
-                _run_command(preparation.command, entry.name, variables, Path(temporary), watch, stop)
+                    overlay = built_wheel(package, workspace, stop).overlay.resolve()
+                    variables["PYTHONPATH"] = str(overlay)
+                    sandbox = partial(sandbox, overlay)
+                _run_command(preparation.command, entry.name, variables, Path(temporary), watch, stop, sandbox())
             else:
-                _download(preparation.datasets, entry.name, venv, variables, Path(temporary), watch, stop)
+                _download(preparation.datasets, entry.name, venv, variables, Path(temporary), watch, stop, sandbox())
         complete(staging)
 
     return made_once(folder_of(preparation, package), make, lambda folder: read_prepared(folder) is not None, stop)
+
+
+def _sandbox(
+    entry: EnvironmentEntry, venv: VirtualEnvironment, staging: Path, temporary: Path, *reads: Path
+) -> Sandbox | None:
+    """What a download reaches: the network, its own folders, and the package's wheel where it needs that."""
+    return sandbox_of(entry.sandbox, venv.python, reads=reads, writes=[staging / HOME, temporary], network="open")
 
 
 def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -> dict[str, str]:
     """The variables of a download: a home of its own, the proxies, and no secret."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {
-        **{name: value for name, value in passed.items() if not _has_password(value)},
+        **{name: value for name, value in passed.items() if not holds_password(value)},
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home.resolve()),
         "TMPDIR": str(temporary.absolute()),  # a link may be shorter, and sockets need short paths
@@ -157,11 +170,6 @@ def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     }
-
-
-def _has_password(value: str) -> bool:
-    """Whether an address names a user; proxies may be written without a scheme, which `urlsplit` would misread."""
-    return "@" in value and not value.startswith("/")
 
 
 class DownloadWatch:
@@ -199,6 +207,7 @@ def _download(
     temporary: Path,
     watch: DownloadWatch,
     stop: threading.Event,
+    sandbox: Sandbox | None,
 ) -> None:
     """Download datasets by the library that the environment itself reads them with."""
     asked = [{"name": one.name, "config": one.config, "revision": one.revision} for one in datasets]
@@ -206,24 +215,32 @@ def _download(
     command: list[str | Path] = [venv.python, "-s", "-P", SCRIPT, json.dumps(asked), outcome]
     watch.begin(f"downloading {', '.join(one.name for one in datasets)}")
     try:
-        run_program(command, environment=variables, folder=temporary, seconds=SECONDS, stop=stop, look=watch.look)
+        run_program(
+            command,
+            environment=variables,
+            folder=temporary,
+            seconds=SECONDS,
+            stop=stop,
+            sandbox=sandbox,
+            look=watch.look,
+        )
     except ProgramFailed as error:
-        said: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
+        failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
         with suppress(OSError, ValueError):
-            said |= json.loads(outcome.read_text())
+            failed |= json.loads(outcome.read_text())
         if error.failure.kind == "timeout":
-            said["outcome"] = "timeout"
-        dataset = next((one for one in datasets if one.name == said["name"]), datasets[0])
-        raise PreparationFailed(_refusal(dataset, said["outcome"], said["message"], name)) from None
+            failed["outcome"] = "timeout"
+        dataset = next((one for one in datasets if one.name == failed["name"]), datasets[0])
+        raise PreparationFailed(_refusal(dataset, failed["outcome"], failed["message"], name)) from None
 
 
 def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: str) -> PreparationProblem:
     """Why a dataset could not be downloaded."""
-    said, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
+    text, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
     page, again = f"{HUB}/datasets/{dataset.name}", f"nox -s prepare -- {environment}"
     if outcome in ("unreachable", "timeout"):
         fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then run `{again}` once more."
-        problem = f"{urlsplit(endpoint).netloc} could not be reached for {dataset.name}: {said}"
+        problem = f"{urlsplit(endpoint).netloc} could not be reached for {dataset.name}: {text}"
         return PreparationProblem("inconclusive", problem, fix)
     reasons = {
         "gated": (
@@ -238,34 +255,46 @@ def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: 
             f"{dataset.name} has no commit {dataset.revision}",
             f"Take a commit from {page}/commits.",
         ),
-        "no-config": (f"{dataset.name}: {said}", "Declare `config` in registry.yaml, as `load_dataset` names it."),
+        "no-config": (f"{dataset.name}: {text}", "Declare `config` in registry.yaml, as `load_dataset` names it."),
     }
-    problem, fix = reasons.get(outcome, (f"{dataset.name} could not be loaded: {said}", f"Look at {page}."))
+    problem, fix = reasons.get(outcome, (f"{dataset.name} could not be loaded: {text}", f"Look at {page}."))
     return PreparationProblem("fail", problem, fix)
 
 
 def _run_command(
-    command: str, name: str, variables: Mapping[str, str], temporary: Path, watch: DownloadWatch, stop: threading.Event
+    command: str,
+    name: str,
+    variables: Mapping[str, str],
+    temporary: Path,
+    watch: DownloadWatch,
+    stop: threading.Event,
+    sandbox: Sandbox | None,
 ) -> None:
     words = split_command(command)
     program = words and shutil.which(words[0], path=variables["PATH"])
     if not program:
         problem = f"`{command}` was not found in the environment's virtual environment"
-        fix = "Correct `command` in registry.yaml, or add the package that brings it to the requirements."
+        fix = "Correct `command` in registry.yaml, or add the package that provides it to the requirements."
         raise PreparationFailed(PreparationProblem("fail", problem, fix))
     folder = temporary / "work"
     folder.mkdir()
     watch.begin(f"running {command}")
     try:
         run_program(
-            [program, *words[1:]], environment=variables, folder=folder, seconds=SECONDS, stop=stop, look=watch.look
+            [program, *words[1:]],
+            environment=variables,
+            folder=folder,
+            seconds=SECONDS,
+            stop=stop,
+            sandbox=sandbox,
+            look=watch.look,
         )
     except ProgramFailed as error:
         raise PreparationFailed(_broken_command(command, name, error.failure)) from None
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command, as a shell would divide them; none where a quote is left open."""
+    """The words of a command, as a shell would divide them; none if a quote is left open."""
     try:
         return shlex.split(command)
     except ValueError:
@@ -278,7 +307,7 @@ def _broken_command(command: str, environment: str, failure: Failure) -> Prepara
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     if failure.kind == "timeout":
         problem = f"`{command}` took longer than {SECONDS / 60:.0f} minutes"
-        return PreparationProblem("inconclusive", problem, "Let it download less, or try again.", output)
+        return PreparationProblem("inconclusive", problem, "Make it download less, or try again.", output)
     if _UNREACHABLE.search(output):
         what = ", ".join(list(addresses)[:3]) or "an address"
         fix = f"Check the network and HTTPS_PROXY, then run `nox -s prepare -- {environment}` once more."

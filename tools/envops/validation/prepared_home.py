@@ -23,7 +23,7 @@ from envops.repository.workspace import Workspace, mark_used
 from envops.validation.interpreter import interpreter_if_any
 
 MISSING = "missing"
-"""In the key of facts, marks a preparation that is declared and missing."""
+"""The mark of a declared and missing preparation in the key of facts."""
 HOME = "home"
 COMPLETE = "prepared.json"
 HUB_CACHE = ".cache/huggingface/"
@@ -43,7 +43,7 @@ class PreparedHome:
 def preparation_key(preparation: Preparation, package: Package) -> str:
     """The name of a preparation: equal declarations and locks have one.
 
-    The package's code is included where the command names its module, because only then it can be imported.
+    The package's code is included if the command names its module, because only then it can be imported.
     """
     code = package.digest if names_module(preparation.command, package.module) else ""
     datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]
@@ -60,7 +60,7 @@ def names_module(command: str, module: str) -> bool:
 
 
 def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | None:
-    """The prepared data of an environment; `None` where nothing is declared or it is missing."""
+    """The prepared data of an environment; `None` if nothing is declared or it is missing."""
     if not entry.prepare.needed:
         return None
     return read_prepared(folder_of(entry.prepare, package))
@@ -72,10 +72,10 @@ def folder_of(preparation: Preparation, package: Package) -> Path:
 
 
 def read_prepared(folder: Path) -> PreparedHome | None:
-    """The preparation in a folder; `None` where it is missing or damaged."""
+    """The preparation in a folder; `None` if it is missing or damaged."""
     try:
-        said = json.loads((folder / COMPLETE).read_bytes())
-        found = PreparedHome(folder / HOME, str(said["content"]), int(said["bytes"]))
+        data = json.loads((folder / COMPLETE).read_bytes())
+        found = PreparedHome(folder / HOME, str(data["content"]), int(data["bytes"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
     mark_used(folder)
@@ -121,8 +121,8 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def place_prepared(prepared: Path, home: Path) -> None:
-    """Put the prepared data into a home. The data of the Hub's cache is shared, everything else copied.
+def place_prepared(prepared: Path, home: Path, *, copies: bool = False) -> None:
+    """Put the prepared data into a home. The data of the Hub's cache is linked, unless `copies`; all else is copied.
 
     Its libraries never write into that data, only beside it. A database would be written in place, and with a link
     that would change what was prepared.
@@ -137,14 +137,8 @@ def place_prepared(prepared: Path, home: Path) -> None:
                 target.symlink_to(source.readlink())
             elif source.is_file():
                 is_data = in_cache and (source.parent.name == "blobs" or source.suffix == ".arrow")
-                _share(source, target) if is_data else _copy(source, target)
-
-
-def _share(source: Path, target: Path) -> None:
-    try:
-        target.hardlink_to(source)
-    except OSError:  # on another file system
-        target.symlink_to(source.absolute())
+                # A hard link would be written where it is, in a home that can be written.
+                target.symlink_to(source.absolute()) if is_data and not copies else _copy(source, target)
 
 
 def _copy(source: Path, target: Path) -> None:

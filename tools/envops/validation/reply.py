@@ -36,7 +36,7 @@ class OneReplyError(ValueError):
 
 
 class NoOracleReplyError(LookupError):
-    """The oracle has no reply to the task, and none was given."""
+    """The oracle has no reply to the task, and the caller gave none."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,16 @@ def reply_to(
         failure = (parts.get("score") or {}).get("failure")
         why = f"the oracle raised {failure['type']}: {failure['message']}" if failure else "the oracle has no reply"
         raise NoOracleReplyError(f"{why} on task {task}; give a TEXT, or complete tests/oracle.py")
-    said = parts["replied"]
+    replied = parts["replied"]
     return Replied(
         task=checked(Task, parts["task"]),
         description=opened.description,
-        completion=tuple(said["completion"]),
-        reward=said["reward"],
-        functions={name: checked(FunctionScore, one) for name, one in said["functions"].items()},
-        failures=tuple(checked(FunctionFailure, one) for one in said.get("failures") or ()),
-        failure=None if said.get("failure") is None else checked(Failure, said["failure"]),
-        stop=said.get("stop"),
+        completion=tuple(replied["completion"]),
+        reward=replied["reward"],
+        functions={name: checked(FunctionScore, one) for name, one in replied["functions"].items()},
+        failures=tuple(checked(FunctionFailure, one) for one in replied.get("failures") or ()),
+        failure=None if replied.get("failure") is None else checked(Failure, replied["failure"]),
+        stop=replied.get("stop"),
         extracted=tuple(checked(Extracted, one) for one in parts["extracted"]),
     )
 
@@ -131,7 +131,7 @@ def _call_of(number: int, call: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def render_json(package: Package, replied: Replied) -> str:
-    """Everything as data."""
+    """The whole result as data."""
     data = {
         "version": 1,
         "environment": package.name,
@@ -178,11 +178,11 @@ def render_text(package: Package, replied: Replied, *, width: int, colour: bool)
     page.blank()
     for failure in replied.failures:
         where = f" at {failure.failure.place.file}:{failure.failure.place.line}" if failure.failure.place else ""
-        said = f"{failure.failure.type}: {failure.failure.message}{where}"
-        page.paragraph((f"{failure.function} returned no number:", "bold red"), said, indent=2, hanging=4)
+        message = f"{failure.failure.type}: {failure.failure.message}{where}"
+        page.paragraph((f"{failure.function} returned no number:", "bold red"), message, indent=2, hanging=4)
     if replied.failure is not None:
-        said = f"{replied.failure.type}: {replied.failure.message}"
-        page.paragraph(("scoring failed:", "bold red"), said, indent=2, hanging=4)
+        message = f"{replied.failure.type}: {replied.failure.message}"
+        page.paragraph(("scoring failed:", "bold red"), message, indent=2, hanging=4)
     page.line(("reward", "bold"), f"  {number(replied.reward)}")
     return page.text()
 
@@ -191,14 +191,14 @@ def _rows(replied: Replied) -> list[list[tuple[str, str]]]:
     """Functions that count first, metrics after them."""
     ordered = sorted(replied.functions.items(), key=lambda item: item[1].kind == "metric")
     rows = []
-    for name, said in ordered:
-        metric = said.kind == "metric"
-        adds = "metric" if metric else number(None if said.score is None else said.score * said.weight)
+    for name, score in ordered:
+        metric = score.kind == "metric"
+        adds = "metric" if metric else number(None if score.score is None else score.score * score.weight)
         rows.append(
             [
                 (name, ""),
-                (number(said.score), "bold red" if said.score is None else ""),
-                ("–" if metric else number(said.weight), ""),
+                (number(score.score), "bold red" if score.score is None else ""),
+                ("–" if metric else number(score.weight), ""),
                 (adds, "dim" if metric else ""),
             ]
         )

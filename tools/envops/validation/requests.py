@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from typing import Any
 
 from envops.facts import stages
 from envops.facts.observed import NOT_PREPARED, Failure
 from envops.facts.stages import StageName, with_needs
+from envops.repository.granted_variables import granted_variables
 from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.validation.job import Confinement, StageFailed
@@ -20,16 +20,23 @@ from envops.validation.stage import job_of
 def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: Package | None = None) -> Requests:
     """The requests that follow from an entry and a request.
 
-    The package decides which data was prepared; where the entry declares none, it may be left out.
+    The package decides which data was prepared; if the entry declares none, it may be left out.
     """
-    secrets = {name: os.environ[name] for name in entry.secrets if name in os.environ}
+    secrets = granted_variables(entry.secrets, package.folder.parents[1] if package else None)
     home, prepared = None, ""
     if entry.prepare.needed:
         assert package is not None
         home = prepared_home(entry, package)
         prepared = home.content if home else MISSING
     return Requests(
-        Confinement(secrets, request.allow_network, entry.gates.memory_mib * 2**20, home=home.home if home else None),
+        Confinement(
+            secrets,
+            request.allow_network,
+            entry.gates.memory_mib * 2**20,
+            sandbox=entry.sandbox,
+            has_harness=request.harness is not None,
+            home=home.home if home else None,
+        ),
         entry.args,
         None if entry.eval is None else entry.eval.settings(package.generation if package else None),
         _of_stages(entry, request),
@@ -41,7 +48,7 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
 
 
 def require_prepared(environment: str, requests: Requests) -> None:
-    """Raise `StageFailed` where declared data is missing and may not be downloaded."""
+    """Raise `StageFailed` if declared data is missing and may not be downloaded."""
     if requests.prepared == MISSING and not requests.confinement.allow_network:
         message = f"the data that registry.yaml declares is not on this machine: nox -s prepare -- {environment}"
         raise StageFailed(Failure("network", NOT_PREPARED, message))

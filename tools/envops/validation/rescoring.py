@@ -29,25 +29,25 @@ class Rescored:
     failures: tuple[FunctionFailure, ...] = ()
     failure: Failure | None = None
     completion: tuple[Message, ...] | None = None
-    """The messages of the rollout, where the reply was played in one."""
+    """The messages of the rollout, if the reply was played in one."""
 
     @property
     def problem(self) -> str:
-        """Why there is no reward, in a line; empty where there is one."""
+        """The reason for a missing reward, in one line; empty if there is a reward."""
         if self.reward is not None:
             return ""
         first = self.failures[0] if self.failures else None
         failure = first.failure if first else self.failure
         if failure is None:
             return "no reward"
-        said = (failure.message.strip().splitlines() or [""])[0][:200]
-        return f"{f'{first.function}: ' if first else ''}{failure.type}: {said}"
+        message = (failure.message.strip().splitlines() or [""])[0][:200]
+        return f"{f'{first.function}: ' if first else ''}{failure.type}: {message}"
 
 
 def rescored(
     request: SendRequest, entry: EnvironmentEntry, replies: Sequence[Mapping[str, Any]], **more: Any
 ) -> dict[int, Rescored]:
-    """Id → the scores of replies with `id`, `task` and `completion`; one that the worker passes over is missing."""
+    """Id → the scores of replies with `id`, `task` and `completion`; one that the worker skips is missing."""
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": entry.gates.smoke.max_concurrent, **more}
     known = [field.name for field in fields(Rescored)]
     found: dict[int, Rescored] = {}

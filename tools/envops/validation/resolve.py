@@ -29,7 +29,7 @@ def resolve_locks(
 
     Packages with equal requirements get the same lock, resolved once. `resolution` is uv's: the
     highest versions that are allowed, or the lowest-direct. Raises `ProgramFailed`
-    when uv finds no solution or reaches no index; the lock on disk is then left as it was.
+    when uv finds no solution or reaches no index; the lock on disk is then unchanged.
     """
     solved: dict[str, str] = {}
     for package in packages:
@@ -60,7 +60,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     for group in ("prime", "inspect", "tests", "lint", "trl"):
         written.append(_resolve_group(tools, group, written, stop))
         yield written[-1]
-    for group in ("tinker", "prime-lora"):
+    for group in ("nox", "tinker", "prime-lora"):
         yield _resolve_group(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
@@ -82,7 +82,7 @@ def resolved_lock(
 ) -> str:
     """The text of a requirements.lock for these requirements.
 
-    Raises `ProgramFailed` like `resolve_locks`, also where a requirement is at an address that a lock cannot hold.
+    Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
     """
     with tempfile.TemporaryDirectory(prefix="envops-lock-") as folder:
         wanted = Path(folder) / "environment.in"

@@ -65,7 +65,7 @@ class TaskListing:
     """The tasks of one version, and its oracle's replies to the first of them."""
 
     tasks: dict[int, Task] = field(default_factory=dict)
-    said: list[CorpusReply] = field(default_factory=list)
+    oracle_replies: list[CorpusReply] = field(default_factory=list)
 
 
 class Scorer:
@@ -108,8 +108,8 @@ class Scorer:
             if kind == "task":
                 task = checked(Task, value)
                 self.listing.tasks[task.index] = task
-            elif kind == "said":
-                self.listing.said.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
+            elif kind == "oracle_reply":
+                self.listing.oracle_replies.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
         """This version's score of each reply, in order; `task` is this version's own index."""
@@ -133,7 +133,7 @@ class Corpus:
     _seen: set[str] = field(default_factory=set)
 
     def add(self, replies: Iterable[CorpusReply], counterparts: TwoSides[Counterpart]) -> None:
-        """Take each reply that is new and whose task both sides have."""
+        """Add each new reply whose task both sides have."""
         for reply in replies:
             before, after = counterparts.before(reply.task), counterparts.after(reply.task)
             key = json.dumps([before, after, reply.task, _turns(reply)], sort_keys=True, default=str)
@@ -193,7 +193,7 @@ def corpus_of(scorers: TwoSides[Scorer], facts: Facts, after_to_before: Mapping[
         replies_of_recordings(head.package.folder, head.listing.tasks),
     )
     corpus.add(here, TwoSides(after_to_before.get, lambda index: index))
-    there = chain(replies_of_cases(base.package.cases, base.listing.tasks), base.listing.said)
+    there = chain(replies_of_cases(base.package.cases, base.listing.tasks), base.listing.oracle_replies)
     corpus.add(there, TwoSides(lambda index: index, before_to_after.get))
     corpus.bound()
     return corpus
@@ -256,13 +256,13 @@ def replies_of_cases(cases: Iterable[CaseDeclaration], tasks: Mapping[int, Task]
         task = _task_meant(case, tasks)
         if task is not None:
             turns = (case.reply,) if isinstance(case.reply, str) else case.reply
-            said = tuple(
+            replies = tuple(
                 {"role": "assistant", "content": turn}
                 if isinstance(turn, str)
                 else {"role": "assistant", "content": "", **turn}
                 for turn in turns
             )
-            yield CorpusReply(f"case {case.name}", task.index, said)
+            yield CorpusReply(f"case {case.name}", task.index, replies)
 
 
 def _task_meant(case: CaseDeclaration, tasks: Mapping[int, Task]) -> Task | None:

@@ -90,7 +90,7 @@ def _observe_all(
     stop: threading.Event,
     results: SpilledResults,
 ) -> None:
-    """Observe them and add their results; on Ctrl-C those that are there by then."""
+    """Observe them and add their results; after Ctrl-C, the results so far."""
     if not names:
         return
     timings = expected_timings(names, request.workspace)
@@ -143,7 +143,7 @@ def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> No
 
 
 def _import_late() -> None:
-    """Import what is needed once a worker has answered, 0.4 s of processor time, while workers import verifiers."""
+    """Import the modules for the processing of answers (0.4 s of processor time) while workers import verifiers."""
     adapter(Facts)
     for module in IMPORTED_LATE:
         import_module(module)
@@ -152,7 +152,7 @@ def _import_late() -> None:
 
 @contextmanager
 def _spared(workspace: Workspace) -> Iterator[None]:
-    """Keep the cache from being pruned; where it cannot be locked, it cannot be pruned either."""
+    """Keep the cache from being pruned; if it cannot be locked, it cannot be pruned either."""
     with ExitStack() as stack:
         with suppress(OSError):
             stack.enter_context(workspace.used())
@@ -208,6 +208,8 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     if facts.started.reason:
         how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
+    if facts.started.unconfined:
+        shared.progress.note(f"{name}: ran without a sandbox because {facts.started.unconfined}")
     if request.score and request.evaluate:
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
     return facts, False

@@ -24,7 +24,7 @@ SHARE_OF_MEMORY = 0.8
 LOCK_SECONDS = 40.0
 """The cost of a lock, once for each machine: its virtual environment, and an import of verifiers."""
 SHARD_SECONDS = 240.0
-"""Less work than this is not worth a machine of its own."""
+"""The least seconds of work for which a separate machine is worthwhile."""
 MOST_SHARDS = 256
 """Maximum jobs of a matrix of GitHub Actions."""
 
@@ -62,8 +62,8 @@ def _typical(known: Mapping[str, Timing]) -> Timing:
 
 def _read(name: str, workspace: Workspace) -> Timing | None:
     try:
-        said = json.loads((workspace.timings / f"{name}.json").read_bytes())
-        seconds, memory = float(said["seconds"]), int(said["memory"])
+        data = json.loads((workspace.timings / f"{name}.json").read_bytes())
+        seconds, memory = float(data["seconds"]), int(data["memory"])
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None
     return Timing(seconds, memory) if isfinite(seconds) and seconds >= 0 and memory >= 0 else None
@@ -124,10 +124,10 @@ class Shard:
 
 
 def divided(loads: Sequence[Load], count: int) -> list[Shard]:
-    """This many shards, with every environment exactly once; some are empty where there are too many.
+    """This many shards, with every environment exactly once; some are empty if there are too many.
 
-    The longest goes first: to a shard that has its lock already and stays within an equal part of
-    the work, or else to where the least is to do afterwards. The same loads give the same shards.
+    The longest goes first: to a shard that has its lock already and stays within an equal part of the work, or else to
+    the shard with the least work afterwards. The same loads give the same shards.
     """
     shards = [Shard() for _ in range(count)]
     equal_part = _seconds_of(loads) / max(1, count)

@@ -47,11 +47,11 @@ class Observation:
     scoring: Job | None = None
     """The job that scored replies, for stages that continue with the same conversations."""
     open: ExitStack = field(default_factory=ExitStack)
-    """Closed when all stages have ended."""
+    """The resources that close when all stages have ended."""
 
     @property
     def pace(self) -> Pace | None:
-        """The duration of the first replies, where it was measured."""
+        """The duration of the first replies, if it was measured."""
         return next(iter(self.collected.kept("pace")), None)
 
     @property
@@ -74,7 +74,7 @@ class StageJob(Generic[_Request]):
     """The implementation of one stage."""
 
     request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
-    """All requests of the stage to jobs, as far as entry and request decide them; `None` where the stage is not
+    """All requests of the stage to jobs, as far as entry and request decide them; `None` if the stage is not
     requested.
 
     The key of the facts is made from it.
@@ -82,7 +82,7 @@ class StageJob(Generic[_Request]):
     run: Callable[[Observation, _Request], None]
     """Runs the stage. A `StageFailed` or `ProgramFailed` that it raises ends this stage and no other."""
     applies: Callable[[Observation], bool] = lambda _: True
-    """Whether there is something to do, once the stages that it needs have ended."""
+    """Whether there is work to do after the stages that it needs."""
 
 
 def job_of(stage: Stage) -> StageJob[Any]:

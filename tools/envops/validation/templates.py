@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,17 +25,20 @@ from pathlib import Path
 from typing import Any
 
 from envops_worker.forking import Descriptors, NotForked, fork, pipe
+from envops_worker.sandbox import Sandbox
 
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Failure, JobOrigin, StartMode
 from envops.facts.stages import StageName
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace
-from envops.system.subprocesses import Interrupted
-from envops.validation.job import MARK, Confinement, Job, Process, WorkerLost, end_marked, worker_environment
+from envops.system.subprocesses import MARK, Interrupted, end_marked
+from envops.validation.job import Confinement, Job, Process, WorkerLost, worker_environment
 from envops.validation.memory import MemoryWatch
+from envops.validation.sandbox import sandbox_of, tool_folders, why_not_confined
 from envops.validation.starting import new_process
-from envops.validation.venv import VirtualEnvironment, mark_imported
+from envops.validation.uv import uv_program
+from envops.validation.venv import VirtualEnvironment, bytecode_folder, keep_bytecode
 
 MOST_TEMPLATES = 6
 """Maximum lock templates at one time: each holds an import of verifiers in memory, some 200 MB."""
@@ -48,7 +51,7 @@ class ForkingProcess:
     """The host's end of a lock template or a base, which forks others on request."""
 
     def __init__(self, begin: Callable[[Descriptors], Process], lifeline: str) -> None:
-        """Begin it with a control socket and a lifeline, which goes by this name."""
+        """Start it with a control socket and a lifeline of this name."""
         with ExitStack() as theirs, ExitStack() as ours:
             self.control, given = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.enter_context(self.control)
@@ -68,24 +71,38 @@ class LockTemplate(ForkingProcess):
     """A process that imports verifiers, or has done so, with the variables of some environments."""
 
     def __init__(
-        self, venv: VirtualEnvironment, generation: str, confinement: Confinement, workspace: Workspace
+        self, venv: VirtualEnvironment, package: Package, confinement: Confinement, workspace: Workspace
     ) -> None:
+        generation = package.generation or "v1"
+        self.venv = venv
         with ExitStack() as stack:
-            scratch = stack.enter_context(workspace.scratch())
+            self.scratch = scratch = stack.enter_context(workspace.scratch())
             environment = worker_environment(venv, scratch, scratch, replace(confinement, home=None))
             for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
-                del environment[name]  # it runs no environment's code, so its bytecode is for all
+                del environment[name]
+            self._bytecode = stack.enter_context(bytecode_folder(venv))
             start = {"role": "template", "generation": generation, "allow_network": confinement.allow_network}
-            super().__init__(partial(new_process, venv.python, scratch, environment, start), "lifeline")
+            start["bytecode"] = str(self._bytecode or "")
+            self.sandbox = self._sandbox_of(package, confinement, workspace)
+            super().__init__(partial(new_process, venv.python, scratch, environment, start, self.sandbox), "lifeline")
             self._scratch = stack.pop_all()
         self._asking = threading.Lock()
         self._refusal: str | None = None
-        mark_imported(venv.folder)
+
+    def _sandbox_of(self, package: Package, confinement: Confinement, workspace: Workspace) -> Sandbox | None:
+        """What the template reaches and what is forked from it: packages and wheels, and its own scratch folder."""
+        reads = [package.folder.parent, workspace.wheels, workspace.prepared, *tool_folders(workspace)]
+        writes = [self.scratch]
+        writes += [self._bytecode] if self._bytecode else []
+        return _sandbox(self.venv, confinement, workspace, reads, writes)
 
     def end(self) -> None:
         with self._asking:
             super().end()
-            self._scratch.close()
+
+    def remove_scratch(self) -> None:
+        """Remove its scratch folder, when everything that was forked from it has ended."""
+        self._scratch.close()
 
     def refusal(self, stop: threading.Event) -> str:
         """Why it cannot be forked safely, or nothing. Raises `Interrupted` when `stop` is set."""
@@ -100,11 +117,12 @@ class LockTemplate(ForkingProcess):
                     self._refusal = "the process that imports verifiers ended"
                     with suppress(OSError, ValueError):
                         self._refusal = str(json.loads(self.control.recv(1 << 16))["refusal"])
+                        keep_bytecode(self.venv, self._bytecode)
             return self._refusal
 
 
 class LockTemplates(ExitStack):
-    """The lock templates of one run, begun when they are first needed; use as a context manager."""
+    """The lock templates of one run, started when they are first needed; use as a context manager."""
 
     def __init__(self, workspace: Workspace, stop: threading.Event) -> None:
         super().__init__()
@@ -120,13 +138,15 @@ class LockTemplates(ExitStack):
             return None
         generation = package.generation or "v1"
         heeded = (confinement.hash_seed, confinement.allow_network, *sorted(confinement.secrets.items()))
-        key = (venv.folder.name, generation, *heeded)
+        confined = (confinement.sandbox, confinement.has_harness, package.folder.parent)
+        key = (venv.folder.name, generation, *confined, *heeded)
         with self._bookkeeping:
             if key not in self._templates and len(self._templates) >= MOST_TEMPLATES:
                 self._templates.pop(next(iter(self._templates))).end()  # its forks continue
             template = self._templates.pop(key, None)
             if template is None:
-                template = LockTemplate(venv, generation, confinement, self._workspace)
+                template = LockTemplate(venv, package, confinement, self._workspace)
+                self.callback(template.remove_scratch)
                 self.callback(template.end)
             self._templates[key] = template
             return template
@@ -139,7 +159,7 @@ class LockTemplates(ExitStack):
         confinement: Confinement,
         settings: Mapping[str, Any],
     ) -> ForkingProcess:
-        """The base of an environment. Raises `NotForked` where there can be none, and `Interrupted`."""
+        """The base of an environment. Raises `NotForked` if there can be none, and `Interrupted`."""
         if reason := reason_against_forks(package) or reason_in_wheel(venv, overlay):
             raise NotForked(reason)
         template = self.begin(venv, package, confinement)
@@ -185,39 +205,77 @@ def environment_processes(
 ) -> Iterator[EnvironmentProcesses]:
     """The processes of one environment, which end with the block.
 
-    Without `templates`, all of them are new, which is as fast for a single environment. Raises `Interrupted` when
-    `stop` is set.
+    Without `templates`, all of them are new, which is as fast for a single environment. Raises `ProgramFailed` where
+    they must run in a sandbox and there is none, and `Interrupted` when `stop` is set.
     """
     with ExitStack() as stack:
-        scratch = stack.enter_context(workspace.scratch())
+        template = templates.begin(venv, package, confinement) if templates else None
+        scratch = stack.enter_context(workspace.scratch(template.scratch if template else None))
         mark = uuid.uuid4().hex
         variables = {**worker_environment(venv, overlay, scratch, confinement), MARK: mark}
         stack.callback(end_marked, mark)  # processes that left its family, whose supervisor may have been killed
         base: ForkingProcess | None = None
         reason = ""
+        sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
         if templates is not None:
-            place = {"environment": variables, "folder": str(scratch), "overlay": str(overlay.resolve())}
+            place: dict[str, Any] = {"environment": variables, "folder": str(scratch), "sandbox": sandbox}
+            place["overlay"] = str(overlay.resolve())
             try:
                 base = templates.fork_base(venv, package, overlay, confinement, place)
                 stack.callback(base.end)
             except NotForked as error:
                 reason = str(error)
-        begin = partial(new_process, venv.python, scratch, variables, {"role": "job"})
+        begin = partial(new_process, venv.python, scratch, variables, {"role": "job"}, sandbox)
         memory = MemoryWatch(confinement.memory, base.supervisor.pid if base else 0)
-        yield EnvironmentProcesses(base, begin, settings, memory, stop, reason_against_forks(package), reason, stack)
+        unconfined = why_not_confined(confinement.sandbox)
+        forbidden = reason_against_forks(package)
+        yield EnvironmentProcesses(base, begin, settings, memory, stop, forbidden, reason, unconfined, stack)
+
+
+def environment_sandbox(
+    venv: VirtualEnvironment,
+    package: Package,
+    overlay: Path,
+    scratch: Path,
+    confinement: Confinement,
+    workspace: Workspace,
+) -> Sandbox | None:
+    """What the processes of an environment reach: its package, its wheel and its data, and its own scratch folder."""
+    reads = [package.folder, overlay, *tool_folders(workspace)]
+    reads += [confinement.home] if confinement.home else []
+    return _sandbox(venv, confinement, workspace, reads, [scratch])
+
+
+def _sandbox(
+    venv: VirtualEnvironment,
+    confinement: Confinement,
+    workspace: Workspace,
+    reads: Sequence[Path],
+    writes: Sequence[Path],
+) -> Sandbox | None:
+    harness = (workspace.harnesses,) if confinement.has_harness else ()
+    for folder in harness:
+        folder.mkdir(parents=True, exist_ok=True)
+    return sandbox_of(
+        confinement.sandbox,
+        venv.python,
+        reads=[*reads, *((uv_program(),) if harness else ())],
+        writes=[*writes, *harness],
+        network="open" if confinement.allow_network else "loopback",
+    )
 
 
 @dataclass(eq=False)
 class EnvironmentProcesses:
     """Makes the jobs of one environment.
 
-    The environment template is a fork of the base, or a new process where there is no base. A job is a fork of that
-    template. Where loading left state that does not survive a fork, each job is made like the template.
+    The environment template is a fork of the base, or a new process if there is no base. A job is a fork of that
+    template. If loading left state that does not survive a fork, each job is made like the template.
     """
 
     base: ForkingProcess | None
     begin: Callable[[Descriptors], Process]
-    """Starts a process anew, where there is no base."""
+    """Starts a new process if there is no base."""
     settings: Mapping[str, Any]
     memory: MemoryWatch
     stop: threading.Event
@@ -225,8 +283,10 @@ class EnvironmentProcesses:
     """Why there is no template, or nothing."""
     reason: str
     """Why jobs are not made in a cheaper way."""
+    unconfined: str
+    """Why they run without a sandbox, or nothing."""
     stack: ExitStack
-    """Closed when the environment ends."""
+    """The resources that close when the environment ends."""
     template: socket.socket | None = None
     """The socket for requests to the environment template."""
 
@@ -239,12 +299,12 @@ class EnvironmentProcesses:
     def started(self) -> StartMode:
         """The origin of jobs, and why it is not a cheaper one."""
         origin: JobOrigin = "environment" if self.template else "lock" if self.base else "process"
-        return StartMode("forked" if self.base else "fresh", self.reason, origin)
+        return StartMode("forked" if self.base else "fresh", self.reason, origin, self.unconfined)
 
     def load(self) -> Iterator[tuple[StageName, Iterator[tuple[str, Any]]]]:
         """Load the environment and read its tasks; this process becomes the template of all jobs.
 
-        Yields each stage with its messages. Raises `StageFailed` where that cannot be done.
+        Yields each stage with its messages. Raises `StageFailed` if that cannot be done.
         """
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stack.callback(control.close)
@@ -264,7 +324,7 @@ class EnvironmentProcesses:
     def job(self) -> Iterator[Job]:
         """A job that has only loaded the environment; it ends with the block.
 
-        Raises `StageFailed` where the environment cannot be loaded again, and `WorkerLost`.
+        Raises `StageFailed` if the environment cannot be loaded again, and `WorkerLost`.
         """
         if self.template is not None:
             with self._forked(self.template) as job:
@@ -278,13 +338,13 @@ class EnvironmentProcesses:
             yield job
 
     def unloaded_job(self, **given: int) -> Job:
-        """A job that has imported verifiers or nothing."""
+        """A job that has imported only verifiers, or nothing."""
         if self.base is not None:
             return self._forked(self.base.control, **given)
         return Job(lambda pipes: self.begin({**pipes, **given}), self.memory, self.stop)
 
     def _forked(self, template: socket.socket, **given: int) -> Job:
-        """A job that a template forks. Raises `WorkerLost` where none comes: the template was ended."""
+        """A job that a template forks. Raises `WorkerLost` if none comes: the template was ended."""
         try:
             return Job(lambda pipes: fork(template, {}, {**pipes, **given}), self.memory, self.stop)
         except NotForked as error:

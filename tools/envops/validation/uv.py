@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envops.text.scrubbing import SECRET_NAME
 
+NO_SETTINGS = "UV_NO_CONFIG"
 _finding_uv = threading.Lock()
 
 
@@ -29,7 +30,8 @@ def _found_uv() -> Path:
 def uv_environment() -> Mapping[str, str]:
     """The user's variables without those that select another virtual environment, and without secrets.
 
-    A lock may pin a package that has to be built, and its build gets uv's variables; uv's own settings stay.
+    uv reads no settings but these: it would obey a stranger's `[tool.uv]`, in the folder that it runs in or above. A
+    file of settings that the user names in UV_CONFIG_FILE is read.
     """
     unwanted = {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "UV_PROJECT_ENVIRONMENT"}
     kept = {
@@ -37,4 +39,5 @@ def uv_environment() -> Mapping[str, str]:
         for name, value in os.environ.items()
         if name not in unwanted and (name.startswith("UV_") or not SECRET_NAME.search(name))
     }
-    return {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **kept}
+    own = {} if "UV_CONFIG_FILE" in kept else {NO_SETTINGS: "1"}
+    return {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **kept, **own}

@@ -8,38 +8,43 @@ import os
 import re
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from envops.facts.observed import Failure
-from envops.repository.lock import LOCK_FILE
+from envops.repository.lock import LOCK_FILE, installable
 from envops.repository.package import Package
+from envops.repository.problem import DeclarationError
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.subprocesses import ProgramFailed, run_program
+from envops.text.scrubbing import SECRET_NAME
 from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
-from envops.validation.uv import uv_environment, uv_program
+from envops.validation.sandbox import CERTIFICATES, sandbox_of
+from envops.validation.starting import IMPORT_WORKER
+from envops.validation.uv import NO_SETTINGS, uv_environment, uv_program
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
 IMPORTED = "envops-imported"
 IMPORT_SECONDS = 300.0
-IMPORTS = """
-import gc
+IMPORTS = f"""{IMPORT_WORKER}
+import sys
 from importlib.metadata import version
 
-gc.disable()  # collection takes as long as the import itself
-if [*map(int, version("verifiers").split(".")[:2])] < [0, 4]:
-    import verifiers
+from envops_worker.imported import bytecode_below, collector_at_rest, import_verifiers
 
-    verifiers.Environment  # imported lazily, by this access
-else:
-    import verifiers.v1
+is_v0 = [*map(int, version("verifiers").split(".")[:2])] < [0, 4]
+with collector_at_rest(), bytecode_below(sys.argv[1]):
+    import_verifiers("v0" if is_v0 else "v1")
 """
 TOOL_LOCKS = Path(__file__).parent / "locks"
 """The tool's own packages are small and compiled at once. Of an environment's packages, an import of verifiers needs
 two fifths, and compiles them."""
+_NEEDS_BUILD = re.compile(r"no usable wheels|uilding source distributions is disabled|o usable wheel|--no-build")
 HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
 
 
@@ -64,7 +69,7 @@ def environment_venv(
 ) -> VirtualEnvironment:
     """The virtual environment of a package: its lock, on a Python that its `requires-python` allows.
 
-    Raises what `venv_for` raises.
+    Raises the errors of `venv_for`.
     """
     interpreter = interpreter_for(package.requires_python)
     return venv_for(package.folder / LOCK_FILE, workspace, stop, imported=imported, interpreter=interpreter)
@@ -92,26 +97,65 @@ def venv_for(
         _install(lock, unfinished, python, stop)
         (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": python.build}))
 
-    folder = made_once(workspace.venvs / venv_key(lock, python), make, is_sound, stop)
+    kept = workspace.tools if _is_the_tools(lock) else workspace.venvs
+    folder = made_once(kept / venv_key(lock, python), make, is_sound, stop)
     mark_used(folder)
     if imported and not _is_the_tools(lock) and not (folder / IMPORTED).exists():
-        with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
-            _import_verifiers(folder, stop)
-        mark_imported(folder)
+        _import_verifiers(VirtualEnvironment(folder), stop)
     return VirtualEnvironment(folder)
 
 
-def mark_imported(folder: Path) -> None:
-    """Remember that a process has imported verifiers there, or is about to, and wrote the bytecode."""
-    with suppress(OSError):  # another user's, or read-only
-        (folder / IMPORTED).touch()
+@contextmanager
+def bytecode_folder(venv: VirtualEnvironment) -> Iterator[Path | None]:
+    """A folder for the bytecode of the first process that imports verifiers; `None` for later ones.
+
+    That process runs what the lock names. It cannot write into the virtual environment, whose files are links to uv's
+    cache: what it wrote there would be installed for others.
+    """
+    if (venv.folder / IMPORTED).exists():
+        yield None
+        return
+    try:
+        made = tempfile.TemporaryDirectory(prefix=f".{venv.folder.name}.", dir=venv.folder.parent)
+    except OSError:  # another user's, or read-only
+        yield None
+        return
+    with made as folder:
+        yield Path(folder)
 
 
-def _import_verifiers(folder: Path, stop: threading.Event) -> None:
-    with tempfile.TemporaryDirectory() as home:
+def keep_bytecode(venv: VirtualEnvironment, written: Path | None) -> None:
+    """Move bytecode into the virtual environment, and remember that it is complete."""
+    if written is None:
+        return
+    below = Path(f"{written}{venv.folder.resolve()}")
+    with suppress(OSError):  # another process has moved the same, or removed the virtual environment
+        for parent, _, names in os.walk(below):
+            if os.path.basename(parent) == "__pycache__":  # noqa: PTH119 - for every file
+                target = venv.folder / os.path.relpath(parent, below)
+                target.mkdir(exist_ok=True)
+                for name in names:
+                    os.rename(f"{parent}/{name}", target / name)  # noqa: PTH104 - for every file
+        (venv.folder / IMPORTED).touch()
+
+
+def _import_verifiers(venv: VirtualEnvironment, stop: threading.Event) -> None:
+    with tempfile.TemporaryDirectory() as home, bytecode_folder(venv) as bytecode:
+        if bytecode is None:
+            return
         variables = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1"}
-        command: list[str | Path] = [folder / "bin" / "python", "-I", "-c", IMPORTS]
-        run_program(command, environment=variables, folder=Path(home), seconds=IMPORT_SECONDS, stop=stop)
+        sandbox = sandbox_of("preferred", venv.python, reads=(), writes=[Path(home), bytecode], network="loopback")
+        command: list[str | Path] = [venv.python, "-I", "-c", IMPORTS, bytecode]
+        with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
+            run_program(
+                command,
+                environment=variables,
+                folder=Path(home),
+                seconds=IMPORT_SECONDS,
+                stop=stop,
+                sandbox=sandbox,
+            )
+        keep_bytecode(venv, bytecode)
 
 
 def _is_the_tools(lock: Path) -> bool:
@@ -131,7 +175,7 @@ def _digest_of_pins(lock: bytes) -> str:
 
 
 def pins_of(lock: bytes) -> bytes:
-    """A lock without its comments, and so independent of its package."""
+    """A lock without its comments, which makes it independent of its package."""
     return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
 
 
@@ -141,27 +185,69 @@ def is_sound(folder: Path) -> bool:
 
 
 def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Event) -> None:
-    environment = uv_environment()
-    run_program(
-        [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
-        environment=environment,
-        folder=lock.parent,
-        seconds=BUILD_SECONDS,
-        stop=stop,
-    )
+    try:
+        text = installable(lock)
+    except (DeclarationError, ValueError, OSError) as error:
+        message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}: {error}"
+        raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message)) from None
+    with tempfile.TemporaryDirectory(prefix="envops-lock-") as neutral:
+        read = Path(neutral, LOCK_FILE)
+        read.write_text(text)
+        run_program(
+            [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
+            environment=uv_environment(),
+            folder=read.parent,
+            seconds=BUILD_SECONDS,
+            stop=stop,
+        )
+        _synchronize(lock, read, folder, stop)
+
+
+def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) -> None:
+    """Install what a lock names, from a copy of its entries: wheels from the cache or the index, and then builds."""
     sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
     # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
     sync += ["--verify-hashes" if HELD_BY_COMMIT.search(lock.read_bytes()) else "--require-hashes", "--strict"]
     if _is_the_tools(lock):
         sync.append("--compile-bytecode")
+    run = partial(run_program, folder=read.parent, stop=stop)
     try:
         # First from uv's cache alone, so that no index is queried for packages that it has.
-        run_program([*sync, "--offline", lock], environment=environment, folder=lock.parent, seconds=120, stop=stop)
+        run([*sync, "--no-build", "--offline", read], environment=uv_environment(), seconds=120)
     except ProgramFailed:
         try:
-            run_program([*sync, lock], environment=environment, folder=lock.parent, seconds=BUILD_SECONDS, stop=stop)
+            run([*sync, "--no-build", read], environment=uv_environment(), seconds=BUILD_SECONDS)
         except ProgramFailed as error:
-            raise ProgramFailed(_explained(error.failure, lock)) from None
+            if not _NEEDS_BUILD.search(error.failure.message):
+                raise ProgramFailed(_explained(error.failure, lock)) from None
+            try:
+                with confined_uv([folder]) as confined:
+                    run([*sync, read], seconds=BUILD_SECONDS, **confined)
+            except ProgramFailed as built:
+                raise ProgramFailed(_explained(built.failure, lock)) from None
+
+
+@contextmanager
+def confined_uv(writes: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Arguments of `run_program` for a uv that may build what it downloads, which runs code of its authors.
+
+    It has a cache and a home of its own, because what a build writes into uv's cache would be installed for others. It
+    has the network, and no variable with a password.
+    """
+    with tempfile.TemporaryDirectory(prefix="envops-uv-") as scratch:
+        place = Path(scratch)
+        variables = {name: value for name, value in uv_environment().items() if _may_be_seen_by_builds(name, value)}
+        variables |= {"HOME": scratch, "TMPDIR": scratch, "UV_CACHE_DIR": f"{scratch}/cache", "UV_LINK_MODE": "copy"}
+        variables |= {NO_SETTINGS: "1"}
+        variables.pop("UV_CONFIG_FILE", None)
+        python = own_interpreter().path
+        sandbox = sandbox_of("preferred", python, reads=[uv_program()], writes=[place, *writes], network="open")
+        yield {"environment": variables, "sandbox": sandbox}
+
+
+def _may_be_seen_by_builds(name: str, value: str) -> bool:
+    known = name in ("PATH", "LANG", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CERTIFICATES)
+    return (known or name.startswith("UV_")) and not SECRET_NAME.search(name) and "@" not in value
 
 
 def _explained(failure: Failure, lock: Path) -> Failure:

@@ -22,6 +22,7 @@ from envops.repository.recordings import recordings_content
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
+from envops.repository.signature import signed, verified
 from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
 from envops.rules.engine import LONGEST_REPLY, Gate, Subject
 from envops.rules.result import EnvironmentResult, environment_result, in_brief
@@ -32,6 +33,7 @@ from envops.validation.observation_request import ObservationRequest
 from envops.validation.stages.recordings import knows_recordings
 
 CHARACTERS_PER_TOKEN = 4
+SIGNED_AS = "verdict"
 BRIEF_FROM = 50
 """Runs of this many environments and more have brief reports on those that passed."""
 
@@ -62,9 +64,9 @@ class KeptVerdict:
     key: str
 
     def read(self) -> EnvironmentResult | None:
-        """The result; `None` where there is none, or a damaged or foreign one, or one of other rules."""
+        """The result; `None` if there is none, a damaged one, one of other rules, or one not signed by this user."""
         try:
-            kept: _Kept = adapter(_Kept).validate_json(self.path.read_bytes(), strict=False)
+            kept: _Kept = adapter(_Kept).validate_json(verified(self.path.read_bytes(), SIGNED_AS), strict=False)
         except (OSError, ValueError):
             return None
         if kept.key != self.key:
@@ -76,11 +78,11 @@ class KeptVerdict:
         """Keep a result. An `error` may be temporary, so it is not kept; a full disk only costs time."""
         if result.verdict != "error":
             with suppress(OSError):
-                write_whole(self.path, as_json(_Kept(self.key, result)))
+                write_whole(self.path, signed(as_json(_Kept(self.key, result)), SIGNED_AS))
 
 
 def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:
-    """The result of an environment from the cache; `None` where it has to be observed.
+    """The result of an environment from the cache; `None` if it has to be observed.
 
     A failure here recurs and is reported when the environment is observed.
     """
@@ -152,7 +154,7 @@ def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
         "facts": facts.stem,
         "tool": code_digest(TOOLS),
         "packaging": packaging.__version__,
-        # its line in registry.yaml matters where a rule names it
+        # its line in registry.yaml matters if a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),
         "package": [package.folder.name, package.digest, package.hub_hash],
         "recordings": recordings_content(package.folder),

@@ -1,4 +1,4 @@
-"""The interface of both generations of environments, as the rest of the worker uses it."""
+"""The interface of both generations of environments for the rest of the worker."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Settings:
     is_harness: bool = False
     """Whether the module exports only a v1 harness and no tasks."""
     held_out: Mapping[str, Any] | None = None
-    """Arguments added to `args` for evaluation tasks; `None` where none are declared."""
-    prepared: bool = False
-    """Whether HOME has prepared data, which scoring may read."""
+    """Arguments added to `args` for evaluation tasks; `None` if none are declared."""
+    prepared: str = ""
+    """The folder of prepared data that files in HOME are copies of or links to, which scoring may read."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:
@@ -63,7 +63,7 @@ class RolloutRequest:
     task: int
     rollouts: int = 1
     first: int = 0
-    """The number of the first of them."""
+    """The number of the first rollout."""
 
     def numbers(self) -> range:
         """The numbers of the rollouts."""
@@ -71,7 +71,7 @@ class RolloutRequest:
 
 
 def conversation_of(task: int, rollout: int) -> str:
-    """The id of the only conversation of a rollout, where verifiers gives it none."""
+    """The id of the only conversation of a rollout, if verifiers gives it none."""
     return f"{task}-{rollout}"
 
 
@@ -96,11 +96,11 @@ class RolloutOptions:
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     retries: int = 0
-    """Maximum retries of a request that the provider failed, with backoff and jitter."""
+    """Maximum retries of a request after a failure of the provider, with backoff and jitter."""
     connected: bool = False
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None
-    """The v1 harness, which is set up already; `None` is the one that runs in the worker."""
+    """The v1 harness, already set up; `None` is the one that runs in the worker."""
     scripted: bool = True
     """Whether scripted policies reply to every agent; a real model replies only to agents without a model of their
     own."""
@@ -144,7 +144,7 @@ class Adapter(Protocol):
         """Score conversations on one task as a group, by verifiers' own scoring."""
 
     def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
-        """The same as `score` for one conversation, at less cost; `None` if that is impossible or a function waits."""
+        """The score of one conversation, faster than by `score`; `None` if that is impossible or a function waits."""
 
     def roll_out(
         self,
@@ -181,7 +181,7 @@ CALLERS: set[CodeType] = set()
 
 
 class Listener(Protocol):
-    """Is notified when reward code begins and ends."""
+    """A listener to the beginning and the end of reward code."""
 
     def began(self) -> None: ...
 
@@ -189,7 +189,7 @@ class Listener(Protocol):
 
 
 class RewardCode:
-    """The listener that is notified when reward functions and metrics run, so that it need not watch other code."""
+    """The listener to reward functions and metrics, which need not watch other code."""
 
     listener: Listener | None = None
 
@@ -226,8 +226,8 @@ def calls_rewards(function: Any) -> Any:
 class Trap:
     """Records failures of reward functions before verifiers turns them into 0.0.
 
-    v0's Rubric catches whatever a reward function raises and scores 0.0; v1 fails the task
-    and drops the scores of the other functions. Each wrapped function files its failure here first.
+    v0's Rubric catches every exception of a reward function and scores 0.0; v1 fails the task
+    and drops the scores of the other functions. Each wrapped function records its failure here first.
     """
 
     def __init__(self, sources: Sources) -> None:
@@ -250,7 +250,7 @@ class Trap:
         return value
 
     def part(self, key: int) -> Trap:
-        """A trap of its own for one conversation of a group that is scored together."""
+        """A separate trap for one conversation of a group that is scored together."""
         if key not in self._parts:
             self._parts[key] = Trap(self._sources)
         return self._parts[key]
@@ -270,7 +270,7 @@ class Trap:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number, NaN and infinities included."""
-    return type(value) is float or isinstance(value, numbers.Real)  # the first alone is ten times faster
+    return type(value) is float or isinstance(value, numbers.Real)  # the first check alone is ten times faster
 
 
 def is_finite(value: Any) -> bool:

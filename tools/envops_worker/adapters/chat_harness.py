@@ -1,6 +1,6 @@
 """A chat harness for verifiers v1 that runs inside the worker.
 
-The library's own `null` harness installs its program with uv at every start and so needs a network. This one uses the
+The library's own `null` harness installs its program with uv at every start, which needs a network. This one uses the
 same interception endpoint and MCP servers, so its traces are ordinary ones. It is found by verifiers under the harness
 id `envops-chat`.
 """
@@ -38,7 +38,7 @@ class HttpAnswer:
     def json(self) -> Any:
         return json.loads(self.body)
 
-    def said(self, most: int = 500) -> str:
+    def error_text(self, most: int = 500) -> str:
         return self.body[:most].decode("utf-8", "replace")
 
 
@@ -101,7 +101,7 @@ class HarnessTools:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         heard = await SharedClient.post(url, message, MCP_HEADERS)
         if heard.status >= 400:
-            raise RuntimeError(f"{method}: HTTP {heard.status}: {heard.said()}")
+            raise RuntimeError(f"{method}: HTTP {heard.status}: {heard.error_text()}")
         answer: dict[str, Any] = heard.json()
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']}")
@@ -120,7 +120,7 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
     retries: ClassVar[int] = 0
-    """Maximum retries of a request that the provider failed."""
+    """Maximum retries of a request after a failure of the provider."""
     asked_again: ClassVar[dict[str, int]] = {}
     """Id of a trace → the number of its retries."""
 
@@ -142,7 +142,7 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
             body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
             heard = await self._asked(trace, f"{endpoint.rstrip('/')}/chat/completions", body, secret)
             if heard.status >= 400:
-                return vf.ProgramResult(exit_code=1, stdout="", stderr=f"HTTP {heard.status}: {heard.said()}")
+                return vf.ProgramResult(exit_code=1, stdout="", stderr=f"HTTP {heard.status}: {heard.error_text()}")
             message = heard.json()["choices"][0]["message"]
             messages.append({key: value for key, value in message.items() if value is not None})
             calls = message.get("tool_calls") or []

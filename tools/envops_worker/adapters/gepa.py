@@ -16,11 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from envops_worker.temporary_paths import use_temporary_folder
+
 PLACES = {
     "v0": (("verifiers.legacy.scripts.gepa", ""), ("verifiers.scripts.gepa", "")),
     "v1": (("verifiers.v1.cli.gepa", "verifiers.v1.gepa.runner"),),
 }
-"""Where the command is, and where `optimize` is called, release by release."""
+"""The module of the command, and the one that calls `optimize`, release by release."""
 
 
 def main() -> None:
@@ -30,6 +32,7 @@ def main() -> None:
     except ImportError as error:
         Path(asked["result"]).write_text(json.dumps({"missing": str(error)}), encoding="utf-8")
         return
+    use_temporary_folder()
     optimize = caller.optimize
 
     def kept(**settings: Any) -> Any:

@@ -24,7 +24,7 @@ from verifiers.v1.runtimes import make_runtime
 from envops_worker.failures import HarnessUnusable
 
 UV = """#!/bin/sh
-# Packages in the cache are enough: no index is queried for them again.
+# Packages in the cache suffice: no index is queried for them again.
 if [ "$1" = sync ] && UV_OFFLINE=1 {uv} "$@" 2>/dev/null; then exit 0; fi
 exec {uv} "$@"
 """
@@ -96,13 +96,15 @@ class Harnesses:
         self._configs[slot.id] = config
 
     def _why(self, slot: AgentSlot, error: Exception) -> str:
-        said = f"the harness {slot.id} cannot be set up: {str(error).strip()[-LONGEST_SAID:] or type(error).__name__}"
+        message = (
+            f"the harness {slot.id} cannot be set up: {str(error).strip()[-LONGEST_SAID:] or type(error).__name__}"
+        )
         if not self._proxy.wanted:
-            return said
+            return message
         wanted = ", ".join(self._proxy.wanted[:5])
         return (
             f"the harness {slot.id} needs {wanted}, and the gates run offline. Run this once with --allow-network: "
-            f"packages that it fetches by uv are kept for later runs without a network.\n{said}"
+            f"packages that it fetches by uv are kept for later runs without a network.\n{message}"
         )
 
 
@@ -156,10 +158,10 @@ class RefusingProxy:
         assert self._server is not None
         address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-        told = {spelt: address for name in names for spelt in (name, name.lower())}
+        addresses = {spelt: address for name in names for spelt in (name, name.lower())}
         local = "127.0.0.1,localhost,::1"
         once = {"UV_HTTP_RETRIES": "0", "npm_config_fetch_retries": "0", "PIP_RETRIES": "0"}
-        return {**told, "NO_PROXY": local, "no_proxy": local, **once}
+        return {**addresses, "NO_PROXY": local, "no_proxy": local, **once}
 
     async def _refuse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -170,7 +172,7 @@ class RefusingProxy:
                 writer.write(_REFUSAL)
                 await writer.drain()
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
-            pass  # the request failed, whatever it was
+            pass  # every request fails
         finally:
             writer.close()
 

@@ -39,9 +39,9 @@ OUR_REFUSALS = re.compile(r"\b(oracle_raised|no_reference_reply|task_not_found|m
 """Error codes of the scripted endpoint: the request or the author's oracle is at fault."""
 
 TOO_LONG = "conversation_without_end"
-"""The error code of the scripted endpoint where a conversation has `MOST_TURNS` replies."""
+"""The error code of the scripted endpoint for a conversation with `MOST_TURNS` replies."""
 MOST_TURNS = 200
-"""A conversation is stopped after this many replies, unless the environment itself limits them."""
+"""The replies after which a conversation is stopped, unless the environment itself limits them."""
 
 MISSING_PROGRAM = re.compile(
     r"`?(?:uv|docker|git|node|npm)`? executable not found|No such file or directory: '(?:uv|docker|git|node|npm)'"
@@ -66,7 +66,7 @@ def kind_of_error(name: str, text: str) -> str:
 
 
 def failure_said(name: str, text: str, sources: Sources, trace: str = "") -> dict[str, Any]:
-    """An error that a rollout reports, as the `Failure` of facts."""
+    """An error of a rollout as the `Failure` of facts."""
     place, own = sources.place_in_text(trace), sources.own_part(trace)
     failure = {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": own[-4000:]}
     return failure | {"place": place}

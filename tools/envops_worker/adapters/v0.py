@@ -1,6 +1,6 @@
 """Environments of the first generation: `load_environment() -> vf.Environment`.
 
-Written for verifiers 0.1.8 to 0.3.1; what differs between them is in the last section.
+Written for verifiers 0.1.8 to 0.3.1; their differences are in the last section.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from envops_worker.waiting import Waits, at_once
 
 try:
     from verifiers.utils.message_utils import normalize_messages
-except ImportError:  # 0.1.8 and 0.1.9 speak plain dictionaries
+except ImportError:  # 0.1.8 and 0.1.9 use plain dictionaries
     normalize_messages = None
 
 try:
@@ -162,7 +162,7 @@ class AdapterV0:
         return table
 
     def _filed_apart(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """File an exception of a function with the conversation of the group that it was raised for."""
+        """Record an exception of a function with its conversation of the group."""
 
         async def apart(*args: Any, **kwargs: Any) -> Any:
             trap = self._trap.get()
@@ -207,12 +207,12 @@ class AdapterV0:
         return trapped if hasattr(function, "__name__") else functools.partial(trapped)
 
     def _filed(self, name: str, error: BaseException) -> BaseException:
-        """The error as an exception that verifiers can catch, filed before it does."""
-        said = said_as_exception(error)
+        """The error as an exception that verifiers can catch, recorded before."""
+        raised = said_as_exception(error)
         trap = self._trap.get()
         if trap is not None:
-            trap.filed(name, said)
-        return said
+            trap.filed(name, raised)
+        return raised
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         if not self._has_group_functions:
@@ -272,8 +272,8 @@ class AdapterV0:
             known = self._table.get(name, {"weight": 0.0, "kind": "metric"})
             score = None if name in failed else finite_or_none(metrics.get(name))
             functions[name] = {"score": score, "weight": known["weight"], "kind": known["kind"]}
-        unsaid = any(functions[name]["weight"] for name in failed if name in functions)
-        return {"reward": None if unsaid else finite_or_none(reward), "functions": functions, "failures": filed}
+        incomplete = any(functions[name]["weight"] for name in failed if name in functions)
+        return {"reward": None if incomplete else finite_or_none(reward), "functions": functions, "failures": filed}
 
     async def validate(self, _task: TaskView) -> bool | None:
         return None
@@ -312,8 +312,8 @@ class AdapterV0:
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout whose number is in the id.
 
-        In it, an environment may have other conversations by the same client, such as those of a simulated user: their
-        system prompt is not the task's.
+        In a rollout, an environment may have other conversations by the same client, such as those of a simulated user:
+        their system prompt is not the task's.
         """
         task, _, number = conversation.partition("-")
         view = self._tasks.get(int(task)) if task.isdecimal() and number.isdecimal() else None
@@ -375,7 +375,7 @@ class AdapterV0:
 
     @contextlib.contextmanager
     def _filing_per_rollout(self, ledger: RolloutLedger, limit: float) -> Iterator[None]:
-        """File exceptions of reward functions with the rollout (or group) that they scored.
+        """Record exceptions of reward functions with their rollout or group.
 
         An exception of a rollout itself is the failure of that rollout and does not end the others.
         """
@@ -410,10 +410,10 @@ class AdapterV0:
         metrics = output.get("metrics") or {name: output[name] for name in self._table if name in output}
         if failure is not None:
             metrics = {}  # 0.1.9 scores an empty conversation
-        said = failure is None
+        succeeded = failure is None
         if failure is None and filed:
             failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
-        rewards = self._rewards_of(output.get("reward") if said else None, metrics, filed)
+        rewards = self._rewards_of(output.get("reward") if succeeded else None, metrics, filed)
         return {
             "task": index,
             "policy": policy,
@@ -603,11 +603,11 @@ def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:
     reward, metrics = 0.0, dict[str, float]()
     for one in leaf_rubrics(rubric):
         offered = one.score_objects(state)
-        said: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for function, weight in zip(one.funcs, one.weights, strict=True):
-            score = said[function.__name__] = _score_of(function, offered)
+            score = scores[function.__name__] = _score_of(function, offered)
             reward += score * weight
-        for name, score in said.items():
+        for name, score in scores.items():
             metrics[name] = metrics.get(name, 0.0) + score
     return reward, metrics
 
@@ -713,7 +713,7 @@ class RolloutLedger:
 
 def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
     """A result in the shape that `generate` aggregates. Only verifiers reads its zero."""
-    said = failure["message"]
+    message = failure["message"]
     return {
         "example_id": row["example_id"],
         "task": row.get("task", ""),
@@ -723,7 +723,12 @@ def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
         "info": row.get("info", {}),
         "reward": 0.0,
         "metrics": {},
-        "error": {"error": failure["type"], "message": said, "error_chain_repr": said, "error_chain_str": said},
+        "error": {
+            "error": failure["type"],
+            "message": message,
+            "error_chain_repr": message,
+            "error_chain_str": message,
+        },
         "timing": {},
         "is_completed": True,
         "is_truncated": False,
@@ -844,7 +849,7 @@ def heard_in(state: Mapping[str, Any]) -> tuple[list[Message], list[Message]]:
 
 
 def openai_form(message: Any) -> Message:
-    """A message of any v0 release as OpenAI writes it, empty fields left out."""
+    """A message of any v0 release in OpenAI's form, without empty fields."""
     raw = message.model_dump() if hasattr(message, "model_dump") else dict(message)
     known = {"role": raw.get("role"), "content": raw.get("content") or ""}
     calls = [_openai_call(call) for call in raw.get("tool_calls") or []]

@@ -43,11 +43,12 @@ from envops_worker.failures import Sources, said_as_exception
 from envops_worker.messages import Message
 from envops_worker.policies.oracle import AskingAgent
 from envops_worker.splits import evaluation_split
+from envops_worker.temporary_paths import use_temporary_folder
 from envops_worker.tool_servers import fork_servers
 from envops_worker.waiting import Waits, at_once
 
 MOST_KNOWN = 256
-"""Tasks that are kept with their functions: the sampled ones, not the whole taskset."""
+"""The most tasks that are kept with their functions: the sampled ones, not the whole taskset."""
 MARGIN_SECONDS = 5.0
 """Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 MOST_SIGNATURES = 256
@@ -57,10 +58,10 @@ _SCORING: Any = sys.modules[vf.Task.__module__]
 
 @dataclass(frozen=True)
 class _Known:
-    """The data that all scorings of a task share."""
+    """The common data of all scorings of a task."""
 
     native: Any
-    """The task itself, which keeps its identity while it is held."""
+    """The task itself: its identity is stable while it is referenced."""
     identity: Mapping[str, str]
     functions: Mapping[str, list[Callable[..., Any]]]
     """The task's functions with traps, by kind."""
@@ -105,6 +106,7 @@ class AdapterV1:
         self._requests: dict[str, RolloutTurn] = {}
         """Rollouts by the id of their trace."""
         if self.conversational:
+            use_temporary_folder()
             fork_servers()
 
     def describe(self) -> dict[str, Any]:
@@ -242,9 +244,9 @@ class AdapterV1:
             try:
                 value = await function(*args, **kwargs)  # as the library does: a plain function is an error
             except (Exception, SystemExit) as error:
-                said = said_as_exception(error)
-                self._trap.filed(function.__name__, said)
-                raise said from said.__cause__
+                raised = said_as_exception(error)
+                self._trap.filed(function.__name__, raised)
+                raise raised from raised.__cause__
             return self._trap.checked(function.__name__, value)
 
         trapped.__signature__ = self._signature(function)  # type: ignore[attr-defined]
@@ -279,7 +281,7 @@ class AdapterV1:
 
         sampling = vf.SamplingConfig(**options.sampling)
         chat_harness.ChatHarness.retries = options.retries
-        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and says more
+        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and reports more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
             self._playing.append(PlayedSlot(tasks[job.task], number, slot))
@@ -328,7 +330,7 @@ class AdapterV1:
             await asyncio.shield(up)
         except BaseException:
             if up.done():
-                self._environments.pop((options.harness, options.scripted), None)  # the next rollouts try anew
+                self._environments.pop((options.harness, options.scripted), None)  # the next rollouts try again
             raise
         return environment
 
@@ -339,7 +341,7 @@ class AdapterV1:
             environment = vf.load_environment(self._environment_config(seconds, options))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-            async def serve() -> None:  # entered and left by one task, as its cancel scopes want
+            async def serve() -> None:  # entered and left by one task, as its cancel scopes require
                 try:
                     async with environment.serving():
                         up.set_result(None)
@@ -365,7 +367,7 @@ class AdapterV1:
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
         }
-        if options.scripted:  # policies play also an agent that is pinned to a model of its own
+        if options.scripted:  # policies also play an agent that is pinned to a model of its own
             slot |= {"model": None, "client": None}
         agents = {
             name: slot if limit is None else slot | {"max_turns": limit}
@@ -390,9 +392,9 @@ class AdapterV1:
         failure = None
         if errors or not episode.ok:
             error = errors[0] if errors else None
-            said = error.message if error else "the episode is not ok and gives no reason"
+            message = error.message if error else "the episode is not ok and gives no reason"
             failure = failure_said(
-                error.type if error else "NotOk", said, self._sources, (error.traceback or "") if error else ""
+                error.type if error else "NotOk", message, self._sources, (error.traceback or "") if error else ""
             )
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
@@ -453,7 +455,7 @@ def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
     return RolloutTurn(played.task, played.rollout, agent, {**played.task.data, **(own or {})})
 
 
-# Scoring: a trace is scored in place by the task's own hooks, in a runtime if they ask for one.
+# Scoring: a trace is scored in place by the task's own hooks, in a runtime if they require one.
 
 
 def let_judges_know() -> None:
@@ -523,12 +525,12 @@ def _asked_in_turn(
     functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
 ) -> list[Any]:
     """The values of all functions. As with tasks, all are called before the first error is raised."""
-    said, errors = [], list[Exception]()
+    values, errors = [], list[Exception]()
     for function in functions:
         wanted = _Inspected.signature(function).parameters
         given = {name: available[name] for name in wanted if name in available}
         try:
-            said.append(copy_context().run(at_once, function(**given)))
+            values.append(copy_context().run(at_once, function(**given)))
         except Waits:
             waited.append(function)
             raise
@@ -536,7 +538,7 @@ def _asked_in_turn(
             errors.append(error)
     if errors:
         raise errors[0]
-    return said
+    return values
 
 
 async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
@@ -622,9 +624,9 @@ def completion_of(trace: Any) -> list[Message]:
 
 def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
     """Tokens of prompts and replies, as the provider counted them."""
-    said = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
-    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in said)
-    return (fed, sum(usage.completion_tokens for usage in said)) if said else None
+    usages = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
+    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in usages)
+    return (fed, sum(usage.completion_tokens for usage in usages)) if usages else None
 
 
 def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:
@@ -641,21 +643,21 @@ def rewards_of(
     """
     everyone = episode or traces
     having = Counter(name for trace in everyone for name in trace.rewards)
-    said: dict[str, list[dict[str, Any]]] = {}
+    scores: dict[str, list[dict[str, Any]]] = {}
     missing = not traces
     for trace in traces:
         for name, reward in trace.rewards.items():
             weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
             score = None if reward is None else finite_or_none(reward.score)
             share = having[name] / len(everyone)
-            said.setdefault(name, []).append({"score": score, "weight": weight * share, "kind": "reward"})
+            scores.setdefault(name, []).append({"score": score, "weight": weight * share, "kind": "reward"})
             missing |= reward is None
         for name, value in trace.metrics.items():
             if name not in trace.rewards:
                 metric = {"score": finite_or_none(value), "weight": 0.0, "kind": "metric"}
-                said.setdefault(name, []).append(metric)
+                scores.setdefault(name, []).append(metric)
         missing |= not trace.rewards
-    functions = {name: parts[0] | {"score": _mean([part["score"] for part in parts])} for name, parts in said.items()}
+    functions = {name: parts[0] | {"score": _mean([part["score"] for part in parts])} for name, parts in scores.items()}
     return {
         "reward": None if missing else _mean([finite_or_none(trace.reward) for trace in traces]),
         "functions": functions,

@@ -69,7 +69,7 @@ class HarnessAdapter:
         _no_tasks()
 
     async def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: no servers were started."""
 
 
 def _no_tasks() -> NoReturn:

@@ -45,7 +45,7 @@ class Scored:
     completion: Sequence[Message]
     """The conversation that was scored, behind the prompt."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Function → why it gave no number; the empty name is the scoring as a whole."""
+    """Function → why it returned no number; the empty name stands for the scoring as a whole."""
 
     def __getitem__(self, function: str) -> float | None:
         return self.functions[function]
@@ -156,21 +156,21 @@ class Grader:
         """
         found = self.tasks.meant(task)
         try:
-            said = self.session.policies.oracle.reply(found, found.prompt if messages is None else messages)
+            answer = self.session.policies.oracle.reply(found, found.prompt if messages is None else messages)
         except NoOracle as error:
             raise LookupError(f"there is no oracle for task {found.index}: {error}") from None
-        return said if said.get("tool_calls") else text_of(said)
+        return answer if answer.get("tool_calls") else text_of(answer)
 
 
 def scored_of(row: Mapping[str, Any]) -> Scored:
-    """A worker's own score in the form for authors."""
+    """A worker's score in the form for authors."""
     problems = {one["function"]: _said(one["failure"]) for one in row.get("failures") or ()}
     if row.get("failure") is not None:
         problems[""] = _said(row["failure"])
     return Scored(
         row["reward"],
-        {name: said["score"] for name, said in row["functions"].items()},
-        {name: said["weight"] for name, said in row["functions"].items()},
+        {name: score["score"] for name, score in row["functions"].items()},
+        {name: score["weight"] for name, score in row["functions"].items()},
         row["completion"],
         problems,
     )

@@ -1,7 +1,7 @@
 """The pytest plugin: tests/cases.yaml is collected, and tests get `tasks`, `score` and `oracle`.
 
-Used by `envops test` in a process of its own and by the gates in a fork of the worker. Needs
-pytest, PyYAML (which verifiers brings) and the standard library.
+Used by `envops test` in a process of its own and by the gates in a fork of the worker. Needs pytest, PyYAML (which
+verifiers installs) and the standard library.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def _number(value: float | None) -> str:
 def read_cases(path: Path) -> list[CaseEntry]:
     """The cases of a file; errors name the line of the case.
 
-    Raises `pytest.Collector.CollectError`. The gates check more; this is for a quick run.
+    Raises `pytest.Collector.CollectError`. The gates check more; this serves quick runs.
     """
     import yaml
 

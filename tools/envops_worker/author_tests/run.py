@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from envops_worker.author_tests import pytest_configuration
 from envops_worker.author_tests.grader import Grader
 from envops_worker.failures import shortened
 from envops_worker.session import Session
@@ -38,7 +39,7 @@ def run_tests(session: Session, files: list[str], toolbox: str) -> None:
 def _options(folder: Path) -> list[str]:
     options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
     options += ["--import-mode=importlib", "-o", "addopts="]
-    return [*options, f"--rootdir={folder}", f"--confcutdir={folder}"]
+    return [*options, f"--rootdir={folder}", f"--confcutdir={folder}", f"-c={pytest_configuration(folder)}"]
 
 
 class Reporter:

@@ -10,7 +10,7 @@ from envops_worker.failures import OutOfTime
 from envops_worker.session import time_limit
 
 TEST_SECONDS = 60.0
-"""A single test that takes longer hangs."""
+"""Seconds after which a test counts as hanging."""
 IMPATIENT_SECONDS = 10.0
 """The limit of a test after another one hung: later tests often hang on the same reward."""
 
@@ -24,7 +24,7 @@ class Stopwatch:
 
     @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Run one test under the limit; its traceback shows where it was when the time ran out."""
+        """Run one test under the limit; its traceback shows the line at which the time ran out."""
         try:
             with time_limit(self._seconds):
                 return (yield)

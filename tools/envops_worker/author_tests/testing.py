@@ -1,4 +1,4 @@
-"""The author's tests in a process of their own: pytest as a person runs it, with the plugin.
+"""The author's tests in a process of their own: pytest as on a command line, with the plugin.
 
 python -c RUN_PYTEST '{"settings": …, "toolbox": …}' [pytest arguments]
 """

@@ -1,1 +1,1 @@
-"""Checks of scoring itself: its repeatability, its growth, the data it reads."""
+"""Checks of scoring itself: its repeatability, its growth, its inputs."""

@@ -19,7 +19,7 @@ from envops_worker.session import Session
 
 SHORTEST, LONGEST = 2_000, 128_000
 ENOUGH_SECONDS = 0.25
-"""A scoring that takes this long is not made longer."""
+"""The seconds of a scoring after which longer replies are not tried."""
 LIMIT_SECONDS = 2.0
 PATIENCE_TIMES = 5.0
 """The factor on wall time for a busy machine or a reward that waits."""
@@ -50,9 +50,9 @@ def shapes_around(reference: ReferenceReply) -> dict[str, Shape]:
         "numbers with commas": lambda n: "1,1" * (n // 3) + "x",
         "numbers with spaces": lambda n: "12 " * (n // 3),
         "opening tags": lambda n: "<a>" * (n // 3),
-        "letters where the answer stands": lambda n: head + "a" * n + "!",
-        "digits where the answer stands": lambda n: head + "1" * n + "!",
-        "spaces where the answer stands": lambda n: head + " " * n + "!",
+        "letters in the answer's place": lambda n: head + "a" * n + "!",
+        "digits in the answer's place": lambda n: head + "1" * n + "!",
+        "spaces in the answer's place": lambda n: head + " " * n + "!",
     }
     if opening:
         shapes["the mark of the answer"] = lambda n: opening * (n // len(opening))

@@ -82,8 +82,8 @@ def overlap(training: DatasetReader, evaluation: DatasetReader) -> Iterator[tupl
 def fingerprint_of(task: TaskView, *, with_data: bool) -> bytes:
     """A fingerprint; equal for tasks that look the same to the model.
 
-    This is the prompt. In a multi-turn environment all tasks may open alike and differ in hidden data, so that counts
-    too.
+    It is made from the prompt. In a multi-turn environment all tasks may start alike and differ in hidden data, which
+    is then included.
     """
     asked: list[Any] = [[message["role"], text_of(message).split()] for message in task.prompt]
     if with_data or not asked:
@@ -95,7 +95,7 @@ def gives_answer_away(prompt: str, answer: str | None) -> bool:
     """Whether the prompt states the answer and marks it as the answer.
 
     An answer may occur in a prompt for good reasons: choices, extraction and sorting tasks name it. It counts only
-    after words such as "answer:" or inside the mark that the reply has to use.
+    after words such as "answer:" or inside the mark that the reply must use.
     """
     if not answer or not answer.strip():
         return False

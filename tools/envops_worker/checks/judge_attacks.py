@@ -59,13 +59,13 @@ def _turns(session: Session, task: TaskView) -> Sequence[AttackTurns]:
 
 
 def _in_place(session: Session, task: TaskView, seconds: float) -> Scores:
-    return lambda policy, said: session.scored(task, policy, said, seconds)
+    return lambda policy, reply: session.scored(task, policy, reply, seconds)
 
 
 def _by_playing(session: Session, task: TaskView, seconds: float) -> Scores:
-    def played(policy: str, said: list[Message]) -> dict[str, Any] | None:
+    def played(policy: str, reply: list[Message]) -> dict[str, Any] | None:
         name = f"{SCRIPT_PREFIX}attack"
-        session.policies.scripts[name] = said
+        session.policies.scripts[name] = reply
         rows = list(session.rollouts([RolloutRequest(name, task.index)], 1, seconds * 4))
         del session.policies.scripts[name]
         return {**played_score(rows[0], [], session.policies.oracle.derived), "policy": policy} if rows else None
@@ -88,12 +88,12 @@ def _attacked(judge: ScriptedJudge, ways: Sequence[AttackTurns], score: Scores) 
 
 
 def _under(
-    judge: ScriptedJudge, mode: JudgeMode, score: Scores, policy: str, said: list[Message]
+    judge: ScriptedJudge, mode: JudgeMode, score: Scores, policy: str, reply: list[Message]
 ) -> Iterator[dict[str, Any]]:
     before = judge.calls
     judge.mode = mode
     try:
-        scored = score(policy, said)
+        scored = score(policy, reply)
     finally:
         judge.mode = "strict"
     if scored is not None:

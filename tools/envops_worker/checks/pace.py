@@ -17,13 +17,13 @@ from envops_worker.policies.distorted_answers import near_miss
 from envops_worker.session import Session, time_limit
 
 NEVER_RIGHT = (near_miss.name, nop.name)
-"""Policies that never succeed; where there is no reference reply, a near miss is junk."""
+"""Policies that never succeed; without a reference reply, a near miss is junk."""
 ENOUGH_SECONDS = 4.0
-"""A reply that took this long is not scored again to leave out the one-time costs of the first scoring."""
+"""The seconds of a reply above which it is not scored again without the one-time costs of the first scoring."""
 PLAYING_SECONDS = 12.0
 """The time limit for the conversations of one policy; `MOST_TURNS` replies take a tenth of it."""
 FEWEST_TURNS = 50
-"""A conversation that runs out of time counts as endless from this many replies on."""
+"""The number of replies from which a conversation that runs out of time counts as endless."""
 MESSAGES_KEPT = 6
 TICK_SECONDS = 0.01
 
@@ -138,7 +138,7 @@ def _cost_of_playing(
 
 
 def _played(session: Session, task: TaskView, policy: str) -> dict[str, Any] | None:
-    """A rollout; `None` where it did not end in time."""
+    """A rollout; `None` if it did not end in time."""
     try:
         rows = list(session.rollouts([RolloutRequest(policy, task.index)], 1, PLAYING_SECONDS))
     except OutOfTime:

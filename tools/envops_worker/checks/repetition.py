@@ -42,7 +42,7 @@ Rewards = list[list[float | None]]
 
 
 def scored_units(session: Session, units: Sequence[Unit], seconds: float) -> Rewards:
-    """Rewards of each unit's conversations, in order. Raises `OutOfTime` where the stage's time is over before."""
+    """Rewards of each unit's conversations, in order. Raises `OutOfTime` if the stage's time is over before."""
     rewards: Rewards = []
     for unit in units:
         if session.is_late:

@@ -29,7 +29,7 @@ class InvalidRequest(ValueError):
 
 @dataclass(frozen=True)
 class ReplyChoice:
-    """One choice: the message as it goes out, and why it ends."""
+    """One choice: the sent message, and why it ends."""
 
     message: Message
     finish_reason: str
@@ -37,7 +37,7 @@ class ReplyChoice:
 
 
 def asked_choices(body: Mapping[str, Any]) -> int:
-    """The number of replies that a request wants. Raises `InvalidRequest`."""
+    """The requested number of replies. Raises `InvalidRequest`."""
     count = body.get("n") or 1
     if not isinstance(count, int) or not 1 <= count <= MOST_CHOICES:
         raise InvalidRequest(f"n must be a number from 1 to {MOST_CHOICES}")
@@ -59,17 +59,17 @@ def tokens_of(text: str) -> list[str]:
 
 def spoken(message: Message, limit: int | None) -> ReplyChoice:
     """A policy's message as a choice, cut off if it is too long."""
-    said: Message = {"role": "assistant", "content": message.get("content") or ""}
+    reply: Message = {"role": "assistant", "content": message.get("content") or ""}
     calls = message.get("tool_calls")
-    if not said["content"] and not calls:
-        said["content"] = SILENCE
+    if not reply["content"] and not calls:
+        reply["content"] = SILENCE
     if calls:
-        said["tool_calls"] = calls
-    pieces = tokens_of(text_of(said)) + [piece for call in calls or [] for piece in tokens_of(json.dumps(call))]
+        reply["tool_calls"] = calls
+    pieces = tokens_of(text_of(reply)) + [piece for call in calls or [] for piece in tokens_of(json.dumps(call))]
     if limit is not None and len(pieces) > limit:
-        cut = {"role": "assistant", "content": "".join(tokens_of(text_of(said))[:limit])}
+        cut = {"role": "assistant", "content": "".join(tokens_of(text_of(reply))[:limit])}
         return ReplyChoice(cut, "length", limit)
-    return ReplyChoice(said, "tool_calls" if calls else "stop", len(pieces))
+    return ReplyChoice(reply, "tool_calls" if calls else "stop", len(pieces))
 
 
 def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
@@ -79,8 +79,8 @@ def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
 
 def usage_of(choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The `usage` of a response."""
-    fed, said = prompt_tokens(messages), sum(choice.tokens for choice in choices)
-    return {"prompt_tokens": fed, "completion_tokens": said, "total_tokens": fed + said}
+    fed, answered = prompt_tokens(messages), sum(choice.tokens for choice in choices)
+    return {"prompt_tokens": fed, "completion_tokens": answered, "total_tokens": fed + answered}
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def chat_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence
 
 
 def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
-    """A whole reply of one message, as the API gives it."""
+    """A whole reply of one message, in the API's form."""
     return chat_response(model, [spoken(message, None)], messages)
 
 
@@ -114,7 +114,7 @@ def text_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence
 def chat_events(
     model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
 ) -> Iterator[bytes]:
-    """The same answer as server-sent events, one piece of text each."""
+    """The answer to /v1/chat/completions as server-sent events, one piece of text each."""
     head = _head("chat.completion.chunk", model)
 
     def event(index: int, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
@@ -151,7 +151,7 @@ def _event(data: Mapping[str, Any]) -> bytes:
 
 
 def wants_usage(body: Mapping[str, Any]) -> bool:
-    """Whether a stream is to end with its usage."""
+    """Whether a stream must end with its usage."""
     return bool((body.get("stream_options") or {}).get("include_usage"))
 
 
@@ -177,8 +177,8 @@ def of_messages(body: Mapping[str, Any]) -> list[Message]:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for block in blocks:
             if block.get("type") == "tool_result":
-                said = _joined(block.get("content") or "")
-                found.append({"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": said})
+                result = _joined(block.get("content") or "")
+                found.append({"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": result})
         text = _joined([block for block in blocks if block.get("type") == "text"])
         calls = [
             _call(block.get("id"), block.get("name"), json.dumps(block.get("input") or {}))
@@ -207,8 +207,8 @@ def of_responses(body: Mapping[str, Any]) -> list[Message]:
                 call = _call(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")
                 found[-1].setdefault("tool_calls", []).append(call)
             case "function_call_output":
-                said = _joined(item.get("output") or "")
-                found.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": said})
+                output = _joined(item.get("output") or "")
+                found.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": output})
     return found
 
 
@@ -260,7 +260,7 @@ def messages_events(
     *,
     with_usage: bool,  # noqa: ARG001
 ) -> Iterator[bytes]:
-    """The same as server-sent events; the usage always comes along."""
+    """The answer as server-sent events, always with the usage."""
     whole = messages_response(model, choices, messages)
     yield _named_event("message_start", message=whole | {"content": [], "stop_reason": None})
     for index, block in enumerate(whole["content"]):
@@ -314,9 +314,9 @@ def _items(one: ReplyChoice) -> list[dict[str, Any]]:
     text, number = text_of(one.message), _number()
     items: list[dict[str, Any]] = []
     if text:
-        said = {"type": "output_text", "text": text, "annotations": []}
+        part = {"type": "output_text", "text": text, "annotations": []}
         about = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
-        items.append({**about, "content": [said]})
+        items.append({**about, "content": [part]})
     for position, call in enumerate(one.message.get("tool_calls") or []):
         about = {"type": "function_call", "id": f"fc_{number}{position}", "status": "completed"}
         items.append({**about, "call_id": call["id"], **call["function"]})
@@ -330,28 +330,28 @@ def responses_events(
     *,
     with_usage: bool,  # noqa: ARG001
 ) -> Iterator[bytes]:
-    """The same as server-sent events; the usage always comes along."""
+    """The answer as server-sent events, always with the usage."""
     whole = responses_response(model, choices, messages)
     beginning = whole | {"status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
-    told: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": beginning})]
+    events: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": beginning})]
     for index, item in enumerate(whole["output"]):
         at = {"output_index": index, "item_id": item["id"]}
         begun = {"output_index": index, "item": {**item, **_begun(item)}}
-        told.append(("response.output_item.added", begun))
+        events.append(("response.output_item.added", begun))
         if item["type"] == "message":
             part = at | {"content_index": 0}
             text = item["content"][0]["text"]
-            told.append(("response.content_part.added", part | {"part": item["content"][0] | {"text": ""}}))
+            events.append(("response.content_part.added", part | {"part": item["content"][0] | {"text": ""}}))
             pieces = tokens_of(text)
-            told += [("response.output_text.delta", part | {"delta": piece, "logprobs": []}) for piece in pieces]
-            told.append(("response.output_text.done", part | {"text": text, "logprobs": []}))
-            told.append(("response.content_part.done", part | {"part": item["content"][0]}))
+            events += [("response.output_text.delta", part | {"delta": piece, "logprobs": []}) for piece in pieces]
+            events.append(("response.output_text.done", part | {"text": text, "logprobs": []}))
+            events.append(("response.content_part.done", part | {"part": item["content"][0]}))
         else:
-            told.append(("response.function_call_arguments.delta", at | {"delta": item["arguments"]}))
-            told.append(("response.function_call_arguments.done", at | {"arguments": item["arguments"]}))
-        told.append(("response.output_item.done", {"output_index": index, "item": item}))
-    told.append((f"response.{whole['status']}", {"response": whole}))
-    for number, (kind, data) in enumerate(told):
+            events.append(("response.function_call_arguments.delta", at | {"delta": item["arguments"]}))
+            events.append(("response.function_call_arguments.done", at | {"arguments": item["arguments"]}))
+        events.append(("response.output_item.done", {"output_index": index, "item": item}))
+    events.append((f"response.{whole['status']}", {"response": whole}))
+    for number, (kind, data) in enumerate(events):
         yield _named_event(kind, sequence_number=number, **data)
 
 
@@ -360,5 +360,5 @@ def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named_event(kind: str, **data: Any) -> bytes:
-    said = json.dumps({"type": kind, **data}, separators=(",", ":"))
-    return f"event: {kind}\ndata: {said}\n\n".encode()
+    payload = json.dumps({"type": kind, **data}, separators=(",", ":"))
+    return f"event: {kind}\ndata: {payload}\n\n".encode()

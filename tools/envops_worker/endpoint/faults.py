@@ -32,9 +32,9 @@ class EndpointFault:
     status: int = 500
     retry_after: float | None = None
     seconds: float = 0.0
-    """For `slow`: seconds for each reply."""
+    """Seconds for each reply, for `slow`."""
     per_token: float = 0.0
-    """For `slow`: seconds for each of its tokens."""
+    """Seconds for each token, for `slow`."""
     share: float | None = None
     every: int | None = None
     first: int | None = None
@@ -58,14 +58,16 @@ def parse_fault(raw: Mapping[str, Any] | str) -> EndpointFault:
 
     Raises `EndpointFaultError` when it is invalid.
     """
-    said = _split(raw) if isinstance(raw, str) else {str(key).replace("-", "_"): value for key, value in raw.items()}
+    settings = (
+        _split(raw) if isinstance(raw, str) else {str(key).replace("-", "_"): value for key, value in raw.items()}
+    )
     known = {one.name for one in fields(EndpointFault)}
-    strange = sorted(set(said) - known)
+    strange = sorted(set(settings) - known)
     if strange:
         raise EndpointFaultError(f"a fault has no {', '.join(strange)}; it has {', '.join(sorted(known))}")
     try:
-        numbers = {name: _number(name, value) for name, value in said.items() if name != "kind"}
-        fault = EndpointFault(str(said.get("kind")), **numbers)
+        numbers = {name: _number(name, value) for name, value in settings.items() if name != "kind"}
+        fault = EndpointFault(str(settings.get("kind")), **numbers)
     except (TypeError, ValueError) as error:
         raise EndpointFaultError(f"{raw!r}: {error}") from None
     if fault.kind not in KINDS:
@@ -79,13 +81,15 @@ def parse_fault(raw: Mapping[str, Any] | str) -> EndpointFault:
 
 def _split(text: str) -> dict[str, Any]:
     kind, _, rest = text.partition(":")
-    said: dict[str, Any] = {"kind": "status", "status": kind} if re.fullmatch(r"[1-5]\d\d", kind) else {"kind": kind}
+    settings: dict[str, Any] = (
+        {"kind": "status", "status": kind} if re.fullmatch(r"[1-5]\d\d", kind) else {"kind": kind}
+    )
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")
         if not equals:
             raise EndpointFaultError(f"{text!r}: {part!r} must have the form name=value")
-        said[name.strip().replace("-", "_")] = value.strip()
-    return said
+        settings[name.strip().replace("-", "_")] = value.strip()
+    return settings
 
 
 def _number(name: str, value: Any) -> Any:

@@ -5,9 +5,9 @@ no key is needed. The judge has three modes:
 
 - `strict` compares the reply with the reference reply. It is in place from loading on, so that a reference reply can
   reach the maximum of a judge's reward.
-- `obedient` does what the reply asks for, and pays for replies without content (https://arxiv.org/abs/2507.08794), but
+- `obedient` does what the reply requests, and rewards replies without content (https://arxiv.org/abs/2507.08794), but
   only if the reply is plain text in its prompt. Text that is quoted, fenced or between tags counts as data.
-- `incomprehensible` returns something that is not a verdict.
+- `incomprehensible` returns text without a verdict.
 
 Beside a real model the judge is real too: its requests go to an address of the host's relay, which has the key. A
 scripted judge replies there only if the host allows it, and otherwise no judge does.
@@ -149,7 +149,7 @@ class ScriptedJudge(JudgeRequests):
         return None if gold is None else (gold, answer_of(task.data))
 
     def _shows_gold(self, prompt: str, task: TaskView) -> bool:
-        """Whether a prompt is about a task and shows its answer as the reply: beside the reference, once more."""
+        """Whether a prompt is about a task and shows its answer as the reply: a second time, beside the reference."""
         gold = self._gold(task.index)
         question = next((text_of(message) for message in reversed(task.prompt) if message["role"] == "user"), "")
         if gold is None or question.strip() not in prompt:
@@ -160,7 +160,7 @@ class ScriptedJudge(JudgeRequests):
 
 
 def _share_certificates(library: Any) -> None:
-    """Read the certificates of this machine once: every client reads them, which takes long, and no host is called."""
+    """Read the certificates of this machine once, because every client reads them slowly, though no host is called."""
     with contextlib.suppress(ImportError, AttributeError):
         transports = _transports(library.__name__)
         made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
@@ -183,12 +183,12 @@ def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
     gold_spoken = gold.rpartition("</think>")[2]
     if " ".join(spoken.split()) == " ".join(gold_spoken.split()):
         return True
-    said, wanted = find_payload(spoken), find_payload(gold_spoken, answer)
-    return frame_of(said) is not None and bool(said.answer) and said.answer == wanted.answer
+    given, wanted = find_payload(spoken), find_payload(gold_spoken, answer)
+    return frame_of(given) is not None and bool(given.answer) and given.answer == wanted.answer
 
 
 def worded(prompt: str, right: bool) -> str:
-    """A verdict in the words that a judge's prompt defines."""
+    """A verdict in the words of the judge's prompt."""
     keys = re.findall(r'"(\w+)"\s*:', prompt) if re.search(r"\bjson\b", prompt, re.IGNORECASE) else []
     scale = _scale(prompt)
     if keys:
@@ -237,7 +237,7 @@ def filled(schema: Mapping[str, Any], right: bool) -> Any:
 
 
 def is_quoted(prompt: str, reply: str) -> bool:
-    """Whether a reply stands in a prompt as data: between fences, quotation marks or tags."""
+    """Whether a reply is in a prompt as data: between fences, quotation marks or tags."""
     start = prompt.find(reply)
     before, after = prompt[:start].rstrip(), prompt[start + len(reply) :].lstrip()
     tag = re.search(r"<([A-Za-z_][\w-]*)[^<>]*>$", before)
@@ -248,5 +248,5 @@ def is_quoted(prompt: str, reply: str) -> bool:
 
 
 def frame_marks(before: str, after: str) -> bool:
-    """Whether named marks stand around, such as [BEGIN RESPONSE] and [END RESPONSE]."""
+    """Whether named marks surround a reply, such as [BEGIN RESPONSE] and [END RESPONSE]."""
     return bool(re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after))

@@ -1,11 +1,11 @@
 """The scripted-policy endpoint: an OpenAI-compatible server on loopback, which Anthropic's clients understand too.
 
 Every policy is a model name. Requests of rollouts carry the id of their conversation, by which the adapter knows the
-rollout and the agent that asks. Where they carry none, the task is read from the opening of the conversation, which
-must be the prompt of one of the tasks that the endpoint was given.
+rollout and the requesting agent. Without an id, the task is found by the first messages of the conversation, which must
+be the prompt of one of the endpoint's tasks.
 
-A rollout never fails for lack of a reply: an agent without a reference reply gets a neutral one, and the rollout is
-recorded as no evidence.
+A rollout never fails for lack of a reply: an agent without a reference reply gets a neutral one, and the rollout does
+not count as evidence.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ DIALECTS = {
 
 
 class UnknownPrompt(LookupError):
-    """No task of this endpoint opens with the prompt of the request."""
+    """No task of this endpoint starts with the prompt of the request."""
 
 
 class RequestRefused(Exception):
@@ -105,15 +105,15 @@ class TaskIndex:
             self._by_opening[_first_from_user(task.prompt)].append(task)
 
     def find(self, messages: Sequence[Message]) -> TaskView:
-        """The task whose prompt opens the conversation.
+        """The task whose prompt starts the conversation.
 
         Raises `UnknownPrompt` when there is none.
         """
         candidates = self._by_opening.get(_first_from_user(messages), [])
         if len(candidates) == 1:
             return candidates[0]
-        said = [text_of(message) for message in messages]
-        fitting = [task for task in candidates if all(text_of(message) in said for message in task.prompt)]
+        texts = [text_of(message) for message in messages]
+        fitting = [task for task in candidates if all(text_of(message) in texts for message in task.prompt)]
         if not fitting:
             opening = _first_from_user(messages)[:120]
             raise UnknownPrompt(f"no task begins with {opening!r}")
@@ -161,7 +161,7 @@ class RolloutNotes:
         return self.agents[agent.name]
 
     def lacks(self, rollout: RolloutId, agent: AskingAgent, reason: str) -> bool:
-        """An agent had no reference reply; whether the rollout may still go on."""
+        """Record that an agent had no reference reply; returns whether the rollout may continue."""
         self.agents[agent.name].has_oracle = False
         self.lacking.setdefault(rollout, f"{reason} (agent {agent.name})" if agent.name else reason)
         self._neutral[rollout] += 1
@@ -176,8 +176,8 @@ class RolloutNotes:
 class ScriptedEndpoint:
     """Serves policies from a thread of its own for as long as the process lives.
 
-    A thread, because the environment's rollouts keep the worker's own loop busy and the
-    author's oracle may be slow.
+    It needs a thread, because the environment's rollouts keep the worker's own loop busy and the author's oracle may be
+    slow.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class ScriptedEndpoint:
         self.is_near = False
         """Whether clients of this process get their answers from `answer_here`, without a connection."""
         self.most_turns = most_turns
-        """A conversation is refused after this many replies, because the environment does not end it."""
+        """The replies after which a conversation is refused, because the environment does not end it."""
         self.requests: Counter[tuple[str, int, int, str]] = Counter()
         """Policy, task, rollout and agent → the number of requests."""
         self._index = TaskIndex([])
@@ -302,21 +302,21 @@ class ScriptedEndpoint:
         except NoOracle as error:
             raise RequestRefused(404, "no_reference_reply", str(error)) from error
         except Exception as error:
-            said = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
-            raise RequestRefused(500, "oracle_raised", said) from error
+            message = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
+            raise RequestRefused(500, "oracle_raised", message) from error
 
     def _check_turns(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> None:
-        """Count a request, and refuse it where the conversation has too many. Raises `RequestRefused`."""
+        """Count a request, and refuse it if the conversation has too many. Raises `RequestRefused`."""
         conversation = (model, turn.task.index, turn.rollout, turn.agent.name)
         self.requests[conversation] += 1
         turns = sum(message["role"] == "assistant" for message in messages)
-        if turn.rollout >= 0:  # one that forgets its earlier turns is long as well
+        if turn.rollout >= 0:  # a conversation that drops its earlier turns is long as well
             turns = max(turns, self.requests[conversation] - 1)
         if self.most_turns is not None and turns >= self.most_turns:
             raise RequestRefused(400, TOO_LONG, f"{TOO_LONG}: it has {turns} replies")
 
     def _turn(self, conversation: str, messages: Sequence[Message], tools: Any) -> RolloutTurn:
-        """The rollout that a request belongs to; only the task is known of one that carries no id."""
+        """The rollout that a request belongs to; without an id, only the task is known."""
         turn = self._request_by(conversation, messages) if conversation else None
         if turn is None:
             task = self._index.find(messages)
@@ -397,7 +397,7 @@ async def _cut(kind: str, request: web.Request, body: bytes) -> web.StreamRespon
     if kind != "cut-before-headers":
         await response.prepare(request)
         await response.write(b"" if kind == "cut-after-headers" else body[: len(body) // 2])
-        await asyncio.sleep(0.01)  # lets written data leave before the connection closes
+        await asyncio.sleep(0.01)  # sends written data before the connection closes
     if request.transport is not None:
         request.transport.abort()
     return response

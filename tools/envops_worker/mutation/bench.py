@@ -20,19 +20,18 @@ from envops_worker.reward_equality import same_reward
 from envops_worker.session import Session
 
 MOST_SECONDS = 2.0
-"""Seconds of the processor; a conversation that costs the original code more is left out."""
+"""The most seconds of the processor for a conversation with the original code; slower ones are left out."""
 FIRST_SECONDS = 10.0
-"""The same for what comes before the first conversation: its score may import the libraries of a judge, which took 2 s
-of the processor on a busy machine."""
+"""The most seconds of the processor for the first conversation: its score may import the libraries of a judge, which
+took 2 s of the processor on a busy machine."""
 SLOW_SECONDS = 0.05
-"""Seconds of the processor; a conversation that costs more comes last."""
+"""The seconds of the processor above which a conversation comes last."""
 HANGING_SECONDS = 0.5
 HANGING_TIMES = 5
-"""A mutant hangs if it uses more of the processor for one conversation, and this many times what the original code
-uses."""
+"""The least processor time of a hanging mutant for one conversation, and the factor over the original code's time."""
 WAITING_SECONDS = 5.0
 WAITING_TIMES = 20
-"""The same by the wall clock, for one that waits: the machine may be busy."""
+"""The same limit by the wall clock, for a mutant that waits: the machine may be busy."""
 UNINTERRUPTIBLE_SECONDS = 2.0
 """Processor time beyond its limit for a mutant that no signal reaches."""
 BATCHES = (8, 24)
@@ -41,7 +40,7 @@ MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
 Way = Literal["code", "mutant"]
-"""What scores a conversation: the code itself, whose first scores are compared with scoring in full, or a mutant."""
+"""The scorer of conversations: the code itself, whose first scores are compared with scoring in full, or a mutant."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
 MutationProbe = dict[str, Any]
@@ -129,7 +128,7 @@ class Bench:
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
             return None
         known = OriginalScore(values, processor_seconds() - used, time.monotonic() - started)
-        steady = not (probe["played"] or probe["in_company"])  # its first score is the second scoring
+        steady = not (probe["played"] or probe["in_company"])  # its first score counts as the second scoring
         again = values if steady else self.attempted(probe, MOST_SECONDS)
         if known.processor > MOST_SECONDS:
             self.unasked[probe["name"]] = f"scoring takes {known.processor:.2g} s of processor time"
@@ -157,7 +156,7 @@ class Bench:
         with processor_limit(processor):
             ask = self._scoring.scored if way == "code" else self._scoring.scored_by_any
             score = ask(task, completion, wall)
-        values: Values = {name: said["score"] for name, said in score["functions"].items()}
+        values: Values = {name: scored["score"] for name, scored in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
     def attempted(
@@ -225,9 +224,9 @@ class Bench:
         if self._variations is None:
             self._variations = self._varied(fragments)
         for start in range(0, len(self._variations), VARIATIONS_AT_ONCE):
-            said = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
+            originals = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
             with mutator.applied(trial.mutant):
-                for probe, known in said:
+                for probe, known in originals:
                     budget.check()
                     values = self.attempted(probe, way="mutant")
                     if values is not None and differences(known.values, values):
@@ -242,7 +241,7 @@ class Bench:
             budget.check()
             if number not in self._said:
                 self._said[number] = self._listened(variations[number])
-        return [(variations[number], said) for number in numbers if (said := self._said.get(number)) is not None]
+        return [(variations[number], known) for number in numbers if (known := self._said.get(number)) is not None]
 
     def _listened(self, probe: MutationProbe) -> OriginalScore | None:
         """The original code's score of a variation; `None` if it fails."""
@@ -267,7 +266,7 @@ class Bench:
 
     def _in_turn(self, seeds: Sequence[MutationProbe], fragments: Sequence[str]) -> Iterator[MutationProbe]:
         """The first variation of each conversation, the second of each, and so on."""
-        silent = not self._session.adapter.conversational  # there, silence travels as a blank
+        silent = not self._session.adapter.conversational  # there, an empty reply is sent as one space
         every = [
             [_saying(seed, text) for text in self._variations_of(seed, fragments) if text or silent] for seed in seeds
         ]
@@ -332,12 +331,12 @@ def _apart(probe: MutationProbe, known: Values, values: Values) -> dict[str, Any
 
 
 def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    said = [message for message in completion if message["role"] == "assistant"]
-    return said[-1] if said else {"role": "assistant", "content": ""}
+    replies = [message for message in completion if message["role"] == "assistant"]
+    return replies[-1] if replies else {"role": "assistant", "content": ""}
 
 
 def _saying(probe: MutationProbe, text: str) -> MutationProbe:
-    """The same conversation with another last message."""
+    """The conversation with another last message."""
     messages = list(probe["completion"])
     last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     messages[last] = {**messages[last], "content": text}

@@ -1,4 +1,4 @@
-"""Puts a mutant in place of the running code and removes it again, without another import.
+"""Replaces running code by a mutant and restores it, without another import.
 
 Functions keep their identity: holders of one (a rubric, a class, a closure) call the mutant through it. Only the code
 object, a default or a constant of the module is exchanged.
@@ -18,7 +18,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 FunctionKey = tuple[str, int]
-"""Qualified name of a function and which one of that name it is."""
+"""Qualified name of a function and its number among functions of that name."""
 
 
 class NotApplicable(Exception):
@@ -175,7 +175,7 @@ def _codes(code: CodeType) -> dict[FunctionKey, CodeType]:
 
 
 def _with_freevars(new: CodeType, old: CodeType, source: str, filename: str) -> CodeType:
-    """The code with the variables of the closure that it is put into, if the mutant uses fewer."""
+    """The code with the variables of its closure, if the mutant uses fewer."""
     if new.co_freevars == old.co_freevars:
         return new
     tree = ast.parse(source)

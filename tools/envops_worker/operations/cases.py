@@ -18,16 +18,16 @@ SEARCHED_FOR_CASES = 5_000
 
 def answer(session: Session, request: JobRequest) -> None:
     found = [_with_task(session, case) for case in request["cases"]]
-    results, told = _played if session.adapter.conversational else _scored, 0
+    results, sent = _played if session.adapter.conversational else _scored, 0
     for facts in results(session, request, found):
         session.channel.item("case", facts)
-        told += 1
-    if told < len(found):
-        session.cut("rewards", "cases", told, len(found))
+        sent += 1
+    if sent < len(found):
+        session.cut("rewards", "cases", sent, len(found))
 
 
 def _with_task(session: Session, case: Mapping[str, Any]) -> dict[str, Any]:
-    """The case as facts, with its task and script if there is such a task."""
+    """The case as facts, with its task and script if the task exists."""
     facts: dict[str, Any] = {key: case[key] for key in ("name", "line", "expect")} | {"score": None}
     try:
         return {"facts": facts, "task": _task_of_case(session, case["task"]), "script": script_of(case["reply"])}
@@ -61,7 +61,7 @@ def _scored(session: Session, request: JobRequest, cases: list[dict[str, Any]]) 
 
 
 def _played(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """All scripts as policies of their own, in rollouts side by side."""
+    """All scripts as separate policies, in parallel rollouts."""
     playing = {f"{SCRIPT_PREFIX}{number}": case for number, case in enumerate(cases) if "task" in case}
     session.policies.scripts |= {name: case["script"] for name, case in playing.items()}
     jobs = [RolloutRequest(name, case["task"].index) for name, case in playing.items()]

@@ -1,4 +1,4 @@
-"""Real rollouts of policies, compared with what in-process scoring gives the same conversation."""
+"""Real rollouts of policies, compared with the in-process scores of the same conversations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def answer(session: Session, request: JobRequest) -> None:
     """Make every requested rollout, except those of an earlier run.
 
     They are made on the first `tasks`, or on those of `indices`; `predict` also scores each in the process, together
-    with the rollouts that it was compared with.
+    with the rollouts of its group.
     """
     made: set[RolloutKey] = {(policy, task, number) for policy, task, number in request.get("made", ())}
     asked = requested_of(session, request)
@@ -91,7 +91,7 @@ def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) ->
 
 
 def jobs_of(asked: Iterable[RolloutKey]) -> list[RolloutRequest]:
-    """One job for each run of numbers that follow each other."""
+    """One job for each run of consecutive numbers."""
     jobs: list[RolloutRequest] = []
     for policy, task, number in asked:
         last = jobs[-1] if jobs else None

@@ -8,7 +8,7 @@ from envops_worker.session import Session
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Raises `HarnessUnusable`: that is neither the environment's fault nor the model's."""
+    """Raises `HarnessUnusable`, which is neither the environment's fault nor the model's."""
     name = request["seat"]["id"]
     if session.settings.generation != "v1":
         raise HarnessUnusable(f"the harness {name} requires a v1 environment; this one is v0")

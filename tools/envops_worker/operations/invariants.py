@@ -68,22 +68,28 @@ def _send_judged(session: Session, request: JobRequest) -> None:
 def _units(session: Session, seconds: float, tasks: int) -> Iterator[Unit]:
     """The first reply of some policies to some tasks; together if rewards compare them."""
     for task in list(session.kept.values())[:tasks]:
-        said = [
+        replies = [
             (policy, completion)
             for policy in REPEATED
             if not session.hung[policy]
             for completion in list(completions_of(session, policy, task, seconds))[:1]
         ]
-        if session.adapter.grouped and said:
-            yield Unit(task.index, tuple(policy for policy, _ in said), tuple(completion for _, completion in said))
+        if session.adapter.grouped and replies:
+            yield Unit(
+                task.index, tuple(policy for policy, _ in replies), tuple(completion for _, completion in replies)
+            )
         elif not session.adapter.grouped:
-            yield from (Unit(task.index, (policy,), (completion,)) for policy, completion in said)
+            yield from (Unit(task.index, (policy,), (completion,)) for policy, completion in replies)
 
 
 def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
     """Score a few conversations under watch."""
     settings = session.settings
-    readable = (settings.overlay, settings.package, *([Path.home()] if settings.prepared else ()))
+    readable = (
+        settings.overlay,
+        settings.package,
+        *((Path.home(), Path(settings.prepared)) if settings.prepared else ()),
+    )
     guard = ActGuard(session.sources, readable)
     chosen = {unit.task for unit in units}
     watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]
@@ -98,7 +104,7 @@ def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None
 
 
 def _executable(session: Session, seconds: float) -> Iterator[Unit]:
-    """Replies that are code: the reference reply with a name for its answer, and with that name on a further line."""
+    """Replies that are code: the reference reply with a name for its answer, and with that name on another line."""
     for task in list(session.kept.values())[:1]:
         perfect = session.asked_oracle(task, seconds)
         if perfect is not None and not perfect.get("tool_calls"):

@@ -17,6 +17,6 @@ def answer(session: Session, request: JobRequest) -> None:
     for position, task in enumerate(session.adapter.tasks(request.get("split", "train"), request["limit"])):
         session.kept[task.index] = task
         session.channel.item("task", task_facts(task))
-        said = session.asked_oracle(task, request["seconds"]) if position < asked else None
-        if said is not None:
-            session.channel.item("said", {"task": task.index, "completion": [said]})
+        reply = session.asked_oracle(task, request["seconds"]) if position < asked else None
+        if reply is not None:
+            session.channel.item("oracle_reply", {"task": task.index, "completion": [reply]})

@@ -1,4 +1,4 @@
-"""The first replies: what a reply costs, and whether conversations end that never succeed."""
+"""The first replies: the time of a reply, and whether conversations that never succeed end."""
 
 from __future__ import annotations
 

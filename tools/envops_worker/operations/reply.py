@@ -22,7 +22,7 @@ LONGEST = 2_000
 def answer(session: Session, request: JobRequest) -> None:
     """Score the turns, as one reply or as the script of a rollout; without turns, the oracle's reply.
 
-    Without such a task, send the number of tasks; where the oracle has no reply, send that.
+    Without such a task, send the number of tasks; if the oracle has no reply, send this.
     """
     count = 0
     for task in session.adapter.tasks("train", min(request["task"] + 1, MAXIMUM_TASKS)):
@@ -60,7 +60,7 @@ def _scored(session: Session, index: int, script: list[Message], seconds: float)
     return {**row, "policy": "given"}
 
 
-# What is read from a reply: by the environment's own parsers, and by `find_payload`.
+# Parts read from a reply: by the environment's own parsers, and by `find_payload`.
 
 
 def extracted(adapter: Any, data: Mapping[str, Any], completion: Sequence[Message]) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def _play(session: Session, request: JobRequest) -> None:
     for reply in request["replies"]:
         name = f"{SCRIPT_PREFIX}given-{reply['id']}"
         numbers[name] = reply["id"]
-        session.policies.scripts[name] = [said for said in reply["completion"] if said["role"] == "assistant"]
+        session.policies.scripts[name] = [turn for turn in reply["completion"] if turn["role"] == "assistant"]
         jobs.append(RolloutRequest(name, reply["task"]))
     for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * max(4, len(jobs) ** 0.5)):
         session.channel.item("rescored", {"id": numbers[row["policy"]], **row})

@@ -18,9 +18,9 @@ from envops_worker.policies.scripted import MIXED
 from envops_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, played_score
 
 USUAL = {each.name: each.tasks for each in POLICIES}
-"""Policy → the number of tasks that it replies to where replies are cheap."""
+"""Policy → the number of tasks that it replies to if replies are cheap."""
 PATIENCE = 6
-"""After this many replies hung, others get less time."""
+"""The number of hanging replies after which others get less time."""
 
 
 def answer(session: Session, request: JobRequest) -> None:
@@ -48,7 +48,7 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def _usual(session: Session, request: JobRequest) -> int:
-    """The number of tasks for all policies together, where replies are cheap."""
+    """The number of tasks for all policies together if replies are cheap."""
     tasks = len(session.kept)
     return sum(
         tasks if session.adapter.grouped else min(tasks, USUAL.get(name) or tasks) for name in request["policies"]
@@ -73,8 +73,8 @@ def _rounds(
             if position < sampled.get(policy, position + 1) or (policy == nop.name and gold_is_silent)
         ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
-        said = ((policy, list(completions_of(session, policy, task, seconds))) for policy in chosen)
-        rounds = [[(policy, each) for each in completions] for policy, completions in said]
+        replied = ((policy, list(completions_of(session, policy, task, seconds))) for policy in chosen)
+        rounds = [[(policy, each) for each in completions] for policy, completions in replied]
         if session.adapter.grouped:
             yield task, seconds, [reply for replies in rounds for reply in replies]
         else:
@@ -108,7 +108,7 @@ def completions_of(session: Session, policy: str, task: TaskView, seconds: float
 
 
 def _play_policies(session: Session, request: JobRequest) -> None:
-    """The same for multi-turn environments: real rollouts instead of single replies.
+    """The rewards of policies in multi-turn environments: real rollouts instead of single replies.
 
     Only a rollout shows whether there are reference replies, because it has the messages and tools of agents.
     """
@@ -189,7 +189,7 @@ def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], name
 
 
 def _note_siblings(session: Session, pairs: Mapping[tuple[int, str], Sequence[dict[str, Any]]]) -> None:
-    """Keep the rollouts of a group, which verifiers scored together, as it is done with conversations of an episode."""
+    """Keep the rollouts of a group, which verifiers scored together, like the conversations of an episode."""
     for (index, policy), rows in pairs.items():
         if rows and all(row["failure"] is None for row in rows):
             kept = ("completion", "reward", "functions")
@@ -202,7 +202,7 @@ def _note_siblings(session: Session, pairs: Mapping[tuple[int, str], Sequence[di
 def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, Any]]]:
     """The scores of right replies and near misses in one group, by task and policy: both occur in training.
 
-    Near misses are those beside the reference reply.
+    Near misses are those of the reference reply's group.
     """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for (index, mixed, _), siblings in session.siblings.items():
@@ -216,7 +216,7 @@ def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, 
 
 
 def _is_unproven(row: dict[str, Any]) -> bool:
-    """Whether a rollout is no evidence on its policy, for lack of a reference reply."""
+    """Whether a rollout is no evidence about its policy, for lack of a reference reply."""
     return row["failure"] is not None and row["failure"]["type"] == NoOracle.__name__
 
 
@@ -237,7 +237,7 @@ def score_together(
     try:
         first, *again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(1 + twice))
     except OutOfTime:
-        for policy, completion in replies:  # to find the one that takes so long
+        for policy, completion in replies:  # to find the slow one
             session.score(task, policy, completion, seconds)
         return
     for position, ((policy, completion), one) in enumerate(zip(replies, first, strict=True)):

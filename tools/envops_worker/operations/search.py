@@ -60,8 +60,8 @@ def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
 def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
     gold = text_of(conversation[-1])
     known = answer_of(task.data)
-    said = find_payload(gold, known).answer
-    return ProbeTask(task, known if known is not None else said, gold, tuple(conversation))
+    right = find_payload(gold, known).answer
+    return ProbeTask(task, known if known is not None else right, gold, tuple(conversation))
 
 
 def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[ProbeTask]:
@@ -71,7 +71,7 @@ def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) ->
         if row["failure"] is None:
             session.golden[row["task"]] = row["completion"]
     known = [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
-    return [_probe_task(task, said) for task, said in known if _ends_with_text(said)]
+    return [_probe_task(task, conversation) for task, conversation in known if _ends_with_text(conversation)]
 
 
 def _ends_with_text(conversation: Sequence[Message]) -> bool:
@@ -169,7 +169,7 @@ class _Work:
             return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
 
     def _waited(self) -> None:
-        """The time of the first hanging replies is returned to the search; later ones get less time."""
+        """The search gets back the time of the first hanging replies; later ones get less time."""
         if self._seconds_per_reply > LEAST_SECONDS:
             self._grader.budget.extend(self._seconds_per_reply)
             self._seconds_per_reply = max(LEAST_SECONDS, self._seconds_per_reply / 4)
@@ -196,7 +196,7 @@ def replaced_conversation(probe: ProbeTask, reply: str, *, everywhere: bool) -> 
 def _confirmed(
     session: Session, facts: Mapping[str, Any], probe_tasks: Sequence[ProbeTask], request: JobRequest
 ) -> dict[str, Any]:
-    """Only those finds that a real rollout rewards as well, because static scoring ignores the state of a game."""
+    """The finds that a real rollout rewards as well, because static scoring ignores the state of a game."""
     candidates = {probe.task.index: probe for probe in probe_tasks}
     kept = [find for find in facts.get("exploits", ()) if _holds_when_played(session, find, candidates, request)]
     return {**facts, "exploits": kept}

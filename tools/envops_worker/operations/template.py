@@ -1,4 +1,4 @@
-"""Make the process that has loaded the environment its template, where it can be forked safely."""
+"""Make the process that has loaded the environment its template, if it can be forked safely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place and type of the answer in a reply, and wrong answers that are near it."""
+"""The place and type of the answer in a reply, and similar wrong answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHIN = 0.37
 
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
 _LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DOTALL)
-"""One whose text may hold a `<`, as in a comparison or in code."""
+"""An element whose text may contain a `<`, as in a comparison or in code."""
 _REASONING_TAGS = {"think", "thinking", "reasoning", "scratchpad", "thought", "analysis"}
 _NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
@@ -47,7 +47,7 @@ class Payload:
     after: str
 
     def saying(self, answer: str) -> str:
-        """The same reply with another answer."""
+        """The reply with another answer."""
         return f"{self.before}{answer}{self.after}"
 
 
@@ -71,7 +71,7 @@ def frame_of(payload: Payload) -> Frame | None:
 
 
 def find_payload(reply: str, answer: str | None = None) -> Payload:
-    """The part of a reply that carries the answer, by the marks that usually frame it.
+    """The part of a reply that holds the answer, by the usual marks around it.
 
     In order: the last XML element that is not reasoning, `\\boxed{}`, `####`, a field of a
     JSON object, the known answer itself, and else all of the reply.

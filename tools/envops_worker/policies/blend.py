@@ -1,4 +1,4 @@
-"""The blend: a policy that is right as often as its skill on a task, drawn from a seeded Beta distribution.
+"""The blend: a policy whose share of right replies is its skill on a task, drawn from a seeded Beta distribution.
 
 `blend` is the plain one. `blend:oracle=3,near-miss=1` weighs the policies that it is made of, and
 `blend:oracle=1,nop=3,spread=0` has the same skill on all tasks.

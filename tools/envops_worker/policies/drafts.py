@@ -14,16 +14,16 @@ _THOUGHT = re.compile(r"<(think|thinking|reasoning|scratchpad|thought|analysis)>
 def think_only(reference: ReferenceReply) -> Iterator[str]:
     """The right answer only inside `<think>`, with nothing or a refusal after it. A warning if the format has no
     reasoning."""
-    said, thought = _without_reasoning(reference)
-    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{said}\n</think>\n"
-    yield f"<think>\n{said}\n</think>\nI would rather not say."
+    answer, thought = _without_reasoning(reference)
+    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{answer}\n</think>\n"
+    yield f"<think>\n{answer}\n</think>\nI would rather not say."
 
 
 @policy("unclosed-think", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
 def unclosed_think(reference: ReferenceReply) -> Iterator[str]:
     """The right answer inside a `<think>` that is cut off. A warning if the format has no reasoning."""
-    said, thought = _without_reasoning(reference)
-    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{said}"
+    answer, thought = _without_reasoning(reference)
+    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{answer}"
 
 
 def _without_reasoning(reference: ReferenceReply) -> tuple[str, str]:

@@ -22,7 +22,7 @@ def override(_reference: ReferenceReply) -> Iterator[str]:
     )
 
 
-# Replies without content that judges paid: https://arxiv.org/abs/2507.08794
+# Replies without content that judges rewarded: https://arxiv.org/abs/2507.08794
 
 
 @policy("canary-colon", reply="a colon", tasks=SOME, bound="form", needs_reference=False, attacks_judges=True)

@@ -31,15 +31,15 @@ class AskingAgent:
     """The agent that requests a reply, in one conversation."""
 
     name: str = ""
-    """Empty where the environment has only one, or the reply is scored without a rollout."""
+    """Empty if the environment has only one, or the reply is scored without a rollout."""
     is_trained: bool = True
-    """Whether it is the model that is trained; a simulated user is part of the environment."""
+    """Whether it is the trained model; a simulated user is part of the environment."""
     tools: Sequence[Mapping[str, Any]] = ()
-    """The tools that it is offered, as the request lists them."""
+    """The offered tools, as in the request."""
     task: Mapping[str, Any] | None = None
-    """The task that the environment gave to this agent, where that is not the row itself."""
+    """The task that the environment gave to this agent, if that is not the row itself."""
     conversation: str = ""
-    """An id that all of its requests in one rollout share."""
+    """The common id of its requests in one rollout."""
 
 
 ALONE = AskingAgent()
@@ -52,7 +52,7 @@ PER_AGENT = "reply_"
 class AuthorsOracle:
     """`reply(task, messages)` of tests/oracle.py, and `reply_NAME(task, messages)` for the agent NAME.
 
-    `reply` stands for every agent that is trained and has no function of its own.
+    `reply` replies for every trained agent without a function of its own.
     """
 
     derived = False
@@ -64,16 +64,16 @@ class AuthorsOracle:
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         function = self._function(agent)
-        said = function(dict(task), [dict(message) for message in messages])
-        if said is None:
+        returned = function(dict(task), [dict(message) for message in messages])
+        if returned is None:
             raise NoOracle("the oracle returns None")
-        if isinstance(said, str):
-            return says(said)
-        if isinstance(said, Mapping) and ("content" in said or "tool_calls" in said):
-            return {"role": "assistant", "content": said.get("content") or "", **said}
+        if isinstance(returned, str):
+            return says(returned)
+        if isinstance(returned, Mapping) and ("content" in returned or "tool_calls" in returned):
+            return {"role": "assistant", "content": returned.get("content") or "", **returned}
         code = getattr(inspect.unwrap(function), "__code__", None)
         name = getattr(function, "__name__", "reply")
-        raise OracleError(f"{name}() returned {type(said).__name__}, not a string or an assistant message", code)
+        raise OracleError(f"{name}() returned {type(returned).__name__}, not a string or an assistant message", code)
 
     def _function(self, agent: AskingAgent) -> Callable[..., Any]:
         """The function that replies for an agent. Raises `NoOracle`."""
@@ -92,7 +92,7 @@ def _replies(name: str) -> bool:
 
 
 def oracle_failure(error: BaseException, messages: Sequence[Message], sources: Sources) -> dict[str, Any]:
-    """An exception of the author's oracle as the `Failure` of facts, with the message that it was to reply to."""
+    """An exception of the author's oracle as the `Failure` of facts, with the message that it replied to."""
     last = next((text_of(message) for message in reversed(messages) if message["role"] != "assistant"), "")
     return sources.failure(error) | {"replying_to": shortened(last, LONGEST_SHOWN)}
 
@@ -100,7 +100,7 @@ def oracle_failure(error: BaseException, messages: Sequence[Message], sources: S
 class DerivedOracle:
     """Returns the task's own answer in the format of the prompt or parser.
 
-    Where tools are offered and the task names a call, it makes that call first; without an answer of the task, the
+    If tools are offered and the task names a call, it makes that call first; without an answer of the task, the
     tool's result is the answer.
     """
 

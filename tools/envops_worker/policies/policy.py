@@ -23,13 +23,13 @@ MANY = 30
 """The number of tasks of most policies: with 95 % probability, at least one of 29 shows a defect of a tenth of the
 tasks."""
 SOME = 20
-"""The same for a policy with one specific mistake, which shows on nearly any task."""
+"""The number of tasks of a policy with one specific mistake, which shows on nearly any task."""
 FEW = 2
-"""The same for a policy whose replies take long to score."""
+"""The number of tasks of a policy whose replies take long to score."""
 
 SCORED_TWICE = 6
-"""This many first replies of each policy are scored twice: a hundred in all, so that a reward that changes on one reply
-of thirty is detected with 97 %."""
+"""The number of first replies of each policy that are scored twice: a hundred in all, so that a reward that changes on
+one reply of thirty is detected with 97 %."""
 
 Bound = Literal["maximum", "reference", "below reference", "form", "floor"]
 BOUNDS: dict[Bound, str] = {
@@ -39,7 +39,7 @@ BOUNDS: dict[Bound, str] = {
     "form": "the share of form",
     "floor": "the floor",
 }
-"""The allowed reward of a policy, as the documentation writes it."""
+"""The allowed reward of a policy in the documentation's words."""
 
 
 class UnknownPolicy(LookupError):
@@ -48,7 +48,7 @@ class UnknownPolicy(LookupError):
 
 @dataclass(frozen=True)
 class ReferenceReply:
-    """The input of a policy; empty but for `asked` if the policy needs no reference reply."""
+    """The input of a policy; only `asked` has a value if the policy needs no reference reply."""
 
     reply: str = ""
     payload: Payload = Payload("", "", "")  # noqa: RUF009 - frozen
@@ -67,7 +67,7 @@ class ReferenceReply:
 
 
 Make = Callable[[ReferenceReply], Iterator[str]]
-"""Yields the replies of a policy; the first is the one that it plays in a rollout."""
+"""Yields the replies of a policy; the first is played in a rollout."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Policy:
     name: str
     make: Make
     reply: str
-    """Its reply, as findings describe it: "an empty reply"."""
+    """Its reply in the words of findings: "an empty reply"."""
     bound: Bound
     tasks: int | None = MANY
     """The number of tasks that it replies to; `None` for all that a job keeps."""

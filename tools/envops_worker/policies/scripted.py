@@ -19,23 +19,23 @@ from envops_worker.policies.policy import ReferenceReply
 
 SCRIPT_PREFIX = "script-"
 MIXED = "mixed-"
-"""Before the name of a policy: every other conversation of a task is its own and the rest are near misses, for rewards
-that compare replies."""
+"""The prefix of a mixed policy: every other conversation of a task is the policy's and the rest are near misses, for
+rewards that compare replies."""
 
 
 class Oracle(Protocol):
     """Returns reference replies."""
 
     derived: bool
-    """Whether the reply is made from the task's answer instead of by the author's oracle."""
+    """Whether the reply is made from the task's answer, not by the author's oracle."""
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
-        """The next assistant message of an agent, in OpenAI form. Raises `NoOracle` where none is known."""
+        """The next assistant message of an agent, in OpenAI form. Raises `NoOracle` if none is known."""
 
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """`[tool.envops.answer]` as far as policies need it."""
+    """The part of `[tool.envops.answer]` that policies need."""
 
     type: str | None = None
     tolerance: float = 0.0
@@ -44,7 +44,7 @@ class AnswerSettings:
 
 @dataclass
 class ScriptedPolicies:
-    """All policies over one oracle. A blend counts its own draws; everything else is pure."""
+    """All policies over one oracle. A blend counts its own draws; all other policies are pure."""
 
     oracle: Oracle
     answer: AnswerSettings
@@ -66,7 +66,7 @@ class ScriptedPolicies:
     ) -> Message:
         """The policy's next message on a task; an agent that is not trained gets the oracle's reply for it.
 
-        Raises `UnknownPolicy`, and `NoOracle` where a reference reply is needed and none is known; errors of the
+        Raises `UnknownPolicy`, and `NoOracle` if a reference reply is needed and none is known; errors of the
         author's oracle pass through.
         """
         if not agent.is_trained:
@@ -119,7 +119,7 @@ class ScriptedPolicies:
         return [text for text in policy_named(name).make(reference) if text != perfect]
 
     def _mixed_policy(self, name: str, index: int, messages: Sequence[Message], conversation: str) -> str:
-        """The policy and the near miss in turn; a conversation keeps what it drew to the end."""
+        """The policy and the near miss in turn; a conversation keeps its draw to the end."""
         drawn = self.mixed.get((name, conversation)) if conversation else None
         if drawn is None:
             drawn = (name.removeprefix(MIXED), near_miss.name)[self._count(name, index, messages) % 2]
@@ -133,7 +133,7 @@ class ScriptedPolicies:
     def _drawn(self, blend: str, index: int, messages: Sequence[Message]) -> str:
         """The policy that replies next.
 
-        Rollouts may come in any order. Equal conversations draw from one sequence, so all draws together are the same
+        Rollouts may come in any order. Equal conversations draw from one sequence, so the draws as a whole are the same
         in every run.
         """
         made_of = blend_named(blend)
@@ -157,6 +157,6 @@ def needs_reference(name: str) -> bool:
 
 def _way(messages: Sequence[Message]) -> str:
     """A digest of the conversation so far; empty at its beginning."""
-    said = [text_of(message) for message in messages]
+    texts = [text_of(message) for message in messages]
     spoken = any(message["role"] == "assistant" for message in messages)
-    return hashlib.sha256(repr(said).encode()).hexdigest() if spoken else ""
+    return hashlib.sha256(repr(texts).encode()).hexdigest() if spoken else ""

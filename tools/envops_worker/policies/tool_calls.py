@@ -1,4 +1,4 @@
-"""A tool call that a task requires, found without an oracle: in the task's data, or from what its prompt names."""
+"""A tool call that a task requires, found without an oracle: in the task's data, or from the names in its prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def call_asked_for(
 ) -> Message | None:
     """The message with the tool calls that the task requires; `None` if the call or its arguments are not known.
 
-    Where the answer is known, a tool is called only if the task's data holds the calls or its prompt names the tool.
+    If the answer is known, a tool is called only if the task's data contains the calls or its prompt names the tool.
     """
     offered = {_plain(tool["name"]): tool for tool in map(_function, tools) if tool.get("name")}
     calls = next(_expected_calls(task, offered, DEEPEST), None) or _call_from_prompt(
@@ -39,7 +39,7 @@ def call_asked_for(
 
 
 def result_of_calls(messages: Sequence[Message]) -> str:
-    """What the last tool returned, as text; the value of a JSON object that has only one."""
+    """The result of the last tool as text; the value of a JSON object that has only one."""
     text = next((text_of(message) for message in reversed(messages) if message["role"] == "tool"), "").strip()
     try:
         value = json.loads(text)
@@ -72,7 +72,7 @@ def _spoken(messages: Sequence[Message]) -> str:
     return "\n".join(text_of(message) for message in messages if message["role"] in ("system", "user"))
 
 
-# Calls that the task's data holds.
+# Calls in the task's data.
 
 
 def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
@@ -120,7 +120,7 @@ def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedC
 
 
 def _first_accepted(value: Any) -> Any:
-    """The value, or the first one where several are accepted."""
+    """The value, or the first of several accepted ones."""
     return value[0] if isinstance(value, list) and value else value
 
 
@@ -147,7 +147,7 @@ def _with_names(prompt: str) -> str:
 def _arguments(
     tool: Mapping[str, Any], task: Mapping[str, Any], prompt: str, *, certain: bool
 ) -> dict[str, Any] | None:
-    """A value for each required parameter; `None` if one of them is named nowhere."""
+    """A value for each required parameter; `None` if one of them is not named."""
     schema = _parameters(tool)
     properties = schema.get("properties") or {}
     required = [name for name in schema.get("required") or properties if name in properties]
@@ -189,7 +189,7 @@ def _quoted_or_all(prompt: str) -> str:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """The value as its schema wants it; `None` if it is not such a value."""
+    """The value in the type of its schema; `None` if it has another type."""
     try:
         if kind == "integer":
             return int(value)

@@ -12,15 +12,15 @@ from envops_worker.adapters.adapter import RewardCode
 from envops_worker.foreign_modules import ForeignModules
 
 ALL_WATCHED = 40
-"""This many blocks are traced completely. If only reward functions called the package's code in them, later only those
-are watched.
+"""The number of blocks that are traced completely. If only reward functions called the package's code in them, later
+only those are watched.
 
 While Python watches anything, all other code is slower too.
 """
 
 
 class Coverage:
-    """Watches the package's functions while a block runs; foreign functions cost one look each."""
+    """Watches the package's functions while a block runs; foreign functions cost one check each."""
 
     def __init__(self, relative: Callable[[str], str | None]) -> None:
         self._relative = relative
@@ -30,7 +30,7 @@ class Coverage:
         self._whole = True
         self._rewards_running = 0
         self._entered_elsewhere = False
-        """Whether own code ran that no reward function had called."""
+        """Whether code of the package ran that no reward function had called."""
         self.steps = 0
         """The number of new line transitions."""
 
@@ -49,13 +49,13 @@ class Coverage:
             sys.settrace(None)
 
     def began(self) -> None:
-        """A reward function is called, perhaps beside others."""
+        """Record the call of a reward function, perhaps beside others."""
         self._rewards_running += 1
         if self._rewards_running == 1 and not self._whole:
             sys.settrace(self._entered)
 
     def ended(self) -> None:
-        """The reward function has ended."""
+        """Record the end of a reward function."""
         self._rewards_running -= 1
         if self._rewards_running == 0 and not self._whole:
             sys.settrace(None)

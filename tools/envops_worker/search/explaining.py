@@ -37,12 +37,12 @@ def explained(reply: str, known: ExplanationContext) -> tuple[str, str]:
     if not re.search(r"\w", inner):
         return _of_nothing(inner.strip(), marks)
     for find in (_from_source, _piece, _from_prompt):
-        if said := find(inner.strip(), known):
-            return said
+        if stated_place := find(inner.strip(), known):
+            return stated_place
     if len(reply) >= LONG:
         return "length", f"it has {len(reply)} characters and no answer"
     if stated:
-        return "any answer", "it is the right answer to one task and is paid on other tasks too"
+        return "any answer", "it is the right answer to one task and earns the reward on other tasks too"
     if marks:
         return "form", "it has the right form and no answer"
     return "task-blind", "it does not depend on the task"

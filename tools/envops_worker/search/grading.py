@@ -11,9 +11,9 @@ from envops_worker.effort import ProcessorBudget
 
 TOLERANCE = 1e-6
 CLEAR = 0.5
-"""Share of the reference gain that a reply must keep after penalties to count as fully paid."""
+"""Share of the reference gain that a reply must keep after penalties to count as fully rewarded."""
 NOTABLE = 0.05
-"""A function that pays less than this share of the reference gain is ignored."""
+"""The share of the reference gain below which a function is ignored."""
 BROKEN_KEPT = 5
 
 ScoreCandidate = Callable[[int, str, bool], Mapping[str, Any]]
@@ -21,7 +21,7 @@ ScoreCandidate = Callable[[int, str, bool], Mapping[str, Any]]
 
 
 class Spent(BaseException):
-    """The scorings or the time allowed are used up; not an `Exception`, so that no handler on the way catches it."""
+    """The scorings or the time allowed are used up; not an `Exception`, so that no handler catches it."""
 
     def __init__(self, ending: str) -> None:
         self.ending = ending
@@ -30,7 +30,7 @@ class Spent(BaseException):
 
 @dataclass(frozen=True)
 class Graded:
-    """One reply on one task: the reward, and what functions that are not about form added to it."""
+    """One reply on one task: the reward, and the contribution of functions other than form."""
 
     reward: float | None
     content: Mapping[str, float] = field(default_factory=dict)
@@ -47,9 +47,9 @@ class CandidateTrial:
 
     reply: str
     likes: tuple[int, ...]
-    """Numbers of the probe tasks on which it is fully paid."""
+    """Numbers of the probe tasks on which it earns the full reward."""
     unearned: Mapping[str, float]
-    """Function → the least share of the reference gain that it pays in full on every task."""
+    """Function → the least share of the reference gain among its full scores on every task."""
     shares: tuple[float, ...]
     """Its reward on each task, as a share of the way from the empty to the reference reply."""
     whole: bool
@@ -63,7 +63,7 @@ class CandidateTrial:
 
     @cached_property
     def rank(self) -> tuple[float, int]:
-        """Its place among others: the best paid first, of equals the shorter."""
+        """The sort key: the highest reward first, of equals the shorter."""
         return -self.fitness, len(self.reply)
 
 
@@ -109,23 +109,23 @@ class CandidateGrader:
         graded = self._seen[key] = self.graded(self._score(place, reply, blind), place, reply)
         return graded
 
-    def graded(self, said: Mapping[str, Any], place: int, reply: str) -> Graded:
-        self._file(said, place, reply)
-        functions = said["functions"]
+    def graded(self, text: Mapping[str, Any], place: int, reply: str) -> Graded:
+        self._file(text, place, reply)
+        functions = text["functions"]
         content = {
             name: (each["score"] or 0.0) * each["weight"]
             for name, each in functions.items()
             if each["kind"] == "reward" and each["weight"] > 0 and not self._is_format(name)
         }
-        return Graded(said["reward"], content, {name: each["score"] for name, each in functions.items()})
+        return Graded(text["reward"], content, {name: each["score"] for name, each in functions.items()})
 
     def _is_format(self, name: str) -> bool:
         return "format" in name.lower() if self._formats is None else name in self._formats
 
-    def _file(self, said: Mapping[str, Any], place: int, reply: str) -> None:
-        failures = [(each["function"], each["failure"]) for each in said.get("failures") or ()]
-        if said.get("failure"):
-            failures.append(("scoring", said["failure"]))
+    def _file(self, text: Mapping[str, Any], place: int, reply: str) -> None:
+        failures = [(each["function"], each["failure"]) for each in text.get("failures") or ()]
+        if text.get("failure"):
+            failures.append(("scoring", text["failure"]))
         if not failures:
             return
         known = {(each["function"], each["type"]) for each in self.broken}
@@ -155,7 +155,7 @@ class CandidateGrader:
         return base, (self.golds[place].reward or 0.0) - base
 
     def like_gold(self, place: int, graded: Graded) -> bool:
-        """Whether a reply is fully paid: by the total, or by all functions other than those of form."""
+        """Whether a reply earns the full reward: in total, or by all functions other than those of form."""
         gold, (base, gain) = self.golds[place], self._gain(place)
         if graded.reward is None or gold.reward is None:
             return False
@@ -180,7 +180,7 @@ class CandidateGrader:
         return CandidateTrial(reply, likes, unearned, tuple(shares), complete)
 
     def _unearned(self, graded: Sequence[Graded]) -> dict[str, float]:
-        """Functions that fully pay a reply on every task, with the least share of the reference gain."""
+        """Functions that score a reply in full on every task, with the least share of the reference gain."""
         paid: dict[str, float] = {}
         for name in graded[0].content:
             shares = [self._full_share(name, place, each) for place, each in enumerate(graded)]
@@ -189,8 +189,8 @@ class CandidateGrader:
         return paid
 
     def _full_share(self, name: str, place: int, graded: Graded) -> float:
-        said = graded.content.get(name, 0.0)
-        if graded.reward is None or said < self.golds[place].content.get(name, 0.0) - TOLERANCE:
+        score = graded.content.get(name, 0.0)
+        if graded.reward is None or score < self.golds[place].content.get(name, 0.0) - TOLERANCE:
             return 0.0
         base, gain = self._gain(place)
-        return min(said - self.nothings[place].content.get(name, 0.0), graded.reward - base) / gain
+        return min(score - self.nothings[place].content.get(name, 0.0), graded.reward - base) / gain

@@ -114,7 +114,7 @@ def probe_tasks_of(
 
 
 def chance_of(answers: Sequence[str]) -> float | None:
-    """The share of tasks with the most frequent answer: what a constant answer earns by luck."""
+    """The share of tasks with the most frequent answer: the luck of a constant answer."""
     if not answers:
         return None
     return max(Counter(map(plain, answers)).values()) / len(answers)

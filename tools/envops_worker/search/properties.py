@@ -1,4 +1,4 @@
-"""Property-based search with hypothesis: no reply of this grammar is paid on tasks that exclude each other."""
+"""Property-based search with hypothesis: no reply of this grammar earns the reward on tasks that exclude each other."""
 
 from __future__ import annotations
 

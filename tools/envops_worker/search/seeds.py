@@ -64,7 +64,7 @@ def unions(answers: Sequence[str]) -> Iterator[str]:
 
 
 def several_marks(form: AnswerForm, answers: Sequence[str]) -> Iterator[str]:
-    """Every answer in marks of its own: beside, around and before each other."""
+    """Every answer in separate marks: beside, around and before each other."""
     if not form.explicit:
         return
     marked = [form.marked(answer) for answer in answers]
@@ -79,7 +79,7 @@ def several_marks(form: AnswerForm, answers: Sequence[str]) -> Iterator[str]:
 
 
 def common_pieces(answers: Sequence[str]) -> list[str]:
-    """Short pieces that stand in the right answers of several tasks."""
+    """Short pieces of the right answers of several tasks."""
     counted = Counter(
         piece
         for answer in answers

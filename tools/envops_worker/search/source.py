@@ -65,7 +65,7 @@ def _patterns(tree: ast.AST) -> Iterator[str]:
 
 
 def _text_of(node: ast.expr) -> str | None:
-    """A literal pattern; the open places of an f-string are filled with something to find."""
+    """A literal pattern; the fields of an f-string are filled with a findable text."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
@@ -74,7 +74,7 @@ def _text_of(node: ast.expr) -> str | None:
 
 
 def compiling(patterns: Iterable[str]) -> list[str]:
-    """Those patterns that are regular expressions and not only look like ones."""
+    """The patterns that are valid regular expressions."""
     sound = []
     for pattern in patterns:
         try:

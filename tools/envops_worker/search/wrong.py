@@ -13,15 +13,15 @@ from envops_worker.search.form import form_of
 from envops_worker.search.probe_tasks import elements_of, number_in
 
 EXTRA = ("qqq", "zzz", "jjj")
-"""Elements that no answer names."""
+"""Elements that are in no answer."""
 
 
 @dataclass(frozen=True)
 class Wrong:
     """A way to be wrong, made from the right answer.
 
-    A find needs all of `replies` paid: of several tags, the order must not matter, since
-    an environment may by right read the first of several, or the last.
+    A find needs the full reward for all of `replies`: the order of several tags must not matter, since an environment
+    may rightly read the first, or the last.
     """
 
     family: str
@@ -49,8 +49,8 @@ def wrong_replies(
 ) -> Iterator[Wrong]:
     """The replies of every family that applies to a reference reply; none if the task declares no answer.
 
-    `misses` are wrong answers that earn nothing by themselves: a near miss that is paid is a separate defect and would
-    make every family fire.
+    `misses` are wrong answers that earn nothing by themselves: a rewarded near miss is a separate defect and would make
+    every family fire.
     """
     payload = find_payload(gold, answer)
     if type == "none" or not payload.answer.strip():
@@ -77,13 +77,13 @@ def _several_in_one(slot: _Slot) -> Iterator[Wrong]:
     right, wrong = slot.answer, slot.misses[0]
     why = "it names a wrong answer beside the right one and leaves the choice to the reward"
     yield from _said(slot, "several answers in one", why, f"{right} or {wrong}", f"{right}, {wrong}")
-    if slot.explicit:  # outside of marks the last of several statements may count by right
+    if slot.explicit:  # outside marks the last of several statements may rightly count
         many = [*slot.misses[:2], right, *slot.misses[2:4]]
         yield from _said(slot, "several answers in one", why, f"{wrong} or {right}", " ".join(many))
 
 
 def _part_of_more(slot: _Slot) -> Iterator[Wrong]:
-    """The answer inside a longer word or number, which is another one."""
+    """The answer inside a longer word or number, which is a different answer."""
     if slot.kind == "number" and (core := re.search(r"\d[\d,]*(?:\.\d+)?", slot.answer)):
         start, end = core.span()
         longer = [f"{slot.answer[:start]}1{core[0]}3", f"{slot.answer[:start]}1{core[0]}", f"{slot.answer[:end]}37"]
@@ -108,7 +108,7 @@ def _negated(slot: _Slot) -> Iterator[Wrong]:
 
 
 def _piece(slot: _Slot) -> Iterator[Wrong]:
-    """A piece of the answer, far too short to be another way of saying it."""
+    """A piece of the answer, far too short to be another form of it."""
     text = slot.answer.strip()
     why = "it is only a piece of the right answer"
     if slot.kind == "number" and re.fullmatch(r"\d{2,}", text):
@@ -122,7 +122,7 @@ def _right_elsewhere(slot: _Slot) -> Iterator[Wrong]:
     if slot.misses:
         final = slot.payload.saying(slot.misses[0])
         why = "its final answer is wrong; the right one is only in front of it"
-        if slot.explicit:  # without marks, a first line may be the answer by right
+        if slot.explicit:  # without marks, a first line may rightly be the answer
             yield Wrong("right answer elsewhere", why, (f"{slot.answer}\n\n{final}",))
         yield Wrong("right answer elsewhere", why, (f"First I thought of {slot.answer}, which is wrong.\n\n{final}",))
 
@@ -167,19 +167,19 @@ def _several_marks(gold: str, answer: str | None, slot: _Slot) -> Iterator[Wrong
     if form.kind in ("element", "box", "hashes"):
         right, wrong = form.marked(slot.answer), form.marked(slot.misses[0])
         lead, _, _ = slot.payload.before.rpartition(form.before)
-        why = "it gives the right and a wrong answer, each in its own marks, and either order is paid"
+        why = "it gives the right and a wrong answer, each in its own marks, and either order earns the reward"
         yield Wrong("several tags", why, (f"{lead}{right}\n{wrong}", f"{lead}{wrong}\n{right}"))
 
 
 def _other_key(gold: str, slot: _Slot) -> Iterator[Wrong]:
     """In a JSON object, the right answer under an unknown key."""
-    said = slot.payload.saying(slot.misses[0])
-    if gold.strip()[:1] != "{" or not _is_json(said) or not isinstance(json.loads(said), dict):
+    wrong = slot.payload.saying(slot.misses[0])
+    if gold.strip()[:1] != "{" or not _is_json(wrong) or not isinstance(json.loads(wrong), dict):
         return
     right = json.loads(gold)
-    key = next((name for name, value in json.loads(said).items() if right.get(name) != value), None)
+    key = next((name for name, value in json.loads(wrong).items() if right.get(name) != value), None)
     if key is not None:
-        many = {**json.loads(said), "other": right[key], "another": slot.misses[-1]}
+        many = {**json.loads(wrong), "other": right[key], "another": slot.misses[-1]}
         reply = json.dumps(many, ensure_ascii=False)
         yield Wrong("many keys", "the right answer is under another key of the object", (reply,))
         listed = json.dumps({**right, key: [right[key], *slot.misses[:2]]}, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""Bringing environments that exist elsewhere into the repository."""
+"""Adoption of environments from elsewhere."""

@@ -28,9 +28,9 @@ from envops.validation.observation_request import ObservationRequest
 from envops.validation.verdicts import ValidationRequest
 
 AT_ONCE = 4
-"""Locks that are resolved at once, because most of the time is spent waiting for the package index."""
+"""The number of locks that are resolved at once: most of the time is waiting for the package index."""
 BRIEF_REPORTS = False
-"""Adopted environments are shown with all details, since each of them is about to be reviewed."""
+"""The most adopted environments that are shown with all details, for review."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Refusal:
     what: str
     reason: str
     is_infrastructure: bool = False
-    """Whether it can succeed later with the same source."""
+    """Whether adoption can succeed later with the same source."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ RunValidation = Callable[[ValidationRequest, Sequence[str]], dict[str, Environme
 
 
 def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
-    """A staging folder for a repository. Raises `DeclarationError` where its registry cannot be read."""
+    """A staging folder for a repository. Raises `DeclarationError` if its registry cannot be read."""
     day = datetime.now(UTC).date().isoformat()
     return Staging(root, folder, load_registry(root), Workspace(root), stop, day)
 
@@ -127,7 +127,7 @@ def _finish(staging: Staging, outcome: Outcome, tell: Progress) -> None:
         try:
             made = [future.result() for future in futures]
         except BaseException:
-            staging.stop.set()  # or the pool would wait for those that still run
+            staging.stop.set()  # or the pool would wait for running ones
             pool.shutdown(cancel_futures=True)
             raise
     for adoption, modules in zip(begun, made, strict=True):
@@ -201,7 +201,7 @@ def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult)
 
 
 def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
-    """The last validation's observation of an environment, where it was kept."""
+    """The last validation's observation of an environment, if it was kept."""
     entry, package = _entry_and_package(adoption.name, request)
     return remembered(entry, package, request.workspace, request.observation)
 

@@ -9,11 +9,11 @@ from envops.rules.result import EnvironmentResult
 
 REASON = "found when it was adopted"
 NEVER_KNOWN = ("SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH050")
-"""Rules whose findings keep the rest from being checked: listed as known, they would hide findings of other rules."""
+"""Rules whose findings prevent other checks: listed as known, they would hide findings of other rules."""
 
 
 def known_counts(result: EnvironmentResult) -> Mapping[str, int]:
-    """How many findings of each rule make the environment fail; empty where it could not be checked."""
+    """The number of failing findings of each rule; empty if the environment could not be checked."""
     failing = [one for one in result.findings if one.counts and one.severity == "error" and not one.inconclusive]
     if result.verdict == "error" or any(one.bug or one.rule in NEVER_KNOWN for one in failing):
         return {}

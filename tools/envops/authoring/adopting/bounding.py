@@ -23,7 +23,7 @@ from envops.repository.pyproject import key_lines, readable_requirement
 from envops.rules.schema.requirements import is_bounded_above, misfit
 
 BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
-"""The first release that a generation's code is not known to run on."""
+"""The first release on which a generation's code may fail."""
 
 
 class NotBounded(Exception):
@@ -41,7 +41,7 @@ class Bounded:
 def bounded(text: str, generation: Generation) -> Bounded:
     """pyproject.toml with a verifiers requirement of the generation, bounded above, and a `requires-python`.
 
-    Raises `NotBounded` where the text has a form that cannot be edited.
+    Raises `NotBounded` if the text cannot be edited.
     """
     changes: list[str] = []
     project: dict[str, Any] = tomllib.loads(text).get("project", {})
@@ -71,7 +71,7 @@ def bounded(text: str, generation: Generation) -> Bounded:
 
 
 def bounded_requirement(text: str, generation: Generation) -> str:
-    """The requirement, with the parts that its author wrote as far as the generation allows."""
+    """The requirement, with its author's parts as far as the generation allows."""
     requirement = Requirement(text)
     if requirement.url is not None or (is_bounded_above(requirement) and misfit(requirement, generation) is None):
         return text
@@ -85,7 +85,7 @@ def bounded_requirement(text: str, generation: Generation) -> str:
 
 
 def _first_unknown(requirement: Requirement, generation: Generation) -> Version:
-    """The first release that the code is not known to run on: of v1, above the minor release that it requires."""
+    """The first release on which the code may fail: for v1, the minor release after the required one."""
     limit = Version(BELOW[generation])
     asked = [Version(part.version) for part in requirement.specifier if part.operator in (">=", ">")]
     if generation == "v1" and asked and max(asked) >= limit:
@@ -144,7 +144,7 @@ def _with_dependency(text: str, new: str) -> str:
 
 
 def _with_key(text: str, line: str) -> str:
-    """The text with a line more in [project], behind the last of the keys that usually come before it."""
+    """The text with a new line in [project], after the last of the keys that usually precede it."""
     lines = key_lines(text)
     rows = text.splitlines(keepends=True)
     for key in ("project.version", "project.name"):
@@ -157,7 +157,7 @@ def _with_key(text: str, line: str) -> str:
 
 
 def _dependencies(text: str) -> tuple[int, int]:
-    """Where the assignment of project.dependencies begins and ends."""
+    """The beginning and the end of the assignment of project.dependencies."""
     lines = key_lines(text)
     first = lines["project.dependencies"]
     after = min((line for line in lines.values() if line > first and _begins_a_key(text, line)), default=None)
@@ -170,7 +170,7 @@ def _begins_a_key(text: str, line: int) -> bool:
 
 
 def _check(text: str, wanted: str) -> None:
-    """Raise `NotBounded` where the edited text does not have the intended requirements."""
+    """Raise `NotBounded` if the edited text does not have the intended requirements."""
     try:
         project = tomllib.loads(text)["project"]
         done = wanted in project["dependencies"] and "requires-python" in project

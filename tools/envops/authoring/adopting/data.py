@@ -1,4 +1,4 @@
-"""The data that an adopted environment downloads: its declaration under `prepare:`, as far as loading revealed it."""
+"""The data that an adopted environment downloads: its declaration under `prepare:`, as far as loading shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DataProposal:
     """The declaration, or the question to the author."""
 
     rows: tuple[str, ...] = ()
-    """Lines of the entry in registry.yaml; none where something is unknown."""
+    """Lines of the entry in registry.yaml; none if a part is unknown."""
     question: str = ""
     can_be_prepared: bool = False
     """Whether `envops prepare` completes the declaration, with a network."""
@@ -35,10 +35,10 @@ def proposed_data(
     stop: threading.Event,
     note: Callable[[str], None],
 ) -> DataProposal | None:
-    """The declaration for the data that loading tried to read; `None` where it read none.
+    """The declaration for the data that loading tried to read; `None` if it read none.
 
-    Commits that the code does not name are looked up, and where the Hub answers, the environment is loaded once with
-    the network, because loading stops at the first data that is missing.
+    Commits that the code does not name are looked up, and if the Hub answers, the environment is loaded once with the
+    network, because loading stops at the first missing data.
     """
     if entry.prepare.needed or not facts.wanted or not _lacks_data(facts):
         return None

@@ -36,7 +36,7 @@ def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterat
         yield Decision("who reviews it", f"{entry}: owners")
     if adoption.known:
         rules = ", ".join(adoption.known)
-        yield Decision(f"when to fix the findings that do not block now ({rules})", f"{entry}: known")
+        yield Decision(f"when to fix the known findings ({rules})", f"{entry}: known")
 
 
 def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:

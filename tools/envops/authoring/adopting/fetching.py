@@ -29,9 +29,9 @@ from envops.system.subprocesses import ProgramFailed, run_program
 FETCH_SECONDS = 600.0
 PULL_SECONDS = 300.0
 MOST_OF_A_POINTER = 1024
-"""Bytes that a pointer of Git LFS has at most."""
+"""The most bytes of a pointer of Git LFS."""
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
-"""git also knows transports that run programs; an address must not choose one."""
+"""The allowed transports of git; others run programs."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Candidate:
 
     folder: Path
     origin: str
-    """Where it was found, for people: a path, an address with a commit and a path, or a version on the Hub."""
+    """Its origin for people: a path, an address with a commit and a path, or a version on the Hub."""
     published: str = ""
-    """The same if it is public; empty for a path on this machine."""
+    """Its origin if public; empty for a path on this machine."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class FetchedSource:
 def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource:
     """Fetch a source; `room` is an empty folder for downloads.
 
-    Raises `SourceUnreadable` where it cannot be reached or holds nothing, `Interrupted` when `stop` is set.
+    Raises `SourceUnreadable` if it cannot be reached or is empty, `Interrupted` when `stop` is set.
     """
     match source:
         case FolderSource():
@@ -69,7 +69,7 @@ def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource
 
 
 def _published(folder: Path) -> str:
-    """Address, commit and path of a folder in a clone, where it has no uncommitted changes; empty otherwise."""
+    """Address, commit and path of a folder in a clone, if it has no uncommitted changes; empty otherwise."""
     top, remote, commit, changes = (
         git(folder, *question).stdout.decode(errors="replace").strip()
         for question in (
@@ -111,15 +111,15 @@ def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> FetchedSo
         )
     folder, home = room / source.name.replace("-", "_"), room / "home"
     home.mkdir()
-    said = _pull(prime, source, folder, access.environment(home), stop)
+    output = _pull(prime, source, folder, access.environment(home), stop)
     if not (folder / "pyproject.toml").is_file():
-        raise SourceUnreadable(_unpulled(source, access.scrubber.text(said), signed_in=bool(access.key)))
+        raise SourceUnreadable(_unpulled(source, access.scrubber.text(output), signed_in=bool(access.key)))
     found = f"the Hub, {source}"
     return FetchedSource((Candidate(folder, found, found),), is_collection=False)
 
 
 def _held_by(folder: Path, origin: str, named: str, published: str) -> FetchedSource:
-    """The folder itself where it is a package of its own, or else its packages."""
+    """The folder itself if it is a package, or else its packages."""
     inside = folder / ENVIRONMENTS_FOLDER
     if any(inside.glob("*/pyproject.toml")):
         return FetchedSource(tuple(_below(inside, origin, published, f"{ENVIRONMENTS_FOLDER}/")), is_collection=True)
@@ -151,17 +151,17 @@ def _joined(address: str, place: str) -> str:
 def _fetched_commit(source: GitSource, repository: Path, stop: threading.Event) -> str:
     """The commit that the source names, with its files, in a new bare repository."""
     git(repository.parent, "init", "--quiet", "--bare", str(repository))
-    said = _git_fetch(repository, source.repository, ["--depth=1"], source.ref or "HEAD", stop)
-    if said is None:
+    message = _git_fetch(repository, source.repository, ["--depth=1"], source.ref or "HEAD", stop)
+    if message is None:
         return git(repository, "rev-parse", "FETCH_HEAD^{commit}").stdout.decode().strip()
-    # A server need not hand out a commit by its name, and a short one has to be looked up in the history.
+    # A server need not return a commit by its id, and a short id has to be looked up in the history.
     if source.ref and re.fullmatch(r"[0-9a-f]{7,40}", source.ref):
         everything = _git_fetch(repository, source.repository, [], "+refs/*:refs/fetched/*", stop)
         found = git(repository, "rev-parse", "--verify", "--quiet", f"{source.ref}^{{commit}}")
         if found.returncode == 0:
             return found.stdout.decode().strip()
-        said = everything or f"it has no commit {source.ref}"
-    raise SourceUnreadable(_unreached(source, said))
+        message = everything or f"it has no commit {source.ref}"
+    raise SourceUnreadable(_unreached(source, message))
 
 
 def _git_fetch(repository: Path, address: str, options: list[str], ref: str, stop: threading.Event) -> str | None:
@@ -181,9 +181,9 @@ def _git_fetch(repository: Path, address: str, options: list[str], ref: str, sto
     return None
 
 
-def _unreached(source: GitSource, said: str) -> str:
+def _unreached(source: GitSource, output: str) -> str:
     address = _shown(source.repository)
-    reason = next((line for line in said.splitlines() if line.startswith("fatal:")), said).removeprefix("fatal: ")
+    reason = next((line for line in output.splitlines() if line.startswith("fatal:")), output).removeprefix("fatal: ")
     reason = reason.replace(source.repository, address)
     if "couldn't find remote ref" in reason or "no commit" in reason:
         return f"{address} has no branch, tag or commit {source.ref or 'HEAD'}. `git ls-remote {address}` lists them."
@@ -201,7 +201,7 @@ def _folders_there(repository: Path, commit: str) -> str:
 
 
 def _shown(address: str) -> str:
-    """An address without the user name and password that it may hold."""
+    """An address without a user name and password."""
     parts = urlsplit(address)
     if not parts.hostname or not (parts.username or parts.password) or parts.scheme == "ssh":
         return address
@@ -217,21 +217,21 @@ def _pull(prime: Prime, source: HubSource, folder: Path, environment: dict[str, 
         return error.failure.message
 
 
-def _unpulled(source: HubSource, said: str, *, signed_in: bool) -> str:
+def _unpulled(source: HubSource, output: str, *, signed_in: bool) -> str:
     """Why the Hub returned nothing. A mistyped path looks like an address of the Hub, so both are named."""
     address = f"{source.owner}/{source.name}"
     start = f"{source}: there is no such folder, and"
-    if "404" in said or "not found" in said.lower():
+    if "404" in output or "not found" in output.lower():
         what = f"version {source.version} of {address}" if source.version else address
         private = "" if signed_in else " A private environment needs a key: prime login, or PRIME_API_KEY."
-        return f"{start} {what} was not found on the Hub. `prime env status {address}` shows what is there.{private}"
-    if re.search(r"\b(401|403)\b|nauthorized", said):
+        return f"{start} {what} was not found on the Hub. `prime env status {address}` shows the versions.{private}"
+    if re.search(r"\b(401|403)\b|nauthorized", output):
         return f"{start} the Hub refuses to show it. Sign in with prime login, or set PRIME_API_KEY."
-    return f"{start} the Hub could not be read: {decisive_line(said)}"
+    return f"{start} the Hub could not be read: {decisive_line(output)}"
 
 
 def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
-    """Copy a candidate's files except those that tools leave behind, and return their names; links stay links.
+    """Copy a candidate's files without leftovers of tools, and return their names; links stay links.
 
     Raises `SourceUnreadable` for a file that cannot be part of an environment.
     """

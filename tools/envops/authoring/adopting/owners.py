@@ -1,4 +1,4 @@
-"""The reviewers of an adopted environment, where the command line names none."""
+"""The reviewers of an adopted environment, if the command line names none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def default_owners(registry: Registry, root: Path) -> tuple[str, ...]:
 
 
 def _of_environments(text: str) -> tuple[str, ...]:
-    """The owners of the environments' folder, or of everything: of several lines the last one, as GitHub reads them."""
+    """The owners of the environments' folder, or of everything: of several lines the last one, as on GitHub."""
     found: tuple[str, ...] = ()
     for line in text.splitlines():
         pattern, *owners = line.partition("#")[0].split() or [""]

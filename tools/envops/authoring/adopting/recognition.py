@@ -1,4 +1,4 @@
-"""Whether a folder is an environment of verifiers, and of which generation, by what its code imports and defines.
+"""Whether a folder is an environment of verifiers, and of which generation, by the imports and definitions of its code.
 
 The requirement on verifiers is ignored: without an upper bound it allows releases that the code never ran on.
 """
@@ -73,7 +73,7 @@ def _told(seen: _Seen) -> str:
 
 
 def _parsed(folder: Path) -> Iterator[tuple[str, ast.Module]]:
-    """The package's code by file; what cannot be parsed is reported when the package is read."""
+    """The package's code by file; files that cannot be parsed are reported when the package is read."""
     for name in list_content(folder, folder).files:
         path = PurePosixPath(name)
         if path.suffix != ".py" or _NO_PART & set(path.parts[:-1]) or (folder / name).is_symlink():

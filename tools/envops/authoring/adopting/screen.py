@@ -13,7 +13,7 @@ from envops.reports.styles import VERDICT_STYLES
 from envops.rules.result import DECIDING, EnvironmentResult, finding_kind, weightiest_first
 
 MOST_DETAILED = 3
-"""Environments that are shown one by one; more of them get a table."""
+"""The most environments that are shown one by one; more get a table."""
 LONGEST_CAUSE = 120
 MOST_LISTED = 6
 WRITTEN_BESIDE = ("requirements.lock",)
@@ -31,12 +31,12 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
     if left := outcome.refused[MOST_LISTED:]:
         page.paragraph(f"also not adopted: {', '.join(refusal.what for refusal in left)}; adopt one to see why")
         page.blank()
-    for said in outcome.unchanged[:MOST_LISTED]:
-        page.paragraph(said)
+    for note in outcome.unchanged[:MOST_LISTED]:
+        page.paragraph(note)
     if len(outcome.unchanged) > MOST_LISTED:
         page.line(f"{len(outcome.unchanged) - MOST_LISTED} more are adopted already.")
     if outcome.passed_over:
-        page.paragraph(f"no environments, passed over: {_listed(outcome.passed_over)}")
+        page.paragraph(f"no environments, skipped: {_listed(outcome.passed_over)}")
     if outcome.unchanged or outcome.passed_over:
         page.blank()
     if len(outcome.adopted) > MOST_DETAILED:

@@ -19,10 +19,10 @@ LONGEST_VALUE = 60
 LONGEST_PROMPT_LINE = 96
 
 _ORACLE = '''\
-"""What a perfect model says next, for the gates: to complete.
+"""The replies of a perfect model, for the gates: to complete.
 
-A function returns text, or an assistant message with tool_calls. `None` is "not known": the gates then judge what they
-can without a reference reply, and stay inconclusive.
+A function returns text, or an assistant message with tool_calls. `None` means that the reply is not known: the gates
+then run the checks that need no reference reply, and stay inconclusive.
 
 {about}
 """
@@ -34,7 +34,7 @@ _REPLY = """\
 def reply(task, messages):
     return None"""
 _CASES = """\
-# Reward unit tests: a reply and what it must earn. Uncomment, and write what is right for a task.
+# Reward unit tests: a reply and the reward that it must earn. Uncomment, and write right replies for a task.
 # `nox -s rewards -- reply NAME TEXT --task N` shows what a reply earns.
 #
 # - name: a right reply earns everything
@@ -56,7 +56,7 @@ def lacks_reference(facts: Facts) -> bool:
 
 
 def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
-    """The files to complete, of those that the package does not have; none where a reference reply is known."""
+    """The files to complete, of those that the package does not have; none if a reference reply is known."""
     if ORACLE_FILE in files or not lacks_reference(facts):
         return {}
     task = facts.tasks[0]
@@ -68,7 +68,7 @@ def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
 
 
 def _functions(facts: Facts) -> str:
-    """A function for each agent without a reference reply, none of which knows one yet."""
+    """A skeleton function for each agent without a reference reply."""
     return oracle_skeleton(facts).replace('return "…"', "return None") or _REPLY
 
 
@@ -101,6 +101,6 @@ def _prompt(task: Task) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Text that can stand in a docstring: no end of it, no escape."""
+    """Text for a docstring: without its end marker and without escapes."""
     text = text.replace("\\", "\\\\").replace('"""', "'''")
     return re.sub(r'"\s*$', "'", text)

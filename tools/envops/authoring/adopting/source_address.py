@@ -86,7 +86,7 @@ def source_of(text: str, here: Path) -> AnySource:
 
 
 def is_git_address(text: str) -> bool:
-    """Whether a text is the address of a git repository, whatever is behind it."""
+    """Whether a text is the address of a git repository, without a check of its contents."""
     return text.removeprefix("git+").startswith(_SCHEMES) or _SCP.fullmatch(text) is not None
 
 

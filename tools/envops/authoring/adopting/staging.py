@@ -59,7 +59,7 @@ class NotAdopted(Exception):
 
 
 class AlreadyAdopted(Exception):
-    """The environment is in the repository; the message says where, and what differs from the source."""
+    """The environment is already in the repository; the message has its folder and the differences from the source."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Adoption:
     name: str
     recognition: Recognition
     origin: str
-    """Where it was found, for people."""
+    """Its origin, for people."""
     published: str
-    """The same for registry.yaml, where others can find it too."""
+    """Its origin for registry.yaml, if others can reach it."""
     owners: tuple[str, ...]
     replaces: Path | None = None
-    """The folder below environments/ that it comes from, where it lay there without being registered."""
+    """The folder below environments/ in which it was, if it was there without an entry."""
     files: tuple[str, ...] = ()
     """The author's files."""
     changes: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Adoption:
     questions: tuple[str, ...] = ()
     """The questions that adoption could not answer."""
     lacks_data: bool = False
-    """Whether `envops prepare` brings data that is not on this machine yet."""
+    """Whether `envops prepare` downloads data that is missing on this machine."""
     known: Mapping[str, int] = field(default_factory=dict)
     """Rules with findings that its entry lists as known, and how many."""
 
@@ -104,7 +104,7 @@ class Staging:
     """The staging folder, and the environments that are ready in it."""
 
     root: Path
-    """The repository that it is for."""
+    """The target repository."""
     folder: Path
     """The staging repository."""
     registry: Registry
@@ -114,7 +114,7 @@ class Staging:
     """Today's date, for known findings."""
     ready: list[Adoption] = field(default_factory=list)
     before: bytes = b""
-    """registry.yaml as it was."""
+    """The original registry.yaml."""
     text: str = ""
     """The future registry.yaml."""
     modules: dict[str, str] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Staging:
     def begin(self, candidate: Candidate, owners: Sequence[str]) -> Adoption:
         """Copy a candidate, bound its requirements and declare it.
 
-        Raises `NoEnvironment`, `AlreadyAdopted` and `NotAdopted`; nothing of the candidate is left then.
+        Raises `NoEnvironment`, `AlreadyAdopted` and `NotAdopted`; the candidate is then removed.
         """
         recognition = recognise_environment(candidate.folder)
         name = self._name_of(candidate)
@@ -150,7 +150,7 @@ class Staging:
         return adoption
 
     def replace(self, adoption: Adoption) -> None:
-        """Replace what is known of an environment by its new state, and declare it."""
+        """Replace an environment's data by its new state, and declare it."""
         known = next(index for index, one in enumerate(self.ready) if one.name == adoption.name)
         self.ready[known] = adoption
         self._declare(self.ready)
@@ -179,7 +179,7 @@ class Staging:
         self._declare(self.ready)
 
     def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
-        """Raise `NotAdopted` where an environment before it has one of these modules: one would hide the other."""
+        """Raise `NotAdopted` if an earlier environment has one of these modules: one would hide the other."""
         for module in sorted(modules):
             owner = self.modules.get(module) or self._owner_of(module)
             if owner is not None:
@@ -192,7 +192,7 @@ class Staging:
     def _owner_of(self, module: str) -> str | None:
         """The registered environment whose wheel has a module.
 
-        Only where a file or a folder has the module's name, the wheel is built: building all would take minutes.
+        The wheel is built only if a file or a folder has the module's name: building all would take minutes.
         """
         for package in self._registered:
             named = any({module, f"{module}.py"} & set(file.split("/")) for file in package.files)
@@ -242,9 +242,9 @@ class Staging:
         return name
 
     def _replaced(self, candidate: Candidate, name: str) -> Path | None:
-        """The folder below environments/ that the candidate is, or `None` where it comes from elsewhere.
+        """The folder below environments/ that the candidate is, or `None` if it comes from elsewhere.
 
-        Raises `AlreadyAdopted` or `NotAdopted` where its name or its folder is taken.
+        Raises `AlreadyAdopted` or `NotAdopted` if its name or its folder is taken.
         """
         folder_name = folder_of(name)
         target = self.root / ENVIRONMENTS_FOLDER / folder_name
@@ -327,7 +327,7 @@ def _modules(files: Sequence[str]) -> frozenset[str]:
 
 
 def _compared(source: Path, target: Path, *, inside: bool) -> str:
-    """Where an adopted environment is, and how many of the source's files are different there."""
+    """The folder of an adopted environment, and the number of files that differ from the source."""
     place = f"{ENVIRONMENTS_FOLDER}/{target.name}"
     if inside or source == target.resolve():
         return f"{place} is adopted. Nothing to do."
@@ -338,7 +338,7 @@ def _compared(source: Path, target: Path, *, inside: bool) -> str:
     shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")
     return (
         f"{place} is adopted already, and {len(differing)} of its files differ from the source ({shown})."
-        " adopt does not overwrite them: copy what is to change."
+        " adopt does not overwrite them: copy the changes by hand."
     )
 
 
@@ -348,18 +348,18 @@ def _equal(one: Path, other: Path) -> bool:
 
 def _unlocked(error: ProgramFailed) -> NotAdopted:
     """Why there is no lock: an index that cannot be reached, or a requirement that cannot be satisfied."""
-    said = error.failure.message
-    if _UNREACHABLE.search(said):
-        address = re.search(r"https?://[^\s'\"`]+", said)
+    message = error.failure.message
+    if _UNREACHABLE.search(message):
+        address = re.search(r"https?://[^\s'\"`]+", message)
         where = address[0] if address else "an address"
         what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
     else:
         what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
-    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(said) is not None)
+    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(message) is not None)
 
 
 def _unbuilt(error: ProgramFailed) -> NotAdopted:
-    """Why there is no wheel: the package does not build, or this machine lacks what it is built with."""
+    """Why there is no wheel: the package does not build, or this machine lacks its build tools."""
     if error.failure.kind == "raised" and not _UNREACHABLE.search(error.failure.message):
         what = "the package does not build. Make `uv build` succeed in its folder, and adopt again."
         return NotAdopted(f"{what}\n{_telling(error)}")

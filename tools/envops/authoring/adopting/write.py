@@ -14,7 +14,7 @@ from envops.repository.repository import ENVIRONMENTS_FOLDER
 
 
 def write_adoptions(staging: Staging) -> None:
-    """Move the folders, then write the registry and CODEOWNERS; whatever fails, everything is as it was before.
+    """Move the folders, then write the registry and CODEOWNERS; if a step fails, the repository is unchanged.
 
     Raises `RepositoryChanged` if a file that would be written has changed since the staging folder was made.
     """

@@ -59,7 +59,7 @@ _BY_FORMAT: Mapping[AnswerFormat, tuple[str, str, str, str]] = {
     "list": (
         "ask for one element per line in <answer>…</answer>",
         f"{_TAG}; lines, without case and repeated spaces",
-        "equal lists; in any order where they are labels of one thing",
+        "equal lists; in any order if they are labels of one thing",
         "an element missing, one too many, two swapped",
     ),
     "latex": (
@@ -96,8 +96,8 @@ def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str
     prompt, parser, reward, near_misses = _BY_FORMAT[found.layout.answer]
     caution = ""
     if kind == "judge":
-        reward = "equal texts first; where they differ, a judge model decides"
-        caution = "a judge costs money and errs: where answers can be made short, or tested, prefer that"
+        reward = "equal texts first; if they differ, a judge model decides"
+        caution = "a judge costs money and errs: prefer short or testable answers"
     if found.layout.answer == "choice" and "nowhere" in found.task:
         caution = "the data has no options: without them a letter can only be guessed"
     if found.layout.answer == "code" and not found.layout.roles.tests:

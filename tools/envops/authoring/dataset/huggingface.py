@@ -17,11 +17,11 @@ MOST_ROWS = 10_000
 SITE = "https://huggingface.co"
 WEB = f"{SITE}/datasets"
 SECONDS = 10.0
-"""How long the Hub may take to say whether a dataset exists."""
+"""Seconds for the Hub's answer whether a dataset exists."""
 
 
 def is_dataset(name: str) -> bool:
-    """Whether a public dataset of this name is on the Hub; false as well where the Hub cannot be reached."""
+    """Whether a public dataset of this name is on the Hub; also false if the Hub cannot be reached."""
     address = f"{os.environ.get('HF_ENDPOINT') or SITE}/api/datasets/{name}"
     try:
         with urllib.request.urlopen(address, timeout=SECONDS) as answer:
@@ -33,14 +33,14 @@ def is_dataset(name: str) -> bool:
 def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -> DatasetSource:
     """A dataset of the Hub at the current commit of the revision.
 
-    Raises `SourceProblem` where it is missing, gated, out of reach, or has several configurations and none is named.
+    Raises `SourceProblem` if it is missing, gated, out of reach, or has several configurations and none is named.
     """
     try:
         import datasets
         from huggingface_hub import HfApi
         from huggingface_hub.constants import is_offline_mode
     except ImportError:
-        remedy = "Use `nox -s inspect` or `nox -s new`, which install what is needed, or pip install datasets."
+        remedy = "Use `nox -s inspect` or `nox -s new`, which install it, or pip install datasets."
         raise SourceProblem(f"{name}: reading the Hub needs the package datasets", remedy) from None
     datasets.disable_progress_bars()
     with _explained(name, revision):
@@ -53,7 +53,7 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
             licence = getattr(info.card_data, "license", None) if info.card_data else None
             details = {"licence": str(licence)} if licence else {}
         config = config or _only_config(datasets, name, commit)
-        # Offline the cache must answer, and streaming does not look into it.
+        # Offline only the cache can answer, and streaming does not use it.
         found = datasets.load_dataset(name, config, revision=commit or None, streaming=not offline)
     if split and split not in found:
         raise SourceProblem(f"{name} has no split {split}", f"It has {', '.join(found)}.")
@@ -101,11 +101,11 @@ def _explained(name: str, revision: str) -> Iterator[None]:
         def among(*kinds: type[BaseException]) -> bool:
             return any(isinstance(one, kinds) for one in causes)
 
-        said = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+        message = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         token = "is set" if os.environ.get("HF_TOKEN") else "is not set"
         if among(errors.GatedRepoError):
             remedy = f"Accept its terms at {page}, then set HF_TOKEN to a token of that account (HF_TOKEN {token})."
-            raise SourceProblem(f"{name} is gated: {said}", remedy) from None
+            raise SourceProblem(f"{name} is gated: {message}", remedy) from None
         if among(errors.RevisionNotFoundError):
             raise SourceProblem(
                 f"{name} has no revision {revision}", f"Name a commit, tag or branch; {page}/commits shows them."
@@ -113,19 +113,19 @@ def _explained(name: str, revision: str) -> Iterator[None]:
         if among(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
             remedy = f"Check the spelling at {page}. A private one needs HF_TOKEN, which {token}."
             raise SourceProblem(f"{name} does not exist on the Hub, or is private", remedy) from None
-        if among(errors.OfflineModeIsEnabled) or "offline" in said.lower() or among(FileNotFoundError):
+        if among(errors.OfflineModeIsEnabled) or "offline" in message.lower() or among(FileNotFoundError):
             remedy = (
                 "Unset HF_HUB_OFFLINE, or read it once online so that it is cached (HF_HOME), or name a local file."
             )
             raise SourceProblem(f"{name} is not in the cache, and HF_HUB_OFFLINE is set", remedy) from None
         if among(ConnectionError, TimeoutError) or any("Connect" in type(one).__name__ for one in causes):
             remedy = "Check the network and HF_ENDPOINT, or name a local file that you downloaded."
-            raise SourceProblem(f"{name}: the Hub cannot be reached: {said}", remedy) from None
-        if "script" in said.lower():
+            raise SourceProblem(f"{name}: the Hub cannot be reached: {message}", remedy) from None
+        if "script" in message.lower():
             remedy = "Use the converted files: --revision refs/convert/parquet."
             raise SourceProblem(f"{name} requires a loading script, which is not executed", remedy) from None
         raise SourceProblem(
-            f"{name} cannot be read: {type(error).__name__}: {said}", f"Check {page}, or name a local file."
+            f"{name} cannot be read: {type(error).__name__}: {message}", f"Check {page}, or name a local file."
         ) from None
 
 

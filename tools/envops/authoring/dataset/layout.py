@@ -1,4 +1,4 @@
-"""Reading examples from the rows of a dataset: question, answer, and what belongs to them."""
+"""Reading examples from the rows of a dataset: question, answer, and their context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\
 
 
 def options_of(row: DatasetRow, roles: ColumnRoles) -> list[str]:
-    """The texts of a row's choices in their order; empty where no column has them."""
+    """The texts of a row's choices in their order; empty if no column has them."""
     if roles.wrong_choices:
         answers = [value_at(row, roles.answer), *(row.get(name) for name in roles.wrong_choices)]
         return sorted(text_of(answer) for answer in answers if not is_missing(answer))  # an order that reveals nothing
@@ -57,7 +57,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def options_in_text(question: str) -> list[str]:
-    """The choices in a question's text, as "A) …" or "(A) …"; empty where there are none or a letter is missing."""
+    """The choices in a question's text, as "A) …" or "(A) …"; empty if there are none or a letter is missing."""
     found = _IN_TEXT.findall(question)
     letters = [letter for letter, _ in found]
     if len(letters) < 2 or letters != [chr(ord("A") + index) for index in range(len(letters))]:
@@ -75,15 +75,15 @@ class RowLayout:
     roles: ColumnRoles
     answer: AnswerFormat
     mark: str = ""
-    """The mark before the answer in its column: `####`, a box, a tag; empty where the column is the answer."""
+    """The mark before the answer in its column: `####`, a box, a tag; empty if the column is the answer."""
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
     first_index: int | None = None
-    """The number of the first choice, where answers are positions."""
+    """The number of the first choice, if answers are positions."""
     separator: str = ""
     """The separator between several labels in one text; one label is a list of one."""
     unordered: bool = False
-    """Lists are several labels of one thing, in any order."""
+    """Whether lists are several labels of one thing, in any order."""
     unit: str = ""
     """The unit behind all numbers, which answers may omit."""
 
@@ -98,7 +98,7 @@ class Example:
     document: str = ""
     tests: tuple[CodeTest, ...] = ()
     solution: str = ""
-    """A worked solution around the answer, where the data has one."""
+    """A worked solution around the answer, if the data has one."""
 
 
 class UnreadableExample(ValueError):
@@ -186,7 +186,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def alone(value: Any) -> Any:
-    """The one element of a list of one; anything else as it is."""
+    """The element of a list of one; other values unchanged."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, int, float)):
         return value[0]
     return value
@@ -198,27 +198,27 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     Raises `UnreadableExample` with the reason.
     """
     roles = layout.roles
-    said = raw_example(row, roles)
-    if not said.question:
+    example = raw_example(row, roles)
+    if not example.question:
         raise UnreadableExample("has no question")
-    if is_missing(said.answer) and not roles.wrong_choices:
+    if is_missing(example.answer) and not roles.wrong_choices:
         raise UnreadableExample("has no answer")
-    raw = behind(layout.mark, said.answer)
+    raw = behind(layout.mark, example.answer)
     if is_missing(raw):
         raise UnreadableExample(f"has nothing behind {layout.mark}")
-    solution = said.answer.strip() if layout.mark and isinstance(said.answer, str) else ""
+    solution = example.answer.strip() if layout.mark and isinstance(example.answer, str) else ""
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
-    answer = read_answer(raw, layout, choices or tuple(options_in_text(said.question)))
+    answer = read_answer(raw, layout, choices or tuple(options_in_text(example.question)))
     if answer is None:
         raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")
     tests: tuple[CodeTest, ...] = ()
     if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
-        answer = f"{said.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
+        answer = f"{example.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
         tests = read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""))
         if not tests:
             raise UnreadableExample("has no test that compares a call, or an input, with a value")
-    return Example(said.question, answer, choices, said.document, tests, solution)
+    return Example(example.question, answer, choices, example.document, tests, solution)
 
 
 def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:

@@ -25,14 +25,14 @@ class ColumnProfile:
 
     name: str
     types: Mapping[str, int]
-    """Type → in how many rows; missing values are none."""
+    """Type → number of rows, without missing values."""
     missing: int
     distinct: int
     """Different values, exact up to `MOST_DIGESTS` rows."""
     shortest: int
     typical: int
     longest: int
-    """Characters, of the value as text; the typical length is the median of a sample."""
+    """Characters of the value as text; the typical length is the median of a sample."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DatasetProfile:
 def profiled(source: DatasetSource, most_rows: int | None = None) -> DatasetProfile:
     """Read a source once.
 
-    Raises `SourceProblem` where a row cannot be read, or where there is none.
+    Raises `SourceProblem` if a row cannot be read, or if there is none.
     """
     return DatasetProfile(
         source.name, source.config, source.revision, tuple(_split(one, most_rows) for one in source.splits)
@@ -165,7 +165,7 @@ def is_gap(value: Any) -> bool:
 
 
 def type_of(value: Any) -> str:
-    """The type of a value in the words of JSON."""
+    """The type of a value under its JSON name."""
     return TYPES.get(type(value), type(value).__name__)
 
 

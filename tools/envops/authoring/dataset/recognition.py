@@ -72,7 +72,7 @@ class UnexplainedRow:
     """A row that a format does not explain."""
 
     number: int
-    said: str
+    answer: str
     reason: str
 
 
@@ -105,7 +105,7 @@ class _Evidence:
     """The answers of a sample, from which formats are tried."""
 
     roles: ColumnRoles
-    said: Sequence[RawExample]
+    examples: Sequence[RawExample]
     raw: Sequence[Any]
     choices: Sequence[Sequence[str]]
     mark: str
@@ -117,27 +117,27 @@ class _Evidence:
 def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "") -> Recognised:
     """Recognise the layout of rows; `question` and `answer` are columns that the author named.
 
-    Raises `NothingToAnswer` where no column could be an answer.
+    Raises `NothingToAnswer` if no column could be an answer.
     """
     roles = assign([row for _, row in rows], question, answer)
-    said = [raw_example(row, roles) for _, row in rows]
-    known = [index for index, one in enumerate(said) if not is_missing(one.answer)]
+    examples = [raw_example(row, roles) for _, row in rows]
+    known = [index for index, one in enumerate(examples) if not is_missing(one.answer)]
     if not known:
         raise NothingToAnswer("no column has answers")
-    answered = [said[index].answer for index in known]
+    answered = [examples[index].answer for index in known]
     mark = _mark(answered)
     raw = [unwrapped(value) for value in (behind(mark, value) for value in answered) if not is_missing(value)]
     if all(alone(value) is not value for value in raw):
         raw = [alone(value) for value in raw]
-    choices = [_choices(rows[index][1], roles, said[index].question) for index in known]
-    evidence = _Evidence(roles, said, raw, choices, mark)
+    choices = [_choices(rows[index][1], roles, examples[index].question) for index in known]
+    evidence = _Evidence(roles, examples, raw, choices, mark)
     shares = _shares(evidence)
     layout = _layout(evidence, shares)
     return _explained(rows, layout, evidence, shares)
 
 
 def layout_as(rows: Sequence[NumberedRow], wanted: AnswerFormat, question: str = "", answer: str = "") -> Recognised:
-    """The same with a format of answers that the author named.
+    """Recognise the layout of rows with a format of answers that the author named.
 
     Raises `NothingToAnswer` as `recognise` does.
     """
@@ -147,8 +147,8 @@ def layout_as(rows: Sequence[NumberedRow], wanted: AnswerFormat, question: str =
     raw = [behind(found.layout.mark, raw_example(row, found.layout.roles).answer) for _, row in rows]
     present = [unwrapped(value) for value in raw if not is_missing(value)]
     layout = replace(found.layout, answer=wanted, vocabulary=_vocabulary(wanted, present), first_index=None)
-    said = [raw_example(row, layout.roles) for _, row in rows]
-    return _explained(rows, layout, _Evidence(layout.roles, said, present, [], layout.mark), found.shares)
+    examples = [raw_example(row, layout.roles) for _, row in rows]
+    return _explained(rows, layout, _Evidence(layout.roles, examples, present, [], layout.mark), found.shares)
 
 
 def _mark(answers: Sequence[Any]) -> str:
@@ -180,7 +180,7 @@ def _shares(evidence: _Evidence) -> dict[str, float]:
 
 
 def _choice_share(evidence: _Evidence) -> float:
-    """Answers that name an offered choice; where nothing is offered, single letters."""
+    """Answers that name an offered choice; without offered choices, single letters."""
     offered = [pair for pair in zip(evidence.raw, evidence.choices, strict=False) if pair[1]]
     if len(offered) < ENOUGH * len(evidence.raw):
         return evidence.share(as_letter)
@@ -189,7 +189,7 @@ def _choice_share(evidence: _Evidence) -> float:
 
 
 def _first_index(evidence: _Evidence) -> int | None:
-    """The number of the first choice where answers are positions: 1 if no answer is 0 and one is the last, else 0."""
+    """The number of the first choice if answers are positions: 1 if no answer is 0 and one is the last, else 0."""
     numbers = [as_number(value) for value in evidence.raw]
     if any(number is None for number in numbers):
         return None
@@ -272,25 +272,25 @@ def _zero_or_one(evidence: _Evidence) -> bool:
 
 
 def _from_questions(evidence: _Evidence) -> bool:
-    """Whether most elements of lists occur in their questions, as where something is to be sorted or found."""
+    """Whether most elements of lists occur in their questions, as in tasks to sort or to find something."""
     found = [
         bool(re.search(rf"\b{re.escape(part)}\b", one.question, re.IGNORECASE))
-        for one in evidence.said
+        for one in evidence.examples
         for part in as_list(one.answer) or []
     ]
     return sum(found) * 2 > len(found)
 
 
 def _asks(evidence: _Evidence) -> bool:
-    """Whether some texts are questions; a text beside 0 or 1 that is not has a property or lacks it."""
-    return any("?" in one.question for one in evidence.said)
+    """Whether some texts are questions; other texts with 0 or 1 are statements about a property."""
+    return any("?" in one.question for one in evidence.examples)
 
 
 def _asks_yes_or_no(evidence: _Evidence) -> bool:
     """Whether most questions, or the name of the column, begin as those with the answer yes or no."""
     if re.match(r"(?:is|has|can|was|does|are)_", evidence.roles.answer, re.IGNORECASE):
         return True
-    asking = [one.question for one in evidence.said if one.question]
+    asking = [one.question for one in evidence.examples if one.question]
     return sum(bool(ASKS_YES_OR_NO.match(text.strip())) for text in asking) > ENOUGH * len(asking)
 
 
@@ -300,15 +300,15 @@ def _real_lists(evidence: _Evidence) -> bool:
 
 def _vocabulary(wanted: str, values: Sequence[Any]) -> tuple[str, ...]:
     if wanted == "boolean":
-        said = {text_of(value).lower().rstrip(".") for value in values if not isinstance(value, bool)}
-        return ("true", "false") if said & {"true", "false", "t", "f"} or not said else ("yes", "no")
+        texts = {text_of(value).lower().rstrip(".") for value in values if not isinstance(value, bool)}
+        return ("true", "false") if texts & {"true", "false", "t", "f"} or not texts else ("yes", "no")
     if wanted != "label":
         return ()
     return _spelled(values)
 
 
 def _labels_of(values: Sequence[Any], separator: str) -> tuple[str, ...]:
-    """The labels that lists are made of; empty where they are too many to be named, or rarely repeat."""
+    """The labels that lists are made of; empty if they are too many to be named, or rarely repeat."""
     lists = [parts_of(value, separator) if separator else as_list(value) or [] for value in values]
     named = [label for labels in lists for label in labels]
     labels = _spelled(named)
@@ -376,7 +376,7 @@ def _in_words(layout: RowLayout, evidence: _Evidence, calls: bool, typical: int)
     elif not any(evidence.choices):
         where = "no options in the data"
     tests = f"programs with tests in the column {roles.tests}" if roles.tests else "programs without tests"
-    said = {
+    sentences = {
         "number": f"numbers{f', all in {layout.unit}' if layout.unit else ''}{mark}",
         "choice": f"multiple choice; {where}",
         "boolean": f"{'/'.join(layout.vocabulary)}{mark}",
@@ -387,4 +387,4 @@ def _in_words(layout: RowLayout, evidence: _Evidence, calls: bool, typical: int)
         "code": tests,
         "text": f"{'short texts' if typical <= SHORT_TEXT_WORDS else f'free text of about {typical} words'}{mark}",
     }[layout.answer]
-    return f"conversations; the last reply: {said}" if roles.conversation else said
+    return f"conversations; the last reply: {sentences}" if roles.conversation else sentences

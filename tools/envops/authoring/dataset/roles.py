@@ -29,7 +29,7 @@ LAST_WORD = {
     "question": ("question", "problem", "prompt", "query", "instruction", "text"),
     "answer": ("answer", "solution", "label", "output", "response", "result", "target"),
 }
-"""How names of several words end: `user_question`, `reference_solution`."""
+"""The endings of names of several words: `user_question`, `reference_solution`."""
 FIELD_ANSWER = ("ground_truth", *ANSWER)
 """In records, `answer` is often the whole solution and `ground_truth` the answer."""
 CONTEXT = (
@@ -54,7 +54,7 @@ NEVER_ANSWERS = re.compile(
 DESCRIBES = re.compile(
     r"(?:.*_)?(?:difficulty|level|type|title|subject|subfield|field|topic|domain|area|ability|style|tags|name|author|tema)"
 )
-"""Properties of a question; an answer only where a few values repeat and no other column is left."""
+"""Properties of a question; an answer only if a few values repeat and no other column is left."""
 ONE_OPTION = re.compile(
     r"(?:(?:option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate)[ _]?)?([a-j]|\d{1,2})",
     re.IGNORECASE,
@@ -64,11 +64,11 @@ PAIRED = re.compile(r"(.*\D)[12]")
 """One of a pair of texts: `sentence1`, `question_2`."""
 
 Columns = Mapping[str, Sequence[Any]]
-"""Name → its values, without those that are missing."""
+"""Name → its values, without missing ones."""
 
 
 def value_at(row: DatasetRow, column: str) -> Any:
-    """The value of a row in a column, or in a field of a record; `None` where it has neither."""
+    """The value of a row in a column, or in a field of a record; `None` if it has neither."""
     if column in row or not column:
         return row.get(column)
     outer, _, inner = column.partition(".")
@@ -77,7 +77,7 @@ def value_at(row: DatasetRow, column: str) -> Any:
 
 
 def columns_of(rows: Sequence[DatasetRow]) -> Columns:
-    """The columns of these rows that hold anything."""
+    """The columns of these rows that have values."""
     filled: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -108,21 +108,21 @@ def plain(name: str) -> str:
 
 
 def ending_with(columns: Columns, words: Iterable[str], fits: Any = lambda _: True) -> str:
-    """The first column of several words of which one of these is the last; empty where there is none."""
+    """The first column of several words of which one of these is the last; empty if there is none."""
     return next(
         (name for word in words for name in columns if plain(name).endswith(f"_{word}") and fits(columns[name])), ""
     )
 
 
 def named(columns: Columns, names: Iterable[str], fits: Any = lambda _: True) -> str:
-    """The first of some plain names that is a column which fits; empty where there is none."""
+    """The first of some plain names that is a suitable column; empty if there is none."""
     by_name = {plain(name): name for name in reversed(list(columns))}
     return next((by_name[name] for name in names if name in by_name and fits(columns[by_name[name]])), "")
 
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Names of columns; empty where no column has the role. `reward.truth` is a field of the column `reward`."""
+    """Names of columns; empty if no column has the role. `reward.truth` is a field of the column `reward`."""
 
     question: str = ""
     answer: str = ""
@@ -199,7 +199,7 @@ def _is_text(values: Sequence[Any]) -> bool:
 
 
 def _answer(free: Columns) -> str:
-    """By name; else the field of a record by its name; else the only column with programs."""
+    """The column by name; else the field of a record by its name; else the only column with programs."""
     found = named(free, ANSWER) or ending_with(free, LAST_WORD["answer"]) or named(fields_of(free), FIELD_ANSWER)
     programs = (
         name
@@ -210,7 +210,7 @@ def _answer(free: Columns) -> str:
 
 
 def _question(free: Columns, answer: str) -> str:
-    """By name, else the text column with the longest texts and few repetitions."""
+    """The column by name, else the text column with the longest texts and few repetitions."""
     texts = {
         name: values
         for name, values in free.items()
@@ -232,7 +232,7 @@ def _says_most(texts: Columns) -> str:
 def _what_is_left(free: Columns, question: str, *, repeated: bool) -> str:
     """The one column that could be an answer: not a key, not a row number, not constant, and short.
 
-    A property of the question counts only where no other column is left, and not in rows that have tests but no
+    A property of the question counts only if no other column is left, and not in rows that have tests but no
     program.
     """
     left = [name for name in free if name != question and not NEVER_ANSWERS.fullmatch(plain(name))]
@@ -252,7 +252,7 @@ def _pair(free: Columns, question: str) -> tuple[str, str]:
 
 
 def _numbered(values: Sequence[Any]) -> bool:
-    """Whether values only count the rows, as keys do."""
+    """Whether values only number the rows, as keys do."""
     whole = [int(value) for value in values if not isinstance(value, bool) and str(value).strip().isdigit()]
     return len(whole) == len(values) > 2 and all(b > a for a, b in pairwise(whole))
 

@@ -40,7 +40,7 @@ class DatasetSplit:
     name: str
     rows: Callable[[], Iterator[DatasetRow]]
     total: int | None = None
-    """The number of rows, where it is known before they are read."""
+    """The number of rows, if it is known before they are read."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class DatasetSource:
 
 
 def numbered(split: DatasetSplit, most: int | None = None) -> Iterator[NumberedRow]:
-    """Rows with their place in the split, from 1; at most so many."""
+    """Rows with their place in the split, from 1; at most `most`."""
     return islice(enumerate(split.rows(), start=1), most)
 
 
 def open_local(path: Path, split: str = "") -> DatasetSource:
     """A file, or a folder with a file for each split.
 
-    Raises `SourceProblem` where there is nothing to read.
+    Raises `SourceProblem` if there is nothing to read.
     """
     if not path.exists():
         raise SourceProblem(f"{path} does not exist", "Name a file, a folder, or a dataset of the Hub as OWNER/NAME.")
@@ -93,7 +93,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def split_named_by(file: Path, root: Path) -> str:
-    """The split that a file's name or its folder's names; `train` where nothing does."""
+    """The split that a file's name or its folder's names; `train` if neither names one."""
     within = file.relative_to(root).parts if root.is_dir() else (file.name,)
     for part in (within[-1].partition(".")[0], *reversed(within[:-1])):
         words = part.lower().replace("-", "_").split("_")

@@ -20,7 +20,7 @@ LONGEST = 160
 
 def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str) -> str:
     """The summary as JSON."""
-    said: dict[str, Any] = {
+    data: dict[str, Any] = {
         "source": profile.name,
         "config": profile.config,
         "revision": profile.revision,
@@ -29,10 +29,10 @@ def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAd
     }
     if found is not None:
         roles = found.layout.roles
-        said["overlap"] = [
+        data["overlap"] = [
             {"splits": list(pair), "questions": count} for pair, count in profile.overlap(roles.question).items()
         ]
-        said["columns"] = {
+        data["columns"] = {
             "question": roles.question,
             "answer": roles.answer,
             "context": roles.context,
@@ -41,7 +41,7 @@ def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAd
             "conversation": roles.conversation,
             "tools": roles.tools,
         }
-        said["answer"] = {
+        data["answer"] = {
             "format": found.layout.answer,
             "task": found.task,
             "behind": found.layout.mark,
@@ -51,11 +51,11 @@ def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAd
             "explained": found.rows - found.unexplained,
             "confidence": {"share": found.share.value, "low": found.share.low, "high": found.share.high},
             "shares": dict(found.shares),
-            "against": [{"row": one.number, "says": one.said, "reason": one.reason} for one in found.against],
+            "against": [{"row": one.number, "says": one.answer, "reason": one.reason} for one in found.against],
         }
     if advice is not None:
-        said["recommendation"] = vars(advice)
-    return json.dumps(said, indent=2, ensure_ascii=False, default=str)
+        data["recommendation"] = vars(advice)
+    return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
 
 def _split(split: SplitProfile) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def print_dataset(
         console.print(f"[bold]no answers recognised[/bold]: {escape(problem)}")
         return
     for (one, other), count in profile.overlap(found.layout.roles.question).items():
-        said = f"{count} question(s) of {one} are also in {other}"
-        console.print(f"[bold red]{'overlap':<12}[/bold red]{escape(said)}")
+        message = f"{count} question(s) of {one} are also in {other}"
+        console.print(f"[bold red]{'overlap':<12}[/bold red]{escape(message)}")
     _print_answers(console, found)
     _print_advice(console, advice)
 
@@ -125,8 +125,8 @@ def _print_answers(console: Console, found: Recognised) -> None:
     for name, value in rows:
         console.print(f"[bold]{name:<12}[/bold]{escape(value)}", soft_wrap=True)
     for one in found.against:
-        said = f"row {one.number} {one.reason}"
-        console.print(f"[bold]{'against':<12}[/bold]{escape(_short(said))}", soft_wrap=True)
+        message = f"row {one.number} {one.reason}"
+        console.print(f"[bold]{'against':<12}[/bold]{escape(_short(message))}", soft_wrap=True)
     if found.unexplained > len(found.against):
         console.print(f"{'':<12}{found.unexplained - len(found.against)} more")
     console.print()

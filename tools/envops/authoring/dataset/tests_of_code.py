@@ -22,7 +22,7 @@ class CodeTest:
     """A Python expression."""
     input: str = ""
     expected: str = ""
-    """Behind a call a Python literal, else the text to be printed."""
+    """The expected value: a Python literal for a call, else the text to be printed."""
 
 
 def read_tests(value: Any, entry_point: str = "") -> tuple[CodeTest, ...]:

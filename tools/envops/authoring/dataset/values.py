@@ -1,4 +1,4 @@
-"""Parsing single values of datasets as answers of a format; `None` where a value is not of that format."""
+"""Parsing single values of datasets as answers of a format; `None` if a value is not of that format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A value as text: text itself, numbers as they are written, anything else as JSON."""
+    """A value as text: text itself, numbers as written, anything else as JSON."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -67,7 +67,7 @@ def as_number(value: Any) -> str | None:
 
 
 def unit_of(values: Sequence[Any]) -> str:
-    """The one unit behind most numbers, as it is written most often: `km`, `metres`; empty where they differ."""
+    """The one unit behind most numbers, in its most frequent spelling: `km`, `metres`; empty if they differ."""
     others = [value for value in values if as_number(value) is None]
     found = [_WITH_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None for value in others]
     units = Counter(one[2] for one in found if one)
@@ -77,7 +77,7 @@ def unit_of(values: Sequence[Any]) -> str:
 
 
 def as_number_of(unit: str, value: Any) -> str | None:
-    """A number, with its unit behind it or without."""
+    """A number, with or without a unit after it."""
     found = _WITH_UNIT.fullmatch(value.strip()) if unit and isinstance(value, str) else None
     return as_number(found[1] if found and found[2].removesuffix("s") == unit.removesuffix("s") else value)
 
@@ -151,12 +151,12 @@ def flagged(value: Any) -> tuple[list[str], str] | None:
 
 
 def has_latex(value: Any) -> bool:
-    """Whether a text holds LaTeX: a command, dollars, a power or an index; a fraction is compared as one."""
+    """Whether a text contains LaTeX: a command, dollars, a power or an index; a fraction is compared as one."""
     return isinstance(value, str) and bool(_COMMAND.search(value) or _MATHS.search(value) or _FRACTION.fullmatch(value))
 
 
 def as_code(value: Any) -> str | None:
-    """Source code, out of its fence if it stands in one."""
+    """Source code, without its fence if it has one."""
     value = parsed(value)
     if isinstance(value, list) and value:
         value = value[0]  # several equivalent programs
@@ -169,7 +169,7 @@ def as_code(value: Any) -> str | None:
 
 
 def as_latex(value: Any) -> str | None:
-    """A formula, in or out of dollars; plain numbers and short expressions without a word are some as well."""
+    """A formula, in or out of dollars; plain numbers and short expressions without a word count as well."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return as_number(value)
     if not isinstance(value, str):
@@ -184,7 +184,7 @@ def as_latex(value: Any) -> str | None:
 
 
 def _is_python(text: str) -> bool:
-    """Whether a text is a Python program: it parses, and does what plain words or a formula would not."""
+    """Whether a text is a Python program: it parses, and has statements that plain words or a formula lack."""
     if not re.search(r"[=(:]|\breturn\b", text):
         return False
     try:
@@ -246,8 +246,8 @@ def behind_words(text: str) -> str | None:
 
 def behind_thinking(text: str) -> str | None:
     """The text after the last `</think>`."""
-    thought, tag, said = text.rpartition("</think>")
-    return said.strip() or None if tag and thought else None
+    thought, tag, answer = text.rpartition("</think>")
+    return answer.strip() or None if tag and thought else None
 
 
 MARKS: Mapping[str, Callable[[str], str | None]] = {
@@ -268,14 +268,14 @@ def behind(mark: str, value: Any) -> Any:
 
 SEPARATORS = (";", "|", ",")
 SOME_WITH_SEVERAL = 0.1
-"""The share of texts that must name several things before one thing alone is taken for a list of one."""
+"""The least share of texts with several things, for one thing alone to count as a list."""
 MOST_RECOMBINE = 0.8
 MOST_PARTS = 60
 """Most distinct values of a column of names; a column with more does not repeat them."""
 
 
 def separator_of(values: Sequence[Any]) -> str:
-    """The separator of labels that occur in several combinations (`a|b`, `b`, `a|c`); empty where there is none."""
+    """The separator of labels that occur in several combinations (`a|b`, `b`, `a|c`); empty if there is none."""
     texts = {value.strip() for value in values if isinstance(value, str)}
     if len(texts) < 3 or not all(isinstance(value, str) for value in values):
         return ""
@@ -287,7 +287,7 @@ def separator_of(values: Sequence[Any]) -> str:
 
 
 def _recombine(texts: set[str], separator: str) -> bool:
-    """Whether most parts stand in more than one of the texts, and none is a clause of a sentence."""
+    """Whether most parts occur in more than one of the texts, and none is a clause of a sentence."""
     seen: dict[str, int] = {}
     for text in texts:
         for part in parts_of(text, separator):

@@ -24,7 +24,7 @@ REQUIRES_PYTHON = ">=3.11,<3.15"
 def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     """The new package's files by path, made from the old package's folder; both names as in the registry.
 
-    Raises `NotMovable` where the old package has a form that cannot be migrated.
+    Raises `NotMovable` if the old package cannot be migrated.
     """
     was, becomes = old.replace("-", "_"), new.replace("-", "_")
     original = read(folder, was)
@@ -86,14 +86,14 @@ def _pyproject(text: str, new: str, module: str, original: Original) -> str:
     lines += [f"dependencies = [{', '.join(repr(one) for one in wanted)}]".replace("'", '"'), ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
-    for table in ("tool.envops.answer", "tool.envops.reward"):  # vf-eval, which reads tool.verifiers.eval, is of 0.3
+    for table in ("tool.envops.answer", "tool.envops.reward"):  # only vf-eval of 0.3 reads tool.verifiers.eval
         found = re.search(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n?)*", text, re.MULTILINE)
         lines += [found[0].rstrip("\n"), ""] if found is not None else []
     return "\n".join(lines)
 
 
 def _replaced(requirement: str, original: Original) -> bool:
-    """Whether a dependency is not needed any more: verifiers 0.3, and data sets that were lists anyway."""
+    """Whether a dependency is no longer needed: verifiers 0.3, and datasets for plain lists."""
     name = re.split(r"[<>=!~ \[;]", requirement)[0].lower()
     if name == "datasets":
         sources = "".join(module.code for module in original.modules.values())
@@ -103,7 +103,7 @@ def _replaced(requirement: str, original: Original) -> bool:
 
 
 def _readme(text: str, old: str, new: str, original: Original) -> str:
-    """The same page under the new name, with the options of the new command line."""
+    """The README under the new name, with the options of the new command line."""
     command = "--env.agent.harness.id null --env.agent.runtime.type subprocess --no-push"
     text = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", new, text)
     text = re.sub(rf"^(vf-eval {re.escape(new)} .*?)(?: -a .*)?$", rf"\1 {command}", text, flags=re.MULTILINE)

@@ -19,7 +19,7 @@ PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubr
 
 
 class NotMovable(Exception):
-    """The package has a form that cannot be migrated; the message has what was expected, and where."""
+    """The package cannot be migrated; the message has the place and the expected form."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Reward:
     """A function of the rubric."""
 
     function: cst.FunctionDef | None
-    """`None` where the rubric names something else than a function of the package."""
+    """`None` if the rubric names no function of the package."""
     module: str
     """The module that defines it, without the package's name; empty for that of `load_environment`."""
     code: str
-    """How the rubric names it."""
+    """Its name in the rubric."""
     weight: str
     nested: bool = False
     of_parser: bool = False
-    """It is the parser's judgement of form."""
+    """Whether it is the parser's format reward."""
 
 
 @dataclass
@@ -66,13 +66,13 @@ class Original:
     arguments: list[Argument]
     rewards: list[Reward]
     unmoved: list[tuple[str, str]] = field(default_factory=list)
-    """Reason and code of what cannot be moved."""
+    """Reason and code of parts that cannot be moved."""
     rubrics: set[str] = field(default_factory=set)
     """Names of rubrics within `load_environment`."""
 
     @property
     def most_turns(self) -> int | None:
-        """The limit of turns of an environment with tools, 0 or less for no limit; `None` where it is not a number."""
+        """The limit of turns of an environment with tools, 0 or less for no limit; `None` if it is not a number."""
         given = self.keywords.get("max_turns")
         if given is None:
             return USUAL_TURNS
@@ -113,7 +113,7 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 def local_names(load: cst.FunctionDef) -> set[str]:
-    """The parameters of a function and what it assigns or defines."""
+    """The names that a function has as parameters, assigns or defines."""
     names = {parameter.name.value for parameter in (*load.params.params, *load.params.kwonly_params)}
     for statement in load.body.body:
         if isinstance(statement, cst.FunctionDef):
@@ -129,7 +129,7 @@ def names_used(node: cst.CSTNode) -> set[str]:
 
 
 def assigned(load: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
-    """The value assigned to a name at the top of a function; `None` if nothing is, or more than once."""
+    """The value assigned to a name at the top of a function; `None` if there is none, or more than one."""
     found = [
         cst.ensure_type(assign, cst.Assign).value
         for assign in m.findall(load, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))

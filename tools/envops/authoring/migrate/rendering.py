@@ -45,7 +45,7 @@ def class_name(name: str) -> str:
 
 
 def init(original: Original, name: str, module: str) -> str:
-    """__init__.py: what verifiers looks for."""
+    """__init__.py: the names that verifiers looks for."""
     base = class_name(name)
     exported = [f"{base}Env"] * has_environment(original) + [f"{base}Taskset"]
     lines = [f"from {module}.{'env' if one.endswith('Env') else 'taskset'} import {one}" for one in exported]
@@ -140,7 +140,7 @@ from {module}.taskset import {base}Data
 
 
 class {base}Env(vf.SingleAgentEnv):
-    """Lets the model speak, then says what the environment answers, until one of its stops is reached."""
+    """Alternates the model's turns and the environment's replies, until one of its stops is reached."""
 
     async def run(self, task: vf.Task[{base}Data], agents: vf.Agents) -> None:
         turns = self.taskset.made.turns
@@ -165,7 +165,7 @@ class {base}Env(vf.SingleAgentEnv):
 
 
 def server(original: Original, name: str, module: str) -> str:
-    """server.py: the tools as methods of a toolset, under the names that the model knew."""
+    """server.py: the tools as methods of a toolset, under their former names."""
     tools = original.keywords.get("tools")
     named = [code_of(one.value) for one in tools.elements] if isinstance(tools, (cst.List, cst.Tuple)) else []
     functions = {
@@ -221,7 +221,7 @@ def _parameters(reward: Reward) -> list[str]:
 
 
 def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
-    """A method for each function of the rubric, or a mark where it cannot be called."""
+    """A method for each function of the rubric, or a mark if it cannot be called."""
     for reward in original.rewards:
         name = reward.code.rpartition(".")[2]
         if reward.of_parser:

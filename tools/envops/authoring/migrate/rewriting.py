@@ -40,7 +40,7 @@ OF_DATASETS = frozenset(
         "remove_columns", "select_columns", "column_names", "features", "to_list", "to_pandas",
     )
 )  # fmt: skip
-"""Methods that a plain list of rows lacks; where they are used, the library stays."""
+"""Methods that a plain list of rows lacks; if they are used, the library stays."""
 
 
 class _Plain(cst.CSTTransformer):
@@ -114,7 +114,7 @@ def rewritten(
     body: cst.Module | None = None,
     also: Iterable[str] = (),
 ) -> str:
-    """The source of a module in the new package; `body` where statements of it were replaced before.
+    """The source of a module in the new package; `body` if statements of it were replaced before.
 
     `also` are names of plain.py that these statements use.
     """
@@ -167,7 +167,7 @@ def _imports(statement: cst.CSTNode) -> bool:
 
 
 def _is_unused_import(statement: cst.CSTNode, used: set[str]) -> bool:
-    """Whether a line imports nothing but verifiers 0.3, or something of datasets that is no longer used."""
+    """Whether a line imports only verifiers 0.3, or names of datasets that are no longer used."""
     if not isinstance(statement, cst.SimpleStatementLine) or not _imports(statement):
         return False
     (line,) = statement.body[:1]
@@ -183,7 +183,7 @@ PARSER = "parser"
 
 @dataclass(frozen=True)
 class Home:
-    """The module of `load_environment`, and the rewards that can be called from outside of it."""
+    """The module of `load_environment`, and the rewards that can be called from outside it."""
 
     module: cst.Module
     reachable: frozenset[str]
@@ -226,7 +226,7 @@ def _parser(original: Original) -> cst.BaseExpression | None:
 
 
 class _Keep(cst.CSTTransformer):
-    """Keep everything except the rubric and what was lifted; the environment becomes `Parts`."""
+    """Keep everything except the rubric and lifted parts; the environment becomes `Parts`."""
 
     def __init__(self, original: Original, lifted: set[str]) -> None:
         self.original = original
@@ -261,7 +261,7 @@ class _Keep(cst.CSTTransformer):
         given = dict(self.original.keywords)
         given.pop("rubric", None)
         given.pop(PARSER, None)
-        said = [
+        arguments = [
             f"{name}={code_of(given.pop(name))}"
             for name in ("dataset", "eval_dataset", "system_prompt", "few_shot")
             if name in given
@@ -269,12 +269,12 @@ class _Keep(cst.CSTTransformer):
         given.pop("tools", None)
         if self.original.kind == "MultiTurnEnv":
             name = self.original.turns or "Turns"
-            said.append(f"turns={name}({', '.join(f'{key}={code_of(value)}' for key, value in given.items())})")
-        return "Parts(\n" + "".join(f"    {one},\n" for one in said) + ")"
+            arguments.append(f"turns={name}({', '.join(f'{key}={code_of(value)}' for key, value in given.items())})")
+        return "Parts(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
 
 
 def unmoved_places(original: Original) -> Iterator[str]:
-    """Comments about the code that is left, for the end of the module."""
+    """Comments about the remaining code, for the end of the module."""
     for reason, code in original.unmoved:
         yield marked(reason, code)
 

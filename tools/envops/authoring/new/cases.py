@@ -47,7 +47,7 @@ def _quoted(reply: Any) -> str:
 
 
 def gold_of(plan: EnvironmentPlan, index: int = 0) -> str:
-    """An example's answer as a reply writes it."""
+    """An example's answer in the form of a reply."""
     answer = plan.examples[index].answer
     return "\n".join(answer) if isinstance(answer, list) else answer
 
@@ -150,7 +150,7 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
-    """The same answer in another notation."""
+    """The first answer in other notations."""
     match plan.answer:
         case "number":
             digits = gold.lstrip("-")
@@ -219,23 +219,23 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "digits of other scripts are not a number", "４２"
         case "choice":
             yield "several letters earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
-            yield "a letter that is not offered is none", "Z"
+            yield "a letter that is not offered is not an answer", "Z"
         case "boolean":
             yield "both words earn nothing", " or ".join(plan.words)
-            yield "another word is none", "perhaps"
+            yield "another word is not an answer", "perhaps"
         case "label":
             yield "several labels earn nothing", " or ".join(plan.vocabulary[:2])
             yield "another word is not a label", "something else"
         case "json":
-            yield "cut-off JSON is none", gold[:-1]
-            yield "a key that comes twice makes it no answer", '{"a": 1, "a": 2}'
-            yield "NaN is no JSON", "NaN"
+            yield "cut-off JSON is not an answer", gold[:-1]
+            yield "JSON with a repeated key is not an answer", '{"a": 1, "a": 2}'
+            yield "NaN is not JSON", "NaN"
         case _:
             return
 
 
 def wrong_answer(plan: EnvironmentPlan, gold: str) -> str:
-    """An answer of the same format that is wrong: another example's, where there is one, else a changed one."""
+    """An answer of the same format that is wrong: another example's if there is one, else a changed one."""
     others = (gold_of(plan, index) for index in range(len(plan.examples)))
     if plan.answer == "choice":
         return "B" if gold != "B" else "A"

@@ -1,4 +1,4 @@
-"""Examples for a new environment: from a dataset as it was recognised, or the sample that comes with the tool."""
+"""Examples for a new environment: from a recognised dataset, or from the tool's own sample."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST_TESTS = 20
 HELD_OUT = "eval"
 ONE_IN = 10
 FEWEST_TO_DIVIDE = 40
-"""With fewer examples, all are used for training."""
+"""The least number of examples for an evaluation split; with fewer, all are used for training."""
 
 
 @dataclass
 class Gathered:
-    """Examples by split, and what was left out."""
+    """Examples by split, and omitted rows."""
 
     splits: dict[str, list[Example]] = field(default_factory=dict)
     unreadable: list[UnexplainedRow] = field(default_factory=list)
@@ -55,7 +55,7 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
 
 
 def with_held_out(splits: Mapping[str, list[Example]]) -> dict[str, list[Example]]:
-    """The same splits; where there is one alone, every tenth of its examples is held out for evaluation."""
+    """The same splits; of a single one, every tenth example is held out for evaluation."""
     if len(splits) != 1:
         return dict(splits)
     [(name, examples)] = splits.items()
@@ -74,7 +74,7 @@ def _bounded(example: Example) -> Example:
 
 
 def sample(answer: AnswerFormat) -> list[Example]:
-    """The examples that a new environment begins with where no data is given."""
+    """The first examples of a new environment without data."""
     rows = [json.loads(line) for line in (SAMPLES / f"{answer}.jsonl").read_text("utf-8").splitlines()]
     return [
         Example(

@@ -27,7 +27,7 @@ class DataOrigin:
     revision: str = ""
     licence: str = ""
     made_up: bool = False
-    """The sample that comes with the tool."""
+    """The tool's own sample."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class EnvironmentPlan:
     vocabulary: tuple[str, ...] = ()
     """The labels, or the two words of a boolean."""
     unordered: bool = False
-    """Lists are equal in any order."""
+    """Whether lists are equal in any order."""
     unit: str = ""
-    """The unit of numbers, where the data has it after each."""
+    """The unit of numbers, if the data has it after each."""
 
     @cached_property
     def module(self) -> str:
@@ -123,7 +123,7 @@ class EnvironmentPlan:
 
     @property
     def json_answers(self) -> list[Any]:
-        """All answers, where they are JSON."""
+        """All answers, if they are JSON."""
         everything = (example for examples in self.splits.values() for example in examples)
         return [json.loads(str(example.answer)) for example in everything] if self.answer == "json" else []
 
@@ -137,7 +137,7 @@ class EnvironmentPlan:
 
     @property
     def json_keys(self) -> list[str]:
-        """The keys that every answer has, or every object in it, where answers are JSON objects or lists of some."""
+        """The keys that every answer has, or every object in it, if answers are JSON objects or lists of them."""
         objects = [one for answer in self.json_answers for one in (answer if self.json_is_list else [answer])]
         if not objects or not all(isinstance(one, dict) for one in objects):
             return []
@@ -145,7 +145,7 @@ class EnvironmentPlan:
 
     @property
     def called_tools(self) -> dict[str, list[str]]:
-        """Name → arguments of the tools that answers call, where no prompt describes them."""
+        """Name → arguments of the tools that answers call, if no prompt describes them."""
         described = all(example.document.startswith(TOOLS_HEADING) for example in self.examples)
         if not self.json_is_list or set(self.json_keys) < {"name", "arguments"} or described:
             return {}
@@ -157,15 +157,15 @@ class EnvironmentPlan:
         return dict(sorted(tools.items()))
 
     def question(self, example: Example) -> str:
-        """The prompt: the question with its options, its document and how its program is called."""
+        """The prompt: the question with its options, its document and the call of its program."""
         parts = [example.document if self.kind != "tool" else "", example.question]
         parts.append("\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, example.choices, strict=False)))
         if self.runs_tests and example.tests[0].call:
-            parts.append(f"It is called like this: {example.tests[0].call}")
+            parts.append(f"Its call: {example.tests[0].call}")
         return "\n\n".join(part for part in parts if part)
 
     def row(self, example: Example) -> dict[str, Any]:
-        """An example as the package's data has it."""
+        """An example in the form of the package's data."""
         question, answer = self.question(example), example.answer
         if isinstance(answer, list) and self.generation == "v0":
             answer = "\n".join(answer)

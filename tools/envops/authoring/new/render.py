@@ -52,7 +52,7 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
 
 
 def ignored_by(plan: EnvironmentPlan) -> dict[str, str]:
-    """Rules that do not hold for such an environment, and why."""
+    """Rules that do not apply to such an environment, and why."""
     jailed = "jail.py runs programs in a process of its own, with limits and without rights"
     return {"RWD052": jailed} if plan.runs_code else {}
 
@@ -97,12 +97,12 @@ def quoted(value: Any) -> str:
 
 
 def python_text(text: str) -> str:
-    """A text as Python writes it with the fewest escapes, in double quotes where that is equal."""
+    """A Python literal of a text with the fewest escapes, in double quotes if both forms are equal."""
     return repr(text) if '"' in text and "'" not in text else quoted(text)
 
 
 def literal(text: str) -> str:
-    """A Python literal of a text, over several lines where it has some or is long."""
+    """A Python literal of a text, over several lines if it has several or is long."""
     if "\n" in text:
         escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
         return f'"""{escaped}"""'
@@ -113,7 +113,7 @@ def literal(text: str) -> str:
 
 
 def parametrized(name: str, values: Iterable[str]) -> str:
-    """A decorator of pytest with these texts, on one line where they fit."""
+    """A decorator of pytest with these texts, on one line if they fit."""
     short = f'@pytest.mark.parametrize("{name}", [{", ".join(map(python_text, values))}])'
     if len(short) <= LINE:
         return short

@@ -13,7 +13,7 @@ from envops.authoring.new.plan import EnvironmentPlan
 
 @dataclass(frozen=True)
 class AnswerStyle:
-    """One format, as its environment requests and reads it."""
+    """One format: its request in the prompt, and its parser."""
 
     noun: str
     plural: str
@@ -38,7 +38,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_number",
         "Decimal",
         ("import re", "from decimal import Decimal"),
-        "`1,250`, `1250`, `$1250`, `1250%` and `1250.00` are the same number; with a word beside it, it is none.",
+        "`1,250`, `1250`, `$1250`, `1250%` and `1250.00` are the same number; with a further word it is not a number.",
     ),
     "choice": AnswerStyle(
         "letter",
@@ -47,7 +47,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_letter",
         "str",
         ("import re",),
-        "`B`, `b`, `(B)` and `B.` are the same letter. The option's text instead of its letter is no answer.",
+        "`B`, `b`, `(B)` and `B.` are the same letter. The option's text instead of its letter is not an answer.",
     ),
     "boolean": AnswerStyle(
         "word",
@@ -56,7 +56,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_boolean",
         "bool",
         (),
-        "`yes` and `true` are the same, and so are `no` and `false`, in any case. Any further word makes it no answer.",
+        "`yes` and `true` are the same, as are `no` and `false`, in any case. With a further word it is not an answer.",
         insensitive=True,
     ),
     "label": AnswerStyle(
@@ -66,7 +66,7 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_label",
         "str",
         (),
-        "Case does not matter. Anything but one of the labels is no answer.",
+        "Case does not matter. Any other text is not an answer.",
         insensitive=True,
     ),
     "json": AnswerStyle(
@@ -76,8 +76,8 @@ STYLES: Mapping[AnswerFormat, AnswerStyle] = {
         "as_json",
         "str",
         ("import json", "from typing import Any"),
-        "The order of keys, spaces and `1.0` for `1` do not matter; everything else does. A key that comes twice makes "
-        "it no answer.",
+        "The order of keys, spaces and `1.0` for `1` do not matter; everything else does. JSON with a "
+        "repeated key is not an answer.",
     ),
     "list": AnswerStyle(
         "list",
@@ -135,7 +135,7 @@ PRINTED: Mapping[AnswerFormat, str] = {
     "latex": "the answer as a formula in LaTeX",
     "text": "the answer",
 }
-"""The output that a program must print, where replies are programs and answers are not."""
+"""The output that a program must print, if replies are programs and answers are not."""
 
 
 def style_of(answer: AnswerFormat, *, unordered: bool = False) -> AnswerStyle:
@@ -149,7 +149,7 @@ _WAYS = {
     "single-turn": "answered in one reply",
     "multi-turn": "answered, looked at again, and answered again",
     "tool": "answered after reading with a tool",
-    "judge": "answered in one reply, and judged by a model where comparing is not enough",
+    "judge": "answered in one reply, and judged by a model if comparing is not enough",
     "code": "answered with a program that is run",
     "multi-agent": "answered by two agents, one of whom reads the other's answer",
 }
@@ -207,7 +207,7 @@ def lead_of(plan: EnvironmentPlan) -> str:
 
 
 def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str:
-    """The prompt of an example, as the environment will make it."""
+    """The prompt of an example, as in the environment."""
     parts = [plan.question(example), instruction_of(plan)]
     if plan.kind == "tool":
         parts = [lead_of(plan).format(number=number), *(parts[1:] if plan.hides_question else parts)]
@@ -215,7 +215,7 @@ def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str
 
 
 def prompt_expression(plan: EnvironmentPlan) -> str:
-    """The Python expression that makes it from a row."""
+    """The Python expression that makes the prompt from a row."""
     parts = ["{row['question']}", "{INSTRUCTION}"]
     if plan.kind == "tool":
         parts = ["{LEAD.format(number=number)}", *(parts[1:] if plan.hides_question else parts)]
@@ -245,7 +245,7 @@ def meaning_of(plan: EnvironmentPlan) -> str:
     if plan.prints:
         return f"the one program given prints the right {noun}"
     if plan.kind == "judge":
-        return "the one answer given says what the reference says"
+        return "the one answer given means the same as the reference"
     return f"the one {noun} given{' in the last turn' if plan.turns > 1 else ''} is the right one"
 
 

@@ -32,11 +32,11 @@ def with_entry(
     further: Sequence[str] = (),
     remark: str = "",
 ) -> str:
-    """The registry with one environment more, in alphabetical order; `ignored` maps rules to reasons.
+    """The registry with another environment, in alphabetical order; `ignored` maps rules to reasons.
 
-    `further` are lines of other keys, `remark` is a comment behind the name.
+    `further` are lines of other keys, `remark` is a comment after the name.
 
-    Raises `NoPlace` where `environments:` is not a block of lines.
+    Raises `NoPlace` if `environments:` is not a block of lines.
     """
     lines = text.splitlines(keepends=True)
     start = next(
@@ -57,7 +57,7 @@ def with_entry(
         while place > start + 1 and not lines[place - 1].strip():
             place -= 1
     else:
-        while lines[place - 1].strip().startswith("#"):  # a comment above an entry is about that entry
+        while lines[place - 1].strip().startswith("#"):  # a comment above an entry belongs to that entry
             place -= 1
     if place and not lines[place - 1].endswith("\n"):
         lines[place - 1] += "\n"
@@ -67,9 +67,9 @@ def with_entry(
         ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
     )
     rows += further
-    said = "".join(f"{blank * 2}{row}\n" for row in rows)
+    entry_lines = "".join(f"{blank * 2}{row}\n" for row in rows)
     comment = f"  # {remark}" if remark else ""
-    entry = f"{blank}{name}:{comment}\n{said}" if rows else f"{blank}{name}: {{}}{comment}\n"
+    entry = f"{blank}{name}:{comment}\n{entry_lines}" if rows else f"{blank}{name}: {{}}{comment}\n"
     return "".join([*lines[:place], entry, *lines[place:]])
 
 
@@ -78,7 +78,7 @@ class NotWritten(Exception):
 
 
 def refuse_taken(root: Path, registry: Registry, name: str) -> None:
-    """Raise `NotWritten` where the name is in use."""
+    """Raise `NotWritten` if the name is in use."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
         entry = registry.environments.get(name) or registry.external[name]

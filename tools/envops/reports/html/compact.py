@@ -1,6 +1,6 @@
-"""From the data of validate.json to that of the page: the same numbers, fewer words, escaped text.
+"""The data of the page, made from that of validate.json: the same numbers, fewer words, escaped text.
 
-Nothing is computed here that is not in validate.json. Long lists are cut, with a note on the page, and long texts are
+The page contains no data that validate.json lacks. Long lists are cut, with a note on the page, and long texts are
 shortened, with their length.
 """
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 PageData = dict[str, Any]
 
 MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED, MOST_TASKS = 60, 40, 20, 40, 60
-"""The items that are listed for one environment; the numbers beside count all of them."""
+"""The most items that are listed for one environment; the numbers beside them count all."""
 LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
-"""Where a mean lies between the least and the most that is paid, in a letter; `-` where there is none."""
+"""The place of a mean between the lowest and the highest reward, as a letter; `-` without a mean."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "cached": environment["cached"],
         "seconds": environment["seconds"],
         "stages": environment["stage_seconds"],
-        "gates": [[gate, said, environment["reasons"].get(gate, "")] for gate, said in environment["gates"].items()],
+        "gates": [
+            [gate, verdict, environment["reasons"].get(gate, "")] for gate, verdict in environment["gates"].items()
+        ],
         "counts": [environment["tasks_count"], environment["scores_count"], environment["rollouts_count"]],
         "findings": [_finding(environment["folder"], one) for one in findings[:MOST_FINDINGS]],
         "findings_count": len(findings),
@@ -112,7 +114,7 @@ def _place(file: str, line: int | None) -> str:
 
 
 def _functions(evidence: Evidence) -> list[list[Any]]:
-    """Each function's score, where the evidence has the weights, too."""
+    """Each function's score, if the evidence has the weights, too."""
     scores = (evidence.earned and evidence.earned.functions) or {}
     if not all(isinstance(score, FunctionScore) for score in scores.values()):
         return []
@@ -123,7 +125,7 @@ def _functions(evidence: Evidence) -> list[list[Any]]:
 
 
 def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> PageData:
-    """Task by task as a letter each; the groups in full only where a task has several rollouts."""
+    """Task by task as a letter each; the groups in full only if a task has several rollouts."""
     several = any(group[1] > 1 for group in profile["groups"])
     keys = ("policy", "source", "scripted", "tasks", "tokens", "seconds")
     return {
@@ -214,7 +216,7 @@ def _search(search: Mapping[str, Any] | None) -> PageData | None:
 
 
 def _compared(comparison: Mapping[str, Any]) -> PageData:
-    """A comparison whose tasks are thinned to the ones that lost and gained most."""
+    """A comparison reduced to the tasks that lost and gained most."""
     tasks = comparison["tasks"]
     shown = tasks if len(tasks) <= MOST_TASKS else [*tasks[: MOST_TASKS // 2], *tasks[-MOST_TASKS // 2 :]]
     return {**comparison, "tasks": shown, "tasks_count": len(tasks)}

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from envops.rules.result import ValidationResult
 
 LIMIT_BYTES = 4_300_000
-"""Of data, and of the overview's rows: a page over 5 MB is slow to open on a phone, and our own code takes the rest."""
+"""The most bytes of data and of the overview's rows: a page over 5 MB is slow to open on a phone, and style and scripts
+take the rest."""
 ROW_BYTES = 1_500
 TEMPLATE = "report.html.j2"
 STYLES = ("base.css", "report.css", "details.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 VIEWS = ("elements.js", "shared.js", "charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
-"""Scripts that the site has too."""
+"""Scripts that the site uses too."""
 SCRIPTS = (*VIEWS, "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
@@ -46,7 +47,7 @@ def render_page(
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page from the data of validate.json, and of the diff, runs and comparisons where there are any."""
+    """The whole page from the data of validate.json, and of the diff, runs and comparisons, if any."""
     return "".join(page_parts(result_of(report), report["environments"], diff, runs, unreadable, compared))
 
 
@@ -85,7 +86,7 @@ def page_parts(
 
 
 class _Rows:
-    """The overview, made line by line."""
+    """The overview, line by line."""
 
     def __init__(self, environments: Sequence[Mapping[str, Any]]) -> None:
         self._environments = environments
@@ -98,7 +99,7 @@ class _Rows:
 
 
 def overview_row(environment: Mapping[str, Any]) -> PageData:
-    """One line of the overview, with what the search looks through."""
+    """One line of the overview, with the text that the search reads."""
     findings = [finding_of(environment["folder"], one) for one in environment["findings"]]
     kinds = Counter(finding_kind(finding) for finding in findings)
     rules = dict.fromkeys(finding.rule for finding in findings if finding_kind(finding) in DECIDING)
@@ -150,6 +151,6 @@ def templates(package: str) -> Environment:
 
 @cache
 def joined(folder: str, names: tuple[str, ...]) -> str:
-    """Files of ours in one text."""
+    """The tool's own files in one text."""
     parts = [(files("envops.reports.html") / folder / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(parts)

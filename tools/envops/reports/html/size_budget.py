@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from envops.reports.run_report import RunReport
 
 LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
-"""How long a text may be: the first length with which everything fits."""
+"""The lengths of texts to try: the first with which everything fits is used."""
 RUN_TEXT = 4_000
 POINTS = (1_000, 300, 100, 30)
-"""How many points a curve may have: the first number with which the runs keep to their part of the page."""
+"""The numbers of points to try for a curve: the first with which the runs fit into their part of the page is used."""
 RUNS_PART = 0.3
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
-"""A text in JSON, never shorter than what it stands for."""
+"""A text in JSON, never shorter than its original."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Fitted:
     environments: tuple[tuple[str, Markup], ...]
     runs: tuple[tuple[RunReport, Markup], ...]
     longest: int
-    """How long a text may be."""
+    """The most characters of a text."""
     left_out: int = 0
-    """Environments whose details found no room."""
+    """Environments whose details did not fit."""
 
     @property
     def is_shortened(self) -> bool:
@@ -53,7 +53,7 @@ def fitted(
     room: int,
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> Fitted:
-    """Everything within a number of bytes; the least important parts are cut first."""
+    """The parts of the page within a number of bytes; the least important parts are cut first."""
     shown_runs = _runs(runs, int(room * RUNS_PART))
     room -= sum(_size(blob) for _, blob in shown_runs)
     diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
@@ -73,16 +73,16 @@ def fitted(
 
 
 class _Environments:
-    """Makes the environments' parts of the page, anew only where a shorter text makes a difference."""
+    """Makes the environments' parts of the page, again only if a shorter text makes a difference."""
 
     def __init__(self, environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside]) -> None:
         self._environments = environments
         self._beside = beside
         self._parts: dict[int, _Part] = {}
-        """By place; no more than there was room for, and one."""
+        """The parts by place, up to the first that did not fit."""
 
     def made(self, order: Iterable[int], longest: int, room: int) -> list[tuple[str, Markup]]:
-        """The first of them in this order, as many as there is room for."""
+        """The first of them in this order, as many as fit."""
         found: list[tuple[str, Markup]] = []
         for index in order:
             part = self._parts.get(index)
@@ -107,7 +107,7 @@ class _Part(NamedTuple):
     blob: Markup
     size: int
     longest: int
-    """At least as long as the longest text in it."""
+    """An upper bound of the length of its texts."""
 
 
 def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup], ...]:
@@ -120,7 +120,7 @@ def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup
 
 
 def page_run(run: RunReport, most: int = POINTS[0]) -> dict[str, Any]:
-    """A run for the page, with at most so many points on a curve: evenly chosen, the last among them, with a note."""
+    """A run for the page, with at most `points` on a curve: evenly chosen, including the last, with a note."""
     data: dict[str, Any] = plain_data(asdict(run))
     for curve in data["curves"]:
         every = ceil(len(curve["points"]) / most)

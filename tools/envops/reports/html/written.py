@@ -19,7 +19,7 @@ PAGE = "validate.html"
 
 
 def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[str]:
-    """The page of a result, with the reward diff, comparisons and runs that lie in the folder of reports.
+    """The page of a result, with the reward diff, comparisons and runs in the folder of reports.
 
     `environments` is the entry of each in validate.json.
     """
@@ -34,7 +34,7 @@ def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, 
 def write_page(folder: Path) -> Path:
     """Rewrite the page from validate.json and the files beside it.
 
-    Raises `DeclarationError` where there is no validate.json that can be read.
+    Raises `DeclarationError` if validate.json is missing or cannot be read.
     """
     from envops.files.atomic_write import write_whole
     from envops.reports.reading import read_report, result_of

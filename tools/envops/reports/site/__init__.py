@@ -1,1 +1,1 @@
-"""The static site: a catalogue of the monorepo, made from what is declared, documented and reported."""
+"""The static site: a catalogue of the monorepo, made from declarations, READMEs and reports."""

@@ -8,24 +8,24 @@ COLOURS = {"pass": "#17693a", "fail": "#a8201a", "inconclusive": "#7a4f00", "err
 OTHER = "#4a4f57"
 _NARROW = frozenset("fijlrt.,:;!|'()[] 1I")
 CHARACTER, NARROW_CHARACTER, ROOM = 7.0, 4.4, 12.0
-"""Widths in pixels at 11 px: estimates, so the text is set to the width that was reserved."""
+"""Widths in pixels at 11 px: estimates, so the text is set to the reserved width."""
 
 
-def badge(label: str, said: str, colour: str = OTHER) -> Markup:
-    """A badge as SVG, with its words as its name for screen readers."""
-    left, right = _width(label), _width(said)
+def badge(label: str, value: str, colour: str = OTHER) -> Markup:
+    """A badge as SVG, with its text as its name for screen readers."""
+    left, right = _width(label), _width(value)
     total = left + right
     return Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="20" role="img" aria-label="{label}: {said}">'
-        "<title>{label}: {said}</title>"
+        '<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="20" role="img" aria-label="{label}: {value}">'
+        "<title>{label}: {value}</title>"
         '<rect width="{total}" height="20" rx="4" fill="#2b2f36"/>'
         '<path fill="{colour}" d="M{left} 0h{inner}a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4H{left}z"/>'
         '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
         '<text x="{first}" y="14" textLength="{one}" lengthAdjust="spacingAndGlyphs">{label}</text>'
-        '<text x="{second}" y="14" textLength="{two}" lengthAdjust="spacingAndGlyphs">{said}</text></g></svg>'
+        '<text x="{second}" y="14" textLength="{two}" lengthAdjust="spacingAndGlyphs">{value}</text></g></svg>'
     ).format(
         label=label,
-        said=said,
+        value=value,
         colour=escape(colour),
         total=round(total, 1),
         left=round(left, 1),

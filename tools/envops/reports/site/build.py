@@ -1,4 +1,4 @@
-"""The site's files: pages, badges, and the style and scripts that they share."""
+"""The site's files: pages, badges, style and scripts."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _card(listing: ListedEnvironment) -> dict[str, Any]:
 
 def _badges(listing: ListedEnvironment) -> list[str]:
     verdict = listing.verdict
-    said = verdict or ("not proven at this digest" if listing.stale else "not validated")
-    shown = [badge("envops", said, COLOURS.get(verdict or "", OTHER)), badge("version", listing.version)]
+    state = verdict or ("not proven at this digest" if listing.stale else "not validated")
+    shown = [badge("envops", state, COLOURS.get(verdict or "", OTHER)), badge("version", listing.version)]
     shown += [badge("verifiers", listing.generation)] if listing.generation else []
     noticed = mutation_badge((listing.proven or {}).get("mutation"))
     shown += [noticed] if verdict and noticed else []

@@ -34,10 +34,10 @@ class ListedEnvironment:
     proven: Mapping[str, Any] | None
     """Its part of validate.json; `None` if no report has it."""
     stale: bool
-    """The report has another digest than the one on disk."""
+    """Whether the report has another digest than the folder on disk."""
     runs: tuple[str, ...] = ()
     published: str | None = None
-    """The version that the Hub has, as far as the last release knows."""
+    """The version on the Hub according to the last release."""
 
     @property
     def verdict(self) -> str | None:
@@ -100,7 +100,7 @@ def listing_of(
 
 
 def _published(name: str, released: Mapping[str, Any] | None) -> str | None:
-    """The version that a release published or found on the Hub as it is declared."""
+    """The version that a release published, or found on the Hub with the declared content."""
     for one in (released or {}).get("environments", []):
         if one["name"] == name and one["result"] in ("published", "unchanged"):
             return str(one["package_version"])

@@ -29,8 +29,8 @@ _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
 def readme_html(text: str) -> Markup:
     """The README as HTML, its headings one level lower because the page has the first.
 
-    Raw HTML in it is shown as text. A picture becomes its description, a link into the repository its words: on the
-    site there is nothing behind either. What Markdown makes of the rest is cleaned once more.
+    Raw HTML in it is shown as text. A picture becomes its description, a link into the repository its text, because the
+    site has neither target. The resulting HTML is sanitized again.
     """
     rendered = _markdown().render(visible(shortened(text, LONGEST)))
     rendered = rendered.replace("<pre>", '<pre tabindex="0">')
@@ -58,7 +58,7 @@ def _adapt(tokens: Sequence[Token]) -> None:
 
 
 def _adapted(children: Sequence[Token]) -> list[Token]:
-    """Pictures as their descriptions, links that lead nowhere as their words."""
+    """Replace pictures by their descriptions, and links without a target by their text."""
     kept: list[Token] = []
     leading: list[bool] = []
     for child in children:

@@ -1,4 +1,4 @@
-"""Rules of the distribution gate about groups: what a group-relative trainer learns from."""
+"""Rules of the distribution gate about groups, from which a group-relative trainer learns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GOOD_START = (0.15, 0.35)
 ACCEPTABLE_START = (0.05, 0.45)
 MOST_BY_FORM = 0.5
-"""Above this share of the informative groups, the model learns form."""
+"""The share of the informative groups above which the model learns form."""
 
 
 @rule("DST010", gate="distribution")
@@ -37,8 +37,8 @@ def groups_have_zero_variance(subject: Subject) -> Iterator[Found]:
 def groups_differ_in_form_alone(subject: Subject) -> Iterator[Found]:
     """Most groups differ in form and penalties only.
 
-    What: In at least half of the informative groups the outcome differs, and not only what form functions and
-        penalties add. Reported if the whole Wilson interval contradicts this.
+    What: In at least half of the informative groups the outcome differs, and not only the scores of form functions and
+    penalties. Reported if the whole Wilson interval contradicts this.
     Why: A trainer scales small differences up. If the outcome is equal, form becomes the goal.
     Fix: Reward form less often, for example only together with the outcome, or offer tasks on which outcomes differ.
     """

@@ -35,7 +35,7 @@ def rollouts_are_late(subject: Subject) -> Iterator[Found]:
     What: The share of rollouts that time out and its whole Wilson interval are below
         `gates.distribution.max_timeouts`.
     Why: Long and hard rollouts time out first, so the rest is a biased sample. verifiers gives them reward 0.
-    Fix: Look for what waits: a tool, a sandbox, a reward. Then raise the time limit.
+    Fix: Find the cause of the wait: a tool, a sandbox, a reward. Then raise the time limit.
     """
     yield from undecided(subject, "DST012")
 
@@ -113,10 +113,10 @@ def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
 def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for all rollouts of the distribution evaluation.
 
-    What: All rollouts of the distribution evaluation fit into `gates.budget`, 120 s by default. Where they cost much,
-        fewer tasks are played.
+    What: All rollouts of the distribution evaluation fit into `gates.budget`, 120 s by default. If they are slow, fewer
+    tasks are played.
     Why: With fewer rollouts less is proven, and below `min_rollouts` nothing.
-    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding says.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = [cut for cut in subject.facts.cuts if cut.stage == "distribution"]
     if cuts:

@@ -1,6 +1,6 @@
 """Rules of the distribution gate: can a model learn from these rewards?
 
-The gate uses rollouts of policies whose replies vary as a model's do: `blend`, or models whose results were given. Each
+The gate uses rollouts of policies whose replies vary as a model's do: `blend`, or models of the given results. Each
 policy is judged separately. Rewards are shares of the declared range, and every check uses an interval: see
 `envops.statistics.checks` and docs/distribution.md.
 """
@@ -49,14 +49,14 @@ def interval_text(estimate: Estimate, sample: RolloutSample) -> str:
 
 
 def of_check(check: MeasuredCheck, sample: RolloutSample) -> Evidence:
-    """The evidence of a check: what was measured on what."""
+    """The evidence of a check: the measure and its sample."""
     interval = f"{check.estimate.low:.4g} to {check.estimate.high:.4g}"
     seen = of_sample(sample, check.needed, measured=check.estimate.value, interval=interval)
     return replace(seen, answer=check.answer, needed=check.more)
 
 
 def of_sample(sample: RolloutSample, expected: Any = None, **details: Any) -> Evidence:
-    """The evidence of a sample: how many rollouts, what they earned, and what else the rule gives."""
+    """The evidence of a sample: the number of rollouts, their rewards, and the rule's additions."""
     about = {"policy": sample.policy, "tasks": len(sample.by_task), "coverage": sample.coverage}
     return Evidence(
         count=len(sample.scored),

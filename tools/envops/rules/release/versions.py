@@ -1,4 +1,4 @@
-"""Rules of versions: published content never changes, and the step of a version shows what did."""
+"""Rules of versions: published content never changes, and the step of a version shows the kind of change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTED = 20
 
 
 def _step(subject: Subject) -> VersionStep | None:
-    """The step from the base's version to this one, where both are versions."""
+    """The step from the base's version to this one, if both are valid versions."""
     history = subject.history
     return (
         None if history is None or history.version is None else version_step(history.version, subject.package.version)
@@ -40,7 +40,7 @@ def _place(subject: Subject) -> Place:
 
 
 def _bump(subject: Subject) -> str:
-    """The command that makes the least step that is enough."""
+    """The command for the smallest sufficient step."""
     minor = " --minor" if subject.history and subject.history.reward_changed else ""
     return f"nox -s bump -- {subject.package.name}{minor}"
 
@@ -50,7 +50,7 @@ def content_changed_under_the_same_version(subject: Subject) -> Iterator[Found]:
     """Published content changed, and the version did not.
 
     What: If a file that the Hub or the wheel contains differs from the base, `project.version` differs too.
-    Why: The Hub never replaces what is published under a version, so a merge would publish nothing.
+    Why: The Hub never replaces published content, so a merge would publish nothing.
     Fix: Raise the version: `nox -s bump -- NAME`, with `--minor` if rewards can change.
     """
     history = subject.history
@@ -185,7 +185,7 @@ def reward_changed_by_a_patch(subject: Subject) -> Iterator[Found]:
 def environment_was_renamed(subject: Subject) -> Iterator[Found]:
     """The environment was renamed, which the Hub treats as a new environment.
 
-    What: A new environment does not contain the files of one that is gone.
+    What: A new environment does not contain the files of a removed one.
     Why: The old name stays on the Hub unchanged, and its users and runs continue to use it.
     Fix: Keep the old name. Or inform its users, and delete it by hand when it is no longer needed: `prime env delete
         OWNER/OLD`.
@@ -206,8 +206,8 @@ def baseline_grows(subject: Subject) -> Iterator[Found]:
 
     What: No rule under `known` in registry.yaml has a higher count than at the base, and none is added. The list of a
         new environment may be anything.
-    Why: What is listed does not block. A list that grows hides every new mistake.
-    Fix: Fix the new finding, or ignore the rule with a reason (`ignore`) where the environment is right.
+    Why: Listed findings do not block. A list that grows hides every new mistake.
+    Fix: Fix the new finding, or ignore the rule with a reason (`ignore`) if the environment is right.
     """
     history = subject.history
     if history is None or history.known_before is None:

@@ -1,4 +1,4 @@
-"""Rules of changes since the base. They apply only where two versions were compared."""
+"""Rules of changes since the base. They apply only if two versions were compared."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
 def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, under a new version.
 
-    What: The same comparison as RWD090, where project.version was raised.
+    What: The same comparison as RWD090, if project.version was raised.
     Why: A reviewer should see what a new version rewards, and resumed runs should not adopt it unnoticed.
     Fix: Nothing to fix if the change is intended. Give the reason in the pull request.
     """

@@ -25,7 +25,7 @@ def _values(case: Case) -> dict[str, float | None]:
     """The values that a case can expect: the reward, and every function by name."""
     if case.score is None:
         return {}
-    return {name: said.score for name, said in case.score.functions.items()} | {"reward": case.score.reward}
+    return {name: score.score for name, score in case.score.functions.items()} | {"reward": case.score.reward}
 
 
 @rule("RWD040", gate="rewards")
@@ -133,7 +133,7 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
     """The author's own tests fail.
 
     What: Every test below tests/ passes inside the environment's own virtual environment.
-    Why: The tests define what must hold, and it does not.
+    Why: The tests define requirements that do not hold.
     Fix: Run `pytest` in the environment's folder and fix the failing tests.
     """
     tests = subject.facts.tests

@@ -1,4 +1,4 @@
-"""Rules of the declared reward, and of what the source text shows."""
+"""Rules of the declared reward, and of the source text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def range_is_empty(subject: Subject) -> Iterator[Found]:
     """The range of the reward is empty.
 
     What: The maximum is above the minimum, by declaration or by the weights of the reward functions. Rewards that an
-        environment of several agents records itself are known once an episode was scored.
+    environment of several agents records itself are known after the first scored episode.
     Why: Without a range all rewards are equal. Without a weighted function the reward is always 0.
     Fix: Give at least one reward function a weight, or correct `[tool.envops.reward] min` and `max`.
     """
@@ -69,7 +69,7 @@ def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
 def numbers_are_declared_as_labels(subject: Subject) -> Iterator[Found]:
     """Numeric answers are declared as labels.
 
-    What: Where `[tool.envops.answer] type` is "label", the answers are not numbers of more than 12 different values.
+    What: If `[tool.envops.answer] type` is "label", the answers are not numbers of more than 12 different values.
     Why: A wrong label is any other text. Numbers that are off by one, rounded or negative are then not tried.
     Fix: Set `[tool.envops.answer] type = "number"`, with a `tolerance` if close numbers are right.
     """

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from envops.facts.observed import FunctionFailure, FunctionScore, RewardFunction, Score
 
 NOT_A_NUMBER = "NotANumber"
-"""Type of the worker's failure for a function that returned something else."""
+"""Type of the worker's failure for a function that did not return a number."""
 _HUGE_NUMBER = re.compile(r"\d{4300}")
-"""`int` raises from this many digits on."""
+"""The number of digits from which `int` raises."""
 NOT_FINITE = "NotFinite"
 """Type of the worker's failure for a function that returned NaN or infinity."""
 
@@ -59,7 +59,7 @@ def _merged_failures(
 
 
 def is_beyond_runs(subject: Subject, score: Score) -> bool:
-    """Whether a reply is longer than the declared runs allow, or holds a number that no task asks for."""
+    """Whether a reply is longer than the declared runs allow, or contains a number that no task needs."""
     if score.policy == long_junk.name:
         return True  # 200,000 characters, of which facts keep the beginning
     replies = [reply_text([message]) for message in score.completion if message.get("role") == "assistant"]
@@ -70,8 +70,8 @@ def is_beyond_runs(subject: Subject, score: Score) -> bool:
 def function_raises(subject: Subject) -> Iterator[Found]:
     """A reward function or metric raises.
 
-    What: No reward function and no metric raises on any reply: empty, malformed, right or wrong. A warning where only
-        replies do that are longer than the declared runs allow, or that hold a number of 4,300 digits.
+    What: No reward function and no metric raises on any reply: empty, malformed, right or wrong. A warning if only
+    replies that are longer than the declared runs allow, or contain a number of 4,300 digits, raise.
     Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout. Either way training gets noise.
     Fix: Handle that reply where it is parsed, and return the reward that it deserves.
     """
@@ -106,7 +106,7 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
 
 
 def _not_finite(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
-    given = ((name, said.score) for name, said in functions.items())
+    given = ((name, scored.score) for name, scored in functions.items())
     return {name: score for name, score in given if score is not None and not math.isfinite(score)}
 
 
@@ -126,8 +126,8 @@ def function_returns_no_number(subject: Subject) -> Iterator[Found]:
 def function_hangs(subject: Subject) -> Iterator[Found]:
     """Scoring a reply exceeds the time limit.
 
-    What: Every reply is scored within the time limit, including long and malformed ones. A warning where only replies
-        are late that are longer than the declared runs allow.
+    What: Every reply is scored within the time limit, including long and malformed ones. A warning if only replies that
+    are longer than the declared runs allow are late.
     Why: One such reply delays a whole step, and v1 reports the timeout as a plain zero.
     Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
     """
@@ -158,10 +158,10 @@ def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[R
     """Declared functions that neither scored nor failed in any conversation."""
     if all(score.reward is None for score in subject.facts.scores):
         return []
-    said = {failed.function for score in subject.failing for failed in score.failures}
-    said.update(*(speakers(score.functions) for score in subject.conversations))
+    failed_functions = {failed.function for score in subject.failing for failed in score.failures}
+    failed_functions.update(*(speakers(score.functions) for score in subject.conversations))
     wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
-    return [function for function in wanted if function.name not in said]
+    return [function for function in wanted if function.name not in failed_functions]
 
 
 @rule("RWD024", gate="rewards")
@@ -203,7 +203,7 @@ def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
     What: While a reward is computed, the package's own code opens no connection beyond loopback, directly or through
         a library. Calls of a judge's chat-completions API are answered by a scripted judge.
     Why: The reward then depends on the state of a network, and every rollout waits for it.
-    Fix: Ship what is needed with the package. A judge's address belongs in the registry's `args`.
+    Fix: Ship the needed data with the package. A judge's address belongs in the registry's `args`.
     """
     yield from _network(subject, of_the_package=True)
 

@@ -32,8 +32,8 @@ TO_COMPLETE = "to_complete"
 def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
     """The reference reply does not earn the maximum.
 
-    What: The reference reply (the oracle's, what a perfect model would answer) earns the declared maximum on every
-        task that was tried. Where there is no oracle and the reply was derived from the task's answer, a lower reward
+    What: The reference reply (the oracle's, that of a perfect model) earns the declared maximum on every task that was
+    tried. Without an oracle the reply is derived from the task's answer, and a lower reward
         proves nothing: the finding is inconclusive.
     Why: If the right answer does not earn the full reward, training moves away from it.
     Fix: Fix the reward or the task's answer. If the maximum differs, declare it: `[tool.envops.reward] max`.
@@ -58,7 +58,7 @@ def _missing(subject: Subject, score: Score) -> Found:
 
 
 def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
-    """A finding on a reply that only guesses what is right: it proves nothing, and asks for an oracle."""
+    """A finding on a reply that is only a guess: it proves nothing, and requests an oracle."""
     reply = evidence.reply and replace(evidence.reply, derived=True)
     fields = ", ".join(sorted(next((task.data for task in subject.facts.tasks), {})))
     skeleton = f'def reply(task, messages):\n    # The task has: {fields}\n    return "…"'
@@ -80,7 +80,7 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         Without one the gate is inconclusive.
     Why: Without a reference reply nothing shows that the maximum can be reached.
     Fix: Write tests/oracle.py with `def reply(task, messages)`. It gets the task's data and the conversation so far,
-        and returns what a perfect model would reply.
+        and returns the reply of a perfect model.
     """
     facts = subject.facts
     if "rewards" not in facts.completed:
@@ -105,8 +105,8 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         + (f" for {', '.join(agents)}" if has_several_agents(facts) else ""),
         Evidence(count=len(lacking), of=len(tried), details=details),
         Place(ORACLE_FILE),
-        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has what to complete. Each gets the "
-        "task's data and the conversation so far."
+        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has the skeleton to complete. "
+        "Each gets the task's data and the conversation so far."
         if skeleton
         else None,
         inconclusive=True,

@@ -1,4 +1,4 @@
-"""Rules of what must hold for a reward under all circumstances: order, process, length, time."""
+"""Rules of invariants of a reward: order, process, length, time."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from envops.facts.observed import Circumstance, Difference, Facts, GoldSweep, Growth
 
 FLOOR_SECONDS = 0.25
-"""Growth below this is not reported."""
+"""The seconds below which growth is not reported."""
 HARMFUL_SECONDS = 2.0
-"""A reply that takes this long delays a step that others wait for."""
+"""The seconds of a reply that delay a step."""
 LINEAR = 1.5
-"""Growth with a higher power of the length than this is not linear; quadratic is 2."""
+"""The highest power of the length that counts as linear; quadratic is 2."""
 
 
 @rule("RWD060", gate="rewards")
@@ -135,7 +135,7 @@ def _of_difference(facts: Facts, each: Difference) -> Evidence:
 
 @rule("RWD070", gate="rewards")
 def reward_depends_on_what_was_scored_before(subject: Subject) -> Iterator[Found]:
-    """The reward depends on what was scored before.
+    """The reward depends on replies that were scored before.
 
     What: A conversation earns the same in another order, and in a process that has scored nothing before.
     Why: In training the order is random, so the model learns the state of a counter or a cache.
@@ -160,11 +160,11 @@ def reward_depends_on_the_hash_seed(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD072", gate="rewards")
 def reward_depends_on_parallel_scoring(subject: Subject) -> Iterator[Found]:
-    """The reward depends on what is scored at the same time.
+    """The reward depends on replies that are scored at the same time.
 
     What: A conversation earns the same while many others are scored in the same event loop.
     Why: Training scores hundreds at once. With shared state, one conversation gets another one's reward.
-    Fix: Keep what scoring needs in local variables or in its own `state`, across every `await`.
+    Fix: Keep data of scoring in local variables or in its own `state`, across every `await`.
     """
     yield from _differing(subject, "scored in parallel with others", "parallel")
 
@@ -175,7 +175,7 @@ def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
 
     What: The fork for the fresh process and the second process for the other hash seed return results.
     Why: Nothing is proven without the comparison, so the gate is inconclusive.
-    Fix: Find out what ended the process: memory, a signal, an import that works only once.
+    Fix: Find the cause of the process's end: memory, a signal, an import that works only once.
     """
     yield from _untried(subject, out_of_time=False)
 
@@ -186,7 +186,8 @@ def circumstance_took_too_long(subject: Subject) -> Iterator[Found]:
 
     What: Another order, a fresh process and parallel scoring each get half of the invariants' time.
     Why: Nothing is proven without the comparison.
-    Fix: Make the reward faster. If that is impossible, nothing needs to be done: the report lists what is missing.
+    Fix: Make the reward faster. If that is impossible, nothing needs to be done: the report lists the missing
+    comparisons.
     """
     yield from _untried(subject, out_of_time=True)
 
@@ -208,7 +209,7 @@ def scoring_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
     """Scoring time grows faster than the reply.
 
     What: When a reply doubles, scoring takes about twice as long. Measured on replies of many shapes up to 128,000
-        characters, as the least of two, and only counted above a quarter of a second. A warning where the longest reply
+        characters, as the least of two, and only counted above a quarter of a second. A warning if the longest reply
         that the declared runs allow (16,000 characters, if no run has a higher `max_tokens`) takes less than 2 seconds.
     Why: One long reply of that shape delays a whole step, and rambling models write such replies.
     Fix: Look for a regular expression with two adjacent repetitions (`\\s*.*\\s*$`, `(a+)+`), or for nested loops
@@ -262,7 +263,7 @@ def _is_too_steep(growth: Growth) -> bool:
 
 
 def is_harmless(growth: Growth, longest: int) -> bool:
-    """Whether the longest reply that is allowed is scored in time, measured or as the growth predicts."""
+    """Whether the longest allowed reply is scored in time, as measured or as the growth predicts."""
     if growth.timed_out:
         return growth.lengths[-1] > longest
     measured = list(zip(growth.lengths, growth.seconds, strict=True))
@@ -395,7 +396,8 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
         as a verdict. In multi-turn environments these replies are played as rollouts.
     Why: Real judges gave such replies full marks. Training finds them within hours.
     Fix: Quote the reply as data, between tags or fences that the reply itself cannot close. Reject replies without
-        letters or digits, check by code what code can check, and return 0 for a verdict that cannot be parsed.
+        letters or digits, check everything by code that code can check, and return 0 for a verdict that cannot be
+        parsed.
     """
     declared = subject.range
     canaries = [score for score in subject.facts.scores if score.policy in (canary_colon.name, canary_thought.name)]

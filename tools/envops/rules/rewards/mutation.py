@@ -29,7 +29,8 @@ def many_mutants_survive(subject: Subject) -> Iterator[Found]:
 
     What: Cases and policies detect at least 90 % of the mutants of the reward code (a comparison flipped, a boundary
         moved, a condition or a normalisation dropped, a constant changed).
-    Why: The next change of the reward can break what no case covers, and a training run is the most expensive place
+    Why: The next change of the reward can break behaviour that no case covers, and a training run is the most expensive
+    place
         to find out.
     Fix: Add cases to tests/cases.yaml. RWD081 lists each mutant that survived, with a case that detects it if one was
         found. Mark a mutant that nothing can detect in pyproject.toml: `[tool.envops.mutation] equivalent = [{ mutant
@@ -70,7 +71,7 @@ def mutant_survives(subject: Subject) -> Iterator[Found]:
             f"{mutant.operator} in {mutant.function} goes unnoticed{found}",
             _evidence(subject.facts, mutant),
             Place(mutant.file, mutant.line),
-            None if mutant.apart is None else "Check that the reply is worth what the code itself pays.",
+            None if mutant.apart is None else "Check that the reply deserves the reward of the current code.",
         )
 
 
@@ -119,7 +120,7 @@ def many_mutants_are_not_decided(subject: Subject) -> Iterator[Found]:
     What: At least nine in ten of the sampled mutants are decided: detected by a conversation, or tried on all of
         them.
     Why: With undecided mutants the score is a range and not a number. Slow scoring slows down training, too.
-    Fix: Make the reward faster: compile patterns once, limit what is compared, read files when loading. If the
+    Fix: Make the reward faster: compile patterns once, limit the compared text, read files when loading. If the
         machine was busy, try again.
     """
     mutation = subject.facts.mutation

@@ -45,7 +45,7 @@ def paid_beyond(subject: Subject, policy: Policy, declared: DeclaredRange | None
 def paid_like_gold(subject: Subject, policy: Policy, *, by_libraries: Severity | None = None) -> Iterator[Found]:
     """One finding on the conversations of a policy that earn as much as the reference reply.
 
-    `by_libraries` is its severity where only functions of libraries pay.
+    `by_libraries` is its severity if only functions of libraries reward it.
     """
     hits = [
         Found(
@@ -66,7 +66,7 @@ def doing_nothing_pays(subject: Subject) -> Iterator[Found]:
 
     What: An empty reply earns at most the floor of the declared range plus 5 % of the range above it. The floor is
         the minimum, or 0 if penalties go below 0.
-    Why: Training collects a reward for nothing without learning anything.
+    Why: Training collects a reward without learning anything.
     Fix: Make the reported function return 0 for an empty reply. If the floor is intended, declare it:
         `[tool.envops.reward] min`.
     """
@@ -92,7 +92,7 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
     """The right format around junk earns more than declared.
 
     What: The reference reply's format around junk earns at most the declared share of format, plus 5 % of the range
-        above the floor. Where no share is declared, up to 20 % of the maximum are a warning.
+        above the floor. If no share is declared, up to 20 % of the maximum are a warning.
     Why: Models learn the format first. If it earns as much as the content, they stop there.
     Fix: Lower the weight of the format, or reward it only together with the content. If more is intended, declare
         `[tool.envops.reward] format_share`.
@@ -105,7 +105,7 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
 
 
 def is_paid_by_libraries(subject: Subject, paying: Iterable[str]) -> bool:
-    """Whether all functions that pay are a library's, which the author can only wrap."""
+    """Whether all functions that reward the reply are a library's, which the author can only wrap."""
     description = subject.facts.description
     known = description.functions if description else ()
     rewards = [function for function in known if is_reward(function) and function.name in set(paying)]
@@ -113,7 +113,7 @@ def is_paid_by_libraries(subject: Subject, paying: Iterable[str]) -> bool:
 
 
 def form_declaration(tolerated: DeclaredRange) -> str:
-    """What to paste where a small reward for form is intended."""
+    """The declaration for an intended small reward for form."""
     functions = ", ".join(f'"{name}"' for name in tolerated.format_functions)
     share = f"{tolerated.format_share:.3g}"
     return (
@@ -193,9 +193,9 @@ def _differ(scores: list[Score], tolerance: float) -> bool:
 def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]]:
     """Conversations of a policy that earn as much as the reference reply, each with that reply.
 
-    A conversation that ends on the reference reply's last turn is left out: it reached the right answer on another
-    way, for example because the environment guided the policy. So is what earns no more than form alone may, and what
-    is compared with a derived reply that misses the maximum, which may be wrong itself.
+    A conversation that ends on the reference reply's last turn is left out: it reached the right answer in another way,
+    for example because the environment guided the policy. So is a conversation that earns no more than form alone may,
+    and one compared with a derived reply that misses the maximum, which may be wrong itself.
     """
     declared = subject.range
     gold = gold_by_task(subject)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from envops.facts.observed import Score, Task
 
 FEWEST_TASKS = 2
-"""With fewer tasks whose reply is JSON, a key that all of them have may as well be part of the answer."""
+"""The least number of tasks whose reply is JSON; with fewer, a key that all of them have may be part of the answer."""
 MOST = 0.5
-"""A share above which tasks, replies or names are most of them."""
+"""The share above which tasks, replies or names count as most."""
 _BLOCK = re.compile(r"<(\w+)>(.*?)</\1>|```\w*\n(.*?)```", re.DOTALL)
 _TOOL_FIELDS = ("name", "tool", "tool_name", "function")
 _ARGUMENT_FIELDS = ("arguments", "parameters", "args", "input", "tool_input")
@@ -44,7 +44,7 @@ class _JsonReply:
 
 @dataclass(frozen=True)
 class _Unnamed:
-    """A reference reply, and the names in it that the model can't know."""
+    """A reference reply, and the names in it that the model cannot know."""
 
     reply: _JsonReply
     names: tuple[str, ...]
@@ -60,10 +60,10 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
         yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping))
 
 
-def _tool_called(said: Mapping[str, Any]) -> str | None:
-    """The tool that an object calls, in the form that the field uses for calls in text."""
-    nested = said.get("function")
-    inner = nested if isinstance(nested, Mapping) else said
+def _tool_called(value: Mapping[str, Any]) -> str | None:
+    """The tool that an object calls, in the usual form of calls in text."""
+    nested = value.get("function")
+    inner = nested if isinstance(nested, Mapping) else value
     if not any(str(inner.get(field)).startswith("{") for field in _ARGUMENT_FIELDS):
         return None
     return next((str(inner[field]) for field in _TOOL_FIELDS if isinstance(inner.get(field), str)), None)
@@ -78,9 +78,9 @@ def _json_replies(subject: Subject, gold: Mapping[int, Score]) -> list[_JsonRepl
     found: list[_JsonReply] = []
     for number, score in gold.items():
         objects = list(_objects(_last_reply(score)))
-        keys = frozenset(key for said in objects for key in said)
+        keys = frozenset(key for value in objects for key in value)
         if number in tasks and keys:
-            tools = frozenset(tool for said in objects if (tool := _tool_called(said)))
+            tools = frozenset(tool for value in objects if (tool := _tool_called(value)))
             found.append(_JsonReply(tasks[number], score, keys, tools))
     return found
 
@@ -93,7 +93,7 @@ def _is_named(name: str, text: str) -> bool:
 
 
 def _shown_to_all(subject: Subject) -> list[str]:
-    """What agents were shown in rollouts, and the tools that they were offered."""
+    """The messages and the tools that agents got in rollouts."""
     described = subject.facts.description
     tools: Sequence[str] = described.tools if described else ()
     openings = [text_of(message) for agent in subject.facts.agents for message in agent.opening]
@@ -102,14 +102,14 @@ def _shown_to_all(subject: Subject) -> list[str]:
 
 def _shown_text(reply: _JsonReply, to_all: Iterable[str]) -> str:
     """All that the model can read before it replies; earlier replies of the oracle are not part of it."""
-    said = [message for message in reply.score.completion if message["role"] != "assistant"]
-    return "\n".join([*to_all, *(text_of(message) for message in (*reply.task.prompt, *said))])
+    shown = [message for message in reply.score.completion if message["role"] != "assistant"]
+    return "\n".join([*to_all, *(text_of(message) for message in (*reply.task.prompt, *shown))])
 
 
 def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> list[_Unnamed]:
-    """Replies with a tool, or with most of their keys, that stand nowhere.
+    """Replies with a tool, or with most of their keys, that the model cannot read anywhere.
 
-    A key that only few replies have is content, and not form.
+    A key of only few replies is content, not form.
     """
     having = Counter(key for reply in replies for key in reply.keys)
     form = {key for key, count in having.items() if count > MOST * len(replies)}
@@ -128,10 +128,10 @@ def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> list[_Unna
 def keys_of_the_reply_are_unnamed(subject: Subject) -> Iterator[Found]:
     """The prompts do not name the keys that a reply needs.
 
-    What: Where reference replies that earn a reward are JSON, or call tools in JSON, the model can read the names that
-        they use: keys that most of these replies share, and tools. They may stand in the prompt, the system prompt,
-        an example, a message of the environment or the offered tools. The rule fires if most keys of a reply, or a
-        tool that it calls, stand nowhere, in most tasks.
+    What: If reference replies that earn a reward are JSON, or call tools in JSON, the model can read the names that
+    they use: keys that most of these replies share, and tools. They may be in the prompt, the system prompt, an
+    example, a message of the environment or the offered tools. The rule fires if most keys of a reply, or a tool that
+    it calls, are missing there, in most tasks.
     Why: The task can only be solved by guessing the names, and training teaches the model to memorise them.
     Fix: Name the keys, and the tools that may be called, in the system prompt, with an example of a reply.
     """

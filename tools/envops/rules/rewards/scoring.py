@@ -118,8 +118,8 @@ def _lacks_reward(subject: Subject, score: Score) -> bool:
 
 
 def _silent(score: Score) -> str:
-    unsaid = [name for name, said in score.functions.items() if said.score is None]
-    return f"{', '.join(unsaid)} returned no number" if unsaid else "no function returned a reason"
+    silent = [name for name, scored in score.functions.items() if scored.score is None]
+    return f"{', '.join(silent)} returned no number" if silent else "no function returned a reason"
 
 
 @rule("RWD033", gate="rewards")
@@ -127,7 +127,7 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
     """Scoring, validation or tests fail as a whole.
 
     What: The stages of the rewards gate complete.
-    Why: Nothing is proven about what was not tried.
+    Why: Nothing is proven about the untried part.
     Fix: Fix the reported line.
     """
     reported = set()

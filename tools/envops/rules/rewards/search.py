@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from envops.statistics.declared_range import DeclaredRange
 
 CLEAR = 0.5
-"""The least share of the way from what form alone may earn to the reference reward that is a clear win."""
+"""The least share of the way from the bound of form to the reference reward that is a clear win."""
 LONGEST_CASE = 4_000
-"""A longer reply is not offered as a case."""
+"""The most characters of a reply that is offered as a case."""
 ENOUGH_TASKS = 3
-"""On fewer tasks, functions may agree by chance."""
+"""The least number of tasks; on fewer, functions may agree by chance."""
 MODEST = 0.5
-"""From this share of the way on, partial credit for a constant reply is reported."""
+"""The share of the way from which partial credit for a constant reply is reported."""
 
 
 def exploits(subject: Subject, kind: ExploitKind) -> Iterator[Exploit]:
@@ -54,7 +54,7 @@ def clear_wins(subject: Subject, exploit: Exploit) -> list[Earned]:
 
 
 def way_to_gold(subject: Subject, earned: Earned) -> float:
-    """0 where an exploit earns what form alone may earn, 1 where it earns as much as the reference reply."""
+    """The gain of an exploit: 0 at the bound of form alone, 1 at the reward of the reference reply."""
     gold, bound = panel(subject)[earned.task].gold, subject.range.form_alone
     if gold <= bound + subject.range.tolerance:
         return 0.0
@@ -62,12 +62,12 @@ def way_to_gold(subject: Subject, earned: Earned) -> float:
 
 
 def beyond_form(subject: Subject, earned: Earned) -> bool:
-    """Whether an exploit earns more than form alone may, plus what is tolerated."""
+    """Whether an exploit earns more than form alone may, plus the tolerance."""
     return earned.reward > subject.range.form_alone + subject.range.crumbs + subject.range.tolerance
 
 
 def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str) -> Evidence:
-    """The reply, what it earns on the probe tasks, what the reference reply earns, what luck would, and a case."""
+    """The reply, its rewards on the probe tasks, those of the reference reply and of luck, and a case."""
     search = subject.facts.search
     assert search is not None
     reference = panel(subject)[shown.task]
@@ -109,7 +109,7 @@ def _said(reply: str) -> list[Message]:
 
 
 def paying_place(subject: Subject, exploit: Exploit) -> Place | None:
-    """Where the function that gave the reward is defined."""
+    """The place of the function that gave the reward."""
     return place_of(subject, exploit.functions[0]) if exploit.functions else None
 
 
@@ -125,7 +125,7 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
         texts, constants of the reward's source, and variations of these) on a few tasks with different answers. No
         reply earns as much as the reference reply on two of them.
     Why: Such a reply cannot be right on both. A model finds it sooner than it learns the task, and then stops.
-    Fix: Read what the finding exploits. Read one final answer, compare all of it, and return 0 if nothing was read.
+    Fix: Look at the exploit in the finding. Read one final answer, compare all of it, and return 0 if nothing was read.
     """
     for exploit in exploits(subject, "blind"):
         wins = clear_wins(subject, exploit)
@@ -146,7 +146,7 @@ def wrong_by_construction_is_paid_like_gold(subject: Subject) -> Iterator[Found]
     What: The reference reply is turned into replies that are wrong by construction: the answer inside a longer number
         or word, beside another one, in one of several tags in any order, negated, in front of a wrong final answer,
         under another key, only a piece of it, or among foreign elements. None earns as much as the reference reply. A
-        warning where a library's own function pays.
+        warning if a library's own function rewards it.
     Why: A reward that searches for the answer rewards every reply that mentions it.
     Fix: Parse one final answer and compare all of it, as the type that `[tool.envops.answer]` declares. If such a
         reply is right here, declare it: `type`, `tolerance`, or `type = "none"`.
@@ -175,7 +175,7 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
     """Functions that are not declared as format reward a reply that ignores the task.
 
     What: On every probe task of the search, a constant reply earns at most what form alone may plus 10 % of the
-        range, unless it is partial credit for being partly right. Where no share of form is declared, up to 20 % of
+        range, unless it is partial credit for a partly right answer. If no share of form is declared, up to 20 % of
         the maximum are a warning.
     Why: Length, key words and tone are cheap. If they earn a reward beside the answer, a model collects them first,
         and then only them.
@@ -201,7 +201,7 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
 
 
 def _small_form(subject: Subject, exploit: Exploit, functions: list[str]) -> DeclaredRange | None:
-    """The range with these functions as form, if that is not declared yet and pays little of the whole."""
+    """The range with these functions as form, if that is undeclared and a small part of the whole."""
     given, known = subject.package.reward, subject.range
     most = max(each.reward for each in exploit.earned) - known.floor
     if given.format is not None or given.format_share is not None or most > UNDECLARED_FORM * known.maximum + 1e-9:
@@ -214,7 +214,7 @@ def _small_form(subject: Subject, exploit: Exploit, functions: list[str]) -> Dec
 def constant_reply_earns_half(subject: Subject) -> Iterator[Found]:
     """One constant reply earns half the reward on every task.
 
-    What: No reply that is the same for all tasks gets halfway from what form alone may earn to the reference reply on
+    What: No reply that is the same for all tasks gets halfway from the bound of form to the reference reply on
         all probe tasks of the search.
     Why: Partial credit is fine. Half of it for a constant reply leaves little to learn.
     Fix: Let the credit begin where a guess ends, for example `max(0, 2 * similarity - 1)`.
@@ -236,8 +236,8 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
 
     What: No reply makes a reward function raise, return a number that is not finite, or take longer than 2 seconds.
     Why: v0 silently scores 0.0, v1 loses the rollout. Neither is what the author intended.
-    Fix: Return 0 for what cannot be parsed. Do not call `int`, `json.loads` or `eval` on a reply without handling
-        errors.
+    Fix: Return 0 for replies that cannot be parsed. Do not call `int`, `json.loads` or `eval` on a reply without
+    handling errors.
     """
     search = subject.facts.search
     for broken in search.broken if search else ():

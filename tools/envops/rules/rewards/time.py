@@ -1,4 +1,4 @@
-"""Rules of time: what scoring costs a training step, conversations without an end, and what the budget left out."""
+"""Rules of time: the cost of scoring in a training step, conversations without an end, and the cuts of the budget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from envops.facts.observed import Cut, Rollout, Score
 
 SLOW_SECONDS = 0.5
-"""A reply that takes less is scored while the model samples the next ones."""
+"""The seconds below which a reply is scored while the model samples the next ones."""
 LONG_STEP = 30.0
 """Seconds that a step may wait for its rewards: those of most trainers take minutes."""
 BEFORE_REPLIES = ("load", "tasks")
@@ -32,13 +32,14 @@ def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
     """Scoring takes so long that training waits for it.
 
     What: Scoring a reply takes less than half a second, or the steps of the declared runs wait less than 30 s for it;
-        they have 512 rollouts where no run is declared. Measured on the first replies, as the least of two; in
+        they have 512 rollouts if no run is declared. Measured on the first replies, as the least of two; in
         multi-turn environments the time of a whole conversation with a scripted policy. A reward blocks if nothing
         else can run in the same event loop meanwhile.
     Why: A blocking reward is computed for one rollout after the other, so a step of 512 rollouts waits 512 times as
         long, and sampling waits too.
-    Fix: Await what waits, move computation to a process or thread (`asyncio.to_thread`), keep clients and data between
-        calls, or cache what depends on the task alone.
+    Fix: Await input and output, move computation to a process or thread (`asyncio.to_thread`), keep clients and data
+    between
+        calls, or cache results that depend on the task alone.
     """
     pace = subject.facts.pace
     if pace is None or pace.seconds < SLOW_SECONDS:
@@ -107,12 +108,12 @@ def conversation_never_ends(subject: Subject) -> Iterator[Found]:
 
 @rule("RWD095", gate="rewards", severity="advice")
 def budget_left_something_out(subject: Subject) -> Iterator[Found]:
-    """The budget did not suffice for everything.
+    """The budget did not suffice for all work.
 
-    What: All replies, mutants and searches fit into `gates.budget`, 120 s by default. Where replies cost much, policies
-        reply to fewer tasks, and what is least likely to find something is left out.
-    Why: Nothing is known of what was left out. The verdict is of the rest.
-    Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding says.
+    What: All replies, mutants and searches fit into `gates.budget`, 120 s by default. If replies are slow, policies
+    reply to fewer tasks, and the work that is least likely to find something is left out.
+    Why: The verdict says nothing about the omitted work.
+    Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = _cuts(subject, OF_REWARDS)
     if cuts and not _lacks_core(subject):
@@ -126,7 +127,7 @@ def budget_left_too_much_out(subject: Subject) -> Iterator[Found]:
     What: Within `gates.budget` the reference reply, an empty reply, a near miss and the right format around junk are
         scored on one task at least.
     Why: Nothing is proven without them, so the gate is inconclusive.
-    Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding says.
+    Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = _cuts(subject, OF_REWARDS)
     if cuts and _lacks_core(subject):
@@ -134,7 +135,7 @@ def budget_left_too_much_out(subject: Subject) -> Iterator[Found]:
 
 
 def _lacks_core(subject: Subject) -> bool:
-    """Whether fewer policies replied than there must be, for want of time."""
+    """Whether fewer policies replied than needed, for lack of time."""
     replied = {score.policy for score in subject.facts.scores}
     late = any(cut.stage in (*BEFORE_REPLIES, "rewards") for cut in subject.facts.cuts)
     return late and len(replied) < len(CORE)
@@ -146,7 +147,7 @@ def _cuts(subject: Subject, stages: Iterable[str]) -> list[Cut]:
 
 
 def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -> Found:
-    """What was not looked at, in one line, and what it would take."""
+    """The omitted work in one line, and the time for all of it."""
     budget = subject.entry.gates.budget
     needed = sum(cut.seconds for cut in cuts)
     would_take = f"; all of it would take about {_duration(needed)}" if needed > budget else ""

@@ -49,7 +49,7 @@ def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """An answer that only looks right earns as much as the right one.
 
     What: The answer with similar letters of another script, letters in place of digits, or a superscript for its last
-        digit earns less than the reference reply. A warning where a library's own function pays.
+        digit earns less than the reference reply. A warning if a library's own function rewards it.
     Why: The answer is unusable, yet the model is rewarded for it.
     Fix: Compare the text itself. Do not normalise similar or compatibility characters (NFKC turns 4² into 42).
     """
@@ -66,10 +66,10 @@ def _drafts_are_refused_by_right(subject: Subject) -> bool:
 def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
     """An answer inside the reasoning earns the full reward.
 
-    What: Where the format has reasoning in tags, the right answer only inside of it, closed or cut off, earns less
+    What: If the format has reasoning in tags, the right answer only inside of it, closed or cut off, earns less
         than the reference reply. If a parser of verifiers itself reads it there, RWD069 reports it.
     Why: A draft is not an answer: truncated replies are rewarded, and a model learns to list drafts.
-    Fix: Read only what follows the closing tag of the reasoning, and nothing if that tag is missing.
+    Fix: Read only the text after the closing tag of the reasoning, and nothing if that tag is missing.
     """
     if subject.package.answer.type != "none" and _drafts_are_refused_by_right(subject):
         yield from _inside_the_reasoning(subject)
@@ -79,8 +79,8 @@ def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
 def answer_in_think_tags_is_paid(subject: Subject) -> Iterator[Found]:
     """An answer inside undeclared think tags earns the full reward.
 
-    What: The right answer only inside `<think>` earns less than the reference reply, also where the format has no
-        reasoning in tags, and where the environment's parser is one of verifiers that reads the first tag anywhere
+    What: The right answer only inside `<think>` earns less than the reference reply, also if the format has no
+    reasoning in tags, and if the environment's parser is one of verifiers that reads the first tag anywhere
         (`vf.XMLParser`).
     Why: Reasoning models write these tags by default. Truncated in mid-thought, they are rewarded for a draft.
     Fix: Drop everything up to `</think>` before the answer is read, and everything if the tag is missing.
@@ -108,7 +108,7 @@ def _paid_in_full(subject: Subject, score: Score, gold: Score, kind: str) -> Fou
 
 
 def _with_two_answers(subject: Subject) -> tuple[list[tuple[Score, Score]], set[int]]:
-    """Replies that end on a wrong answer and earn the full reward, and tasks where the other order does, too."""
+    """Replies that end on a wrong answer and earn the full reward, and tasks on which the other order does, too."""
     ends_wrong = list(reaching_gold(subject, wrong_last.name))
     right_last = {score.task for score, _ in reaching_gold(subject, wrong_first.name)}
     return ends_wrong, right_last
@@ -155,7 +155,7 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Denying the right answer earns as much as giving it.
 
     What: "not" in front of the answer in its place, and "The answer is not …" in plain words, earn less than the
-        reference reply. A warning where a library's own function pays, such as `vf.MathRubric`.
+        reference reply. A warning if a library's own function rewards it, such as `vf.MathRubric`.
     Why: The reward searches for the answer instead of reading it.
     Fix: Compare all of the parsed answer. Use no `in` and no search for a number in a sentence.
     """
@@ -168,7 +168,7 @@ def declared_equivalent_is_refused(subject: Subject) -> Iterator[Found]:
     """A declared equivalent answer loses reward.
 
     What: The reference reply with its answer in other case, in another order or within the tolerance earns the same,
-        where `[tool.envops.answer]` declares that this does not matter.
+        if `[tool.envops.answer]` declares that this does not matter.
     Why: Either the declaration or the reward is wrong, and near misses are generated from the declaration.
     Fix: Normalise both sides in the reward, or correct `case_sensitive`, `type` or `tolerance`.
     """

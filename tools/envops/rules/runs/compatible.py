@@ -1,4 +1,4 @@
-"""Rules of training runs: can this trainer run this at all?"""
+"""Rules of training runs: can this trainer run the environments at all?"""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def run_cannot_be_compiled(run: RunSubject) -> Iterator[Found]:
 
     What: The declaration compiles to the trainer's configuration.
     Why: Nothing can be submitted.
-    Fix: The message names what to change.
+    Fix: The message names the change.
     """
     if run.broken:
         yield run.found("", run.broken)
@@ -147,8 +147,8 @@ def trained_with_another_release(run: RunSubject) -> Iterator[Found]:
 def trainer_lacks_the_algorithm(run: RunSubject) -> Iterator[Found]:
     """The trainer has no such algorithm, or trains adapters only.
 
-    What: `algorithm` is one that the trainer has, and trainers that only train LoRA adapters are given `lora`.
-    Why: The run would train something else than was declared.
+    What: `algorithm` is one that the trainer has, and runs of trainers that only train LoRA adapters declare `lora`.
+    Why: The run would differ from its declaration.
     Fix: Choose an algorithm of the trainer, or add `lora: {rank: 16}`.
     """
     spec = run.spec
@@ -190,7 +190,7 @@ def compatibility_is_unknown(run: RunSubject) -> Iterator[Found]:
 
     What: An environment of the Hub declares its `generation` if the trainer runs only one.
     Why: Its code is not here, so only the declaration shows whether the trainer runs it.
-    Fix: Add `generation: v0` or `v1` beside `hub`; `prime env info` shows what it requires.
+    Fix: Add `generation: v0` or `v1` beside `hub`; `prime env info` shows its requirements.
     """
     for used in run.trained_on:
         if used.external and used.generation is None and len(run.trainer.generations) == 1:
@@ -203,7 +203,8 @@ def compatibility_is_unknown(run: RunSubject) -> Iterator[Found]:
 def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
     """Two environments of a run have one name in metrics.
 
-    What: Names are unique among what is trained on and among what is evaluated on, and none is `agg`. Source:
+    What: Names are unique among the training environments and among the evaluation environments, and none is `agg`.
+    Source:
         prime-rl 559b447, configs/orchestrator.py.
     Why: prime-rl refuses it, and the hosted service reports it only on the cluster.
     Fix: Give each its `name`.
@@ -213,14 +214,14 @@ def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN013", gate="run")
 def override_is_of_another_kind(run: RunSubject) -> Iterator[Found]:
-    """An override is of another kind than what it replaces.
+    """An override is of another kind than the value that it replaces.
 
     What: A number replaces a number, a table a table, a list a list. Integers and floats are one kind.
     Why: The trainer rejects or misreads it; the hosted service reports it only on the cluster.
     Fix: Write the value as the compiled file in configs/rl has it; a single key of a table is overridden by its path.
     """
-    for path, said in run.misfits.items():
-        yield run.found(f"overrides.{path}", f"override of {path}: {said}", path=path)
+    for path, kinds in run.misfits.items():
+        yield run.found(f"overrides.{path}", f"override of {path}: {kinds}", path=path)
 
 
 @rule("RUN014", gate="run")

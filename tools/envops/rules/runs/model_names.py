@@ -1,4 +1,4 @@
-"""Names of models: their family, size and variant, and the known model that is most like one."""
+"""Names of models: their family, size and variant, and the most similar known model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 SAME = 0.92
-"""From this likeness of letters on, a name of the same size is taken for a misspelt one."""
+"""The similarity of letters from which a name of the same size is taken for a misspelt one."""
 NO_SIZE = 10.0
 """The distance between a model with a size in its name and one without."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)[bB]\b")
@@ -16,7 +16,7 @@ _VARIANTS = ("instruct", "thinking", "base", "vl", "coder", "distill")
 
 
 def most_alike(model: str, known: Iterable[str]) -> str:
-    """The known model of the same family that is nearest in size, then in variant; empty where there is none."""
+    """The known model of the same family that is nearest in size, then in variant; empty if there is none."""
     names = list(known)
     misspelt = [name for name in names if _letters(model, name) >= SAME and _distance(model, name) == 0]
     if misspelt:
@@ -34,13 +34,13 @@ def _letters(one: str, other: str) -> float:
 
 
 def _family(model: str) -> str:
-    """The letters that the name begins with: `qwen` of Qwen/Qwen2.5-7B-Instruct."""
+    """The letters at the beginning of the name: `qwen` of Qwen/Qwen2.5-7B-Instruct."""
     found = re.match(r"[A-Za-z]+", model.rpartition("/")[2])
     return found[0].casefold() if found else ""
 
 
 def _distance(one: str, other: str) -> float:
-    """How far apart two sizes are, as the logarithm of their ratio."""
+    """The distance between two sizes: the logarithm of their ratio."""
     sizes = [float(found[1]) for model in (one, other) if (found := _SIZE.search(model)) and float(found[1]) > 0]
     if len(sizes) == 2:
         return abs(math.log(sizes[0] / sizes[1]))

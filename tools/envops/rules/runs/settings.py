@@ -1,7 +1,7 @@
 """Rules of training runs: settings that contradict each other, whether or not the trainer's schema rejects them.
 
-Read from the compiled configuration, so that overrides count. What prime-rl's own schema
-accepts although it cannot work was measured on 559b447 (2026-08-21).
+Read from the compiled configuration, so that overrides count. Settings that prime-rl's own schema accepts although they
+cannot work were measured on 559b447 (2026-08-21).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def batch_tears_groups(run: RunSubject) -> Iterator[Found]:
 def groups_of_one(run: RunSubject) -> Iterator[Found]:
     """A group has only one rollout.
 
-    What: At least two rollouts of each task with a group-relative algorithm. prime-rl accepts one, and it is its
+    What: A group-relative algorithm has at least two rollouts of each task. prime-rl accepts one, and it is its
         default. Source: prime-rl docs/algorithms.md; it aborts after repeated empty batches.
     Why: Every advantage is 0, and nothing is learned.
     Fix: Set rollouts_per_example to 8 or more.
@@ -178,7 +178,7 @@ def nothing_is_sampled(run: RunSubject) -> Iterator[Found]:
 
     What: The temperature of training is above 0.
     Why: Greedy replies to a task are identical: no group has variance, and nothing is learned.
-    Fix: Set sampling.temperature to 1.0, at which the policy is the one that is trained.
+    Fix: Set sampling.temperature to 1.0, at which the sampled policy is the trained one.
     """
     for name, temperature in run.settings.temperatures.items():
         if temperature == 0:
@@ -203,11 +203,12 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
 def evaluated_on_what_is_trained_on(run: RunSubject) -> Iterator[Found]:
     """The evaluation has the tasks of the training.
 
-    What: What a run evaluates on has other tasks than what it trains on: the environment's evaluation split (a field
-        `split` of the taskset in v1, an `eval_dataset` in v0), or those that `eval` of the environment declares in
-        registry.yaml, or settings of its own below `eval.environments`. Trainers that keep tasks from training pass.
+    What: The evaluation tasks of a run differ from its training tasks: the environment's evaluation split (a field
+    `split` of the taskset in v1, an `eval_dataset` in v0), or those that `eval` of the environment declares in
+    registry.yaml, or settings of its own below `eval.environments`. Trainers that keep tasks from training pass.
     Why: An evaluation on tasks from training measures memory.
-    Fix: Give the environment `eval: {split: test}`, or `eval: {args: {seed: 1}}` with arguments that give other tasks.
+    Fix: Give the environment `eval: {split: test}`, or `eval: {args: {seed: 1}}` with arguments that select other
+    tasks.
     """
     for used in run.evaluated_on:
         if used.on_other_tasks:

@@ -18,7 +18,7 @@ LONG_BATCH, LONG_GROUP = 512, 16
 LEAST_OFF_POLICY, MOST_OFF_POLICY = 8, 32
 OVERSAMPLING = 2
 MOST_WITHOUT_VARIANCE = 0.5
-"""Above this share of zero-variance groups a step learns from less than half of what it paid for."""
+"""The share of zero-variance groups above which a step learns from less than half of its rollouts."""
 DROP_THINKING = ("Qwen/Qwen3-", "Qwen/QwQ", "deepseek-ai/DeepSeek-R1")
 """Models whose chat template removes earlier `<think>` sections from the conversation.
 
@@ -65,7 +65,7 @@ def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
 def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
     """The reward has two values, and zero-variance groups are not replaced.
 
-    What: Where the last recording holds two different rewards only, the run has difficulty_filter, if its trainer
+    What: If the last recording has only two different rewards, the run has difficulty_filter, if its trainer
         can filter. Source: DAPO, arXiv 2503.14476, section 3.2 (dynamic sampling).
     Why: With two values many groups have zero variance; they cost compute, are dropped, and the batch silently shrinks.
     Fix: Set `difficulty_filter: true`; with prime-rl also name the `schema`.
@@ -82,7 +82,7 @@ def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
 def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]:
     """A continuous reward is filtered with thresholds for right or wrong.
 
-    What: Where the last recording holds many different rewards, no pool of difficulties ends at 0 or at 1 alone, and
+    What: If the last recording has many different rewards, no pool of difficulties ends at 0 or at 1 alone, and
         the filter is not the one that drops only groups without any variance.
     Why: Continuous rewards are hardly ever equal: such a filter never applies, and such a pool stays empty.
     Fix: Choose thresholds within the rewards that were recorded (docs/distribution.md shows them).
@@ -347,14 +347,14 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
 
 
 def _played(used: TrainedOn) -> str:
-    """The way to a recording; one of the Hub has its code elsewhere."""
+    """The fix that leads to a recording; an environment of the Hub has its code elsewhere."""
     if used.external:
         return "Bring it in with `nox -s adopt` and record a model, or add `baseline: {none: REASON}` to the run."
     return f"Run `nox -s record -- {used.id} --endpoint E`, or add `baseline: {{none: REASON}}` to the run."
 
 
 def _drops_thinking(model: str) -> bool:
-    """Whether the model's template drops the thinking of earlier turns; base and VL models are passed over."""
+    """Whether the model's template drops the thinking of earlier turns; base and VL models are skipped."""
     return model.startswith(DROP_THINKING) and not model.endswith("-Base") and "-VL-" not in model
 
 

@@ -27,24 +27,24 @@ class Recorded:
     speaker: str
     scripted: bool
     rewards: Sequence[Sequence[float]]
-    """As recorded, task by task."""
+    """The recorded rewards, task by task."""
     mean_share: float | None
     """The mean as a share of the declared range."""
     date: str = ""
     digest: str = ""
-    """Of the package that was recorded."""
+    """Digest of the recorded package."""
     current: bool = True
     """Whether the package still is the recorded one."""
     mean: float | None = None
     interval: tuple[float, float] | None = None
-    """Of the mean reward, with its confidence in the recording."""
+    """The interval of the mean reward, with the recording's confidence."""
     split: Split = "train"
     scripted_judge: bool = False
-    """Whether a scripted judge decided about a model's rollouts."""
+    """Whether a scripted judge judged a model's rollouts."""
 
     @property
     def binary(self) -> bool:
-        """Whether no more than two rewards were ever paid."""
+        """Whether at most two different rewards occur."""
         return len(distinct([reward for group in self.rewards for reward in group])) <= 2
 
     def zero_variance_share(self, size: int) -> float | None:
@@ -57,7 +57,7 @@ TOO_EASY = 0.8
 
 
 def difficulty(recorded: Recorded, size: int) -> str:
-    """What a model's recording says about the environment's difficulty for this model, in groups of `size`."""
+    """The difficulty of the environment for a recorded model, in groups of `size`."""
     share = recorded.mean_share
     if share is None:
         return "the recording has no reward"
@@ -75,23 +75,23 @@ class TrainedOn:
     """One environment of a run."""
 
     label: str
-    """What metrics call it."""
+    """Its name in metrics."""
     id: str
     generation: Generation | None = "v1"
     requires: tuple[str, ...] | None = ()
-    """What the package requires of verifiers; `None` where its code is not in this repository."""
+    """The package's requirement on verifiers; `None` if its code is not in this repository."""
     pinned: str | None = None
     external: bool = False
     version: str = ""
     on_hub: str | None = None
-    """The latest version on the Hub; `None` where it was not read."""
+    """The latest version on the Hub; `None` if it was not read."""
     secrets: tuple[str, ...] = ()
     judge_key: str = ""
-    """What its judge needs: the variable of a key, or words for a key that no declaration names."""
+    """The key that its judge needs: its variable, or a description if no declaration names it."""
     multi_turn: bool = False
     recorded: Recorded | None = None
     key: str = "environments"
-    """Where the run names it."""
+    """The place in the run that names it."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class EvaluatedOn:
 
 @dataclass(frozen=True)
 class RunSubject:
-    """A declared run as the rules of runs see it."""
+    """A declared run as input of its rules."""
 
     gates: ClassVar[tuple[Gate, ...]] = ("run",)
 
@@ -115,15 +115,15 @@ class RunSubject:
     trained_on: tuple[TrainedOn, ...] = ()
     evaluated_on: tuple[EvaluatedOn, ...] = ()
     settings: TrainerSettings = field(default_factory=TrainerSettings)
-    """Of the compiled configuration, overrides included; nothing is set where there is none."""
+    """Settings of the compiled configuration, overrides included; empty without one."""
     refusals: tuple[RefusedSetting, ...] = ()
-    """What the trainer refuses of the compiled configuration."""
+    """The settings of the compiled configuration that the trainer refuses."""
     broken: str = ""
     """Why it could not be compiled."""
     left_out: tuple[str, ...] = ()
-    """What was declared and has no place in the configuration."""
+    """Declared settings without a place in the configuration."""
     misfits: Mapping[str, str] = field(default_factory=dict)
-    """Path of an override of another kind than what it replaces → the kind that was there and the new one."""
+    """Path of an override of another kind than the value that it replaces → the former kind and the new one."""
     trainers: tuple[TrainerLimits, ...] = ()
     """All trainers, for alternatives."""
 

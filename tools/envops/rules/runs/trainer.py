@@ -22,8 +22,8 @@ clash; combination: settings that the trainer does not take together."""
 
 
 EvaluationTasks = Literal["declared", "own split", "kept from training", "none"]
-"""declared: the tasks that the configuration names; own split: what get_eval_dataset returns; kept from training: tasks
-that the trainer does not train on; none: the trainer evaluates nothing."""
+"""declared: the tasks that the configuration names; own split: the result of get_eval_dataset; kept from training:
+tasks that the trainer does not train on; none: the trainer evaluates nothing."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class TrainerLimits:
     """The limits of one trainer."""
 
     name: str
-    """As `backend` in registry.yaml."""
+    """The name, as `backend` in registry.yaml."""
     title: str
     generations: tuple[Generation, ...]
     releases: tuple[str, ...]
-    """Releases of verifiers that it runs with; the package must admit one of them. Empty where none works."""
+    """Releases of verifiers that it runs with; the package must admit one of them. Empty if none works."""
     released: str
-    """The same in words."""
+    """The supported releases in words."""
     batch_unit: BatchUnit
-    """What its own batch size counts."""
+    """The unit of its own batch size."""
     lora: Literal["only", "either"]
     algorithms: tuple[str, ...]
     source: str
-    """Where all this is from."""
+    """The source of these data."""
     evaluates: EvaluationTasks = "own split"
     """The tasks of an evaluation while it trains."""
     any_release: bool = False
@@ -53,16 +53,16 @@ class TrainerLimits:
     on_this_machine: bool = False
     """`envops train RUN` trains it."""
     forwards: tuple[str, ...] | None = None
-    """The only secrets that reach the run; `None` where the run sees those of its own machine."""
+    """The only secrets that reach the run; `None` if the run sees those of its own machine."""
     bounds_age: bool = False
-    """It can bound the age of rollouts (`max_off_policy_steps`)."""
+    """Whether it can bound the age of rollouts (`max_off_policy_steps`)."""
     replaces_groups: bool = True
-    """It can draw other groups for those without variance (`difficulty_filter`)."""
+    """Whether it can replace groups without variance (`difficulty_filter`)."""
     schemas: tuple[str, ...] = ()
     """Versions of its configuration that `schema` chooses from."""
     most_lora_rank: int | None = None
     models: Mapping[str, str] | None = None
-    """Every model that it knows by name and the model's chat renderer; `None` where any name is taken."""
+    """Every model that it knows by name and the model's chat renderer; `None` if any name is taken."""
     renderers: Collection[str] = ()
     """Chat renderers that a run may name, which makes the model's name irrelevant."""
     retired: str = ""
@@ -70,14 +70,14 @@ class TrainerLimits:
 
 @dataclass(frozen=True)
 class TrainerSettings:
-    """The settings of a compiled run, overrides included; `None` where the trainer has none or its default holds."""
+    """The settings of a compiled run, overrides included; `None` if the trainer has none or its default holds."""
 
     batch: int | None = None
     """Rollouts per step, for every trainer."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """Environment → rollouts of each task."""
     model: str = ""
-    """As the trainer compares it with those that it knows."""
+    """The model's name, as the trainer compares it with known ones."""
     renderer: str | None = None
     algorithms: tuple[str, ...] = ("grpo",)
     max_steps: int | None = None
@@ -92,7 +92,7 @@ class TrainerSettings:
     """`None` is full fine-tuning."""
     max_inflight: int | None = None
     workers: int | None = None
-    """Processes that serve environments, where their number is fixed."""
+    """Processes that serve environments, if their number is fixed."""
     train_gpus: int | None = None
     inference_gpus: int | None = None
     gpus_per_node: int | None = None
@@ -100,9 +100,9 @@ class TrainerSettings:
     tensor_parallel: int = 1
     context_parallel: int = 1
     broadcast: str | None = None
-    """How weights reach the sampler."""
+    """The transport of weights to the sampler."""
     replaces_groups: bool = False
-    """Groups without variance are replaced by others."""
+    """Whether groups without variance are replaced."""
     difficulty_bounds: tuple[tuple[float, ...], ...] = ()
     """The thresholds of each pool of difficulties."""
 
@@ -113,7 +113,7 @@ class RefusedSetting:
 
     kind: RefusalKind
     key: str
-    """Of the run in registry.yaml."""
+    """The key of the run in registry.yaml."""
     message: str
     fix: str | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 FINITE_DUPLICATES = 0.01
 """The largest share of repeated tasks in a data set: real ones have a few."""
 FEWEST_DISTINCT = 20
-"""An infinite taskset repeats tasks by chance; with fewer different tasks than this it counts as finite."""
+"""The least number of different tasks of an infinite taskset, which repeats tasks by chance; with fewer it counts as
+finite."""
 MOST_OVERLAP = 0.5
 """The largest share of an infinite taskset's eval tasks that may be train tasks by chance."""
 GIVEN_AWAY = 0.3
-"""From this share on, answers in prompts are the rule and not coincidence."""
+"""The share from which answers in prompts are the rule and not coincidence."""
 _OFFERS_ANSWERS = {"choice", "label", "boolean", "none"}
 
 
@@ -35,7 +36,7 @@ def _share(count: int, dataset: Dataset) -> float:
 
 
 def _tasks(subject: Subject, dataset: Dataset, indexes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """The tasks named, with their prompts where those were kept."""
+    """The named tasks, with their prompts if they were kept."""
     kept: dict[int, Task] = {task.index: task for task in subject.facts.tasks}
     first = _datasets(subject)[0].split == dataset.split
     shown: list[dict[str, Any]] = []
@@ -195,8 +196,8 @@ def prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
 
     What: Fewer than 30 % of the prompts contain the answer, unless it is offered there as a choice.
     Why: A model learns to copy instead of to solve.
-    Fix: Remove the answer from the prompt. Where it belongs there, declare `[tool.envops.answer] type = "choice"` (or
-        "label", "boolean"), or `in_prompt = true` where the task is to copy or to extract it.
+    Fix: Remove the answer from the prompt. If it belongs there, declare `[tool.envops.answer] type = "choice"` (or
+    "label", "boolean"), or `in_prompt = true` if the task is to copy or to extract it.
     """
     for dataset, usual in _given_away(subject):
         if usual:
@@ -253,10 +254,10 @@ def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
 def task_is_to_copy(subject: Subject) -> Iterator[Found]:
     """The task seems to be copying or extracting.
 
-    What: Same as SCH058, where the prompts differ in nothing but the answer, or a sentence in them begins with
+    What: Same as SCH058, if the prompts differ in nothing but the answer, or a sentence in them begins with
         "repeat", "copy", "extract" or the like.
-    Why: That is sound if it is meant, and a leak if it is not.
-    Fix: Declare `[tool.envops.answer] in_prompt = true`, and this is not reported again.
+    Why: This is sound if intended, and a leak otherwise.
+    Fix: Declare `[tool.envops.answer] in_prompt = true`, and it is not reported again.
     """
     found = _answer_slot(subject)
     if found is not None and found.is_copied:

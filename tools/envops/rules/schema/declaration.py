@@ -1,4 +1,4 @@
-"""The rule of declarations: what is wrong with an environment before anything of it can be observed."""
+"""The rule of declarations: problems that prevent the observation of an environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULE = "SCH012"
 
 @dataclass(frozen=True)
 class DeclarationSubject:
-    """An environment of which no more is known than what is wrong with its declaration."""
+    """An environment of which only the problems of its declaration are known."""
 
     gates: ClassVar[tuple[Gate, ...]] = ()
 
@@ -35,7 +35,7 @@ def declaration_is_wrong(subject: DeclarationSubject | Subject) -> Iterator[Foun
 
     What: The folder is in registry.yaml, and its pyproject.toml, requirements.lock, sources and cases can be read and
         fit each other.
-    Why: Nothing of the environment can be built or observed. Other environments are not affected.
+    Why: The environment can be neither built nor observed. Other environments are not affected.
     Fix: Correct the file that the message names.
     """
     for problem in subject.problems:

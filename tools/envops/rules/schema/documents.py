@@ -21,7 +21,7 @@ EXPECTED_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "reward": ("reward", "scor", "rubric", "grading", "metric"),
     "usage": ("usage", "using", "use", "quick", "run", "getting started", "how to", "example", "install", "evaluat"),
 }
-"""Section → beginnings of words, any of which in a heading makes it that section."""
+"""Section → beginnings of words that identify its heading."""
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
@@ -40,7 +40,7 @@ class Section:
 
 @lru_cache(maxsize=8)
 def sections(readme: str) -> tuple[Section, ...]:
-    """Every section of a Markdown text; headings inside of code fences are none."""
+    """Every section of a Markdown text; headings inside code fences do not count."""
     lines = readme.splitlines()
     headings = list(_headings(lines))
     found = []
@@ -54,7 +54,7 @@ def missing_sections(readme: str) -> tuple[str, ...]:
     """The expected sections without a heading."""
     found = sections(readme)
     if [section.level for section in found].count(1) == 1 and found[0].level == 1:
-        found = found[1:]  # the document's own title announces nothing
+        found = found[1:]  # the document's own title is not a section
     titles = [section.title for section in found]
     return tuple(
         name for name, words in EXPECTED_SECTIONS.items() if not any(_announces(title, words) for title in titles)
@@ -76,7 +76,7 @@ def text_about_rewards(readme: str) -> str:
 
 
 def names(text: str, function: str) -> bool:
-    """Whether a text names a function, be it `as_code` or as words."""
+    """Whether a text names a function, `as_code` or in words."""
     words = [re.escape(word) for word in re.split(r"[_\W]+", function) if word]
     return bool(words) and re.search(r"(?<!\w)" + r"[_\s-]+".join(words) + r"(?!\w)", text, re.IGNORECASE) is not None
 
@@ -148,7 +148,7 @@ def readme_does_not_name_every_reward(subject: Subject) -> Iterator[Found]:
 
     What: Each function with a weight is named, as code or in words, below a heading on rewards.
     Why: A reward function that readers do not know about is not reviewed.
-    Fix: List each reward function with its weight and what it rewards.
+    Fix: List each reward function with its weight and its purpose.
     """
     text = text_about_rewards(subject.package.readme or "")
     rewards = [function.name for function in subject.functions if is_reward(function)]

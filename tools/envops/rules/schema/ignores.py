@@ -1,4 +1,4 @@
-"""Rules of the registry's `ignore` and `known`: they contain only what is needed."""
+"""Rules of the registry's `ignore` and `known`: they contain only needed entries."""
 
 from __future__ import annotations
 
@@ -61,10 +61,11 @@ def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
 def baseline_can_shrink(subject: Subject) -> Iterator[Found]:
     """Fewer findings exist than the registry lists as known.
 
-    What: Every rule under `known` in registry.yaml finds as much as its count. Reported only if its whole gate was
+    What: Every rule under `known` in registry.yaml has as many findings as its count. Reported only if its whole gate
+    was
         observed.
     Why: A count that is too high lets new findings of the same rule pass.
-    Fix: Lower the count in registry.yaml, or remove the line where nothing is left.
+    Fix: Lower the count in registry.yaml, or remove the line if none is left.
     """
     for listed, findings in subject.entry.known.items():
         rule, count = all_rules().get(listed), subject.fired.get(listed, 0)

@@ -24,8 +24,8 @@ def dependencies_do_not_install(subject: Subject) -> Iterator[Found]:
     """The locked dependencies do not install.
 
     What: A virtual environment can be created from requirements.lock.
-    Why: The environment is validated with exactly the locked packages. What does not install can be neither validated
-        nor used.
+    Why: The environment is validated with exactly the locked packages. A lock that does not install can be neither
+    validated nor used.
     Fix: Renew the lock with `nox -s lock -- NAME` and read the errors of uv.
     """
     failure = own_failure(subject, "venv")
@@ -102,7 +102,7 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
 
 
 def _missing_data(subject: Subject, stage: StageName, failure: Failure) -> Found:
-    """The data, as far as it is known what loading wanted, and the declaration that brings it."""
+    """The data that loading requested, as far as known, and the declaration that provides it."""
     wanted = subject.facts.wanted
     known = list(dict.fromkeys(one.name for one in wanted if one.kind != "host"))
     addresses = list(dict.fromkeys(one.address for one in subject.facts.network if one.stage == stage))
@@ -116,7 +116,7 @@ def _missing_data(subject: Subject, stage: StageName, failure: Failure) -> Found
 
 
 def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
-    """`prepare:` with what is declared already, and the next step; no lines where no declaration helps."""
+    """`prepare:` with existing declarations, and the next step; no lines if no declaration helps."""
     name, declared = subject.entry.name, subject.entry.prepare
     proposed = proposed_preparation(subject.facts.wanted).preparation
     held = {(one.name, config) for one in declared.datasets for config in (one.config, None)}
@@ -148,9 +148,9 @@ def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
 def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
     """Declared data is not on this machine.
 
-    What: What registry.yaml declares under `prepare:` was downloaded, for this lock and, where the command runs code of
-        the package, for this code.
-    Why: The gates run offline and read what was prepared. Nothing else of the environment can be judged before.
+    What: The data under `prepare:` in registry.yaml was downloaded, for this lock and, if the command runs code of the
+    package, for this code.
+    Why: The gates run offline and read prepared data. The environment cannot be judged without it.
     Fix: Run `nox -s prepare -- NAME`, with a network. Later runs read the cache until the declaration changes.
     """
     failure = own_failure(subject, "load", "network")
@@ -187,7 +187,8 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
 
 
 def _is_prepared(subject: Subject) -> bool:
-    """Whether everything that was tried is declared: then it was found, and only asked for whether it is new."""
+    """Whether every attempted download is declared: then the data was found, and the attempt only checked for a newer
+    version."""
     wanted, declared = subject.facts.wanted, subject.entry.prepare
     names = {one.name for one in declared.datasets}
     return bool(wanted) and all(one.name in names or one.name in declared.command for one in wanted)

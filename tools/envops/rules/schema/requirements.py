@@ -1,6 +1,6 @@
 """Rules of the requirements on Python and verifiers.
 
-Generations and Pythons of each release are as measured: v0 ends with 0.3, one v1 code path works from 0.2.1 on.
+Generations and Pythons of each release were measured: v0 ends with 0.3, and v1 works from 0.2.1 on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from envops.facts.observed import Place
 from envops.rules.engine import Found, Subject, rule
 from envops.rules.evidence import Evidence
 from envops.rules.schema.metadata import in_pyproject
@@ -21,7 +22,6 @@ from envops.rules.schema.metadata import in_pyproject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envops.facts.observed import Place
     from envops.repository.package import Generation, Package
 
 FIRST_V1 = Version("0.2.1")
@@ -43,7 +43,7 @@ _REVISION = re.compile(r"@(?:[0-9a-f]{7,40}|v?\d[\w.]*)(?:#|$)")
 
 
 def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
-    """The requirement on verifiers, `None` where there is none."""
+    """The requirement on verifiers, `None` if there is none."""
     for text in requires:
         try:
             requirement = Requirement(text)
@@ -55,14 +55,14 @@ def verifiers_requirement(requires: tuple[str, ...]) -> Requirement | None:
 
 
 def is_bounded_above(requirement: Requirement) -> bool:
-    """Whether some later release will not satisfy the requirement; a commit or a tag in an address is a bound."""
+    """Whether the requirement excludes some later release; a commit or a tag in an address is a bound."""
     if requirement.url is not None:
         return _REVISION.search(requirement.url) is not None
     return any(part.operator in _BOUNDING for part in requirement.specifier)
 
 
 def misfit(requirement: Requirement, generation: Generation) -> str | None:
-    """A release that the requirement admits and that lacks the generation, or that none is admitted."""
+    """A release without the generation that the requirement admits, or a note that none is admitted."""
     admitted = list(requirement.specifier.filter(sorted(_probes(requirement)), prereleases=True))
     if not admitted:
         return None
@@ -88,7 +88,7 @@ def _probes(requirement: Requirement) -> Iterator[Version]:
 
 
 def python_of(version: str) -> SpecifierSet | None:
-    """The Pythons that a release of verifiers runs on; `None` when the version is not one."""
+    """The Pythons that a release of verifiers runs on; `None` if the version is invalid."""
     try:
         release = Version(version)
     except InvalidVersion:
@@ -147,7 +147,7 @@ def locked_without_v0(package: Package) -> str | None:
 
 
 def _exports_taskset(package: Package) -> bool:
-    """Whether the module's `__all__` has anything besides the loader of v0."""
+    """Whether the module's `__all__` has names besides the loader of v0."""
     return bool(set(package.exports) - {"load_environment"})
 
 
@@ -283,14 +283,34 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     if subject.facts.description is not None:
         return  # it was loaded, so the source text does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
-    said = {
+    messages = {
         "v0": None if loader else "there is no load_environment, which a v0 environment needs",
         "v1": None if _exports_taskset(package) else "its __all__ exports no Taskset, which a v1 environment needs",
         None: "there is neither load_environment nor an exported Taskset",
     }[package.generation]
-    if said is None:
+    if messages is None:
         return
     yield Found(
-        f"module {package.module}: {said}",
+        f"module {package.module}: {messages}",
         Evidence(details={"exports": list(package.exports), "generation": package.generation}),
     )
+
+
+@rule("SCH013", gate="schema", severity="warning")
+def lock_has_pins_that_nothing_requires(subject: Subject) -> Iterator[Found]:
+    """requirements.lock pins packages that nothing requires.
+
+    What: Every installed pin of requirements.lock is required by `project.dependencies`, directly or through the
+        packages that those require, on the Python that is used.
+    Why: `nox -s lock` pins nothing else, so the pin was added by hand. It is installed wherever the environment is
+        validated, and pyproject.toml does not show it to a reviewer.
+    Fix: `nox -s lock -- NAME` writes the lock again. If the package is needed, add it to `project.dependencies`.
+    """
+    pins = subject.facts.unrequired
+    if pins:
+        yield Found(
+            f"requirements.lock pins what nothing requires: {', '.join(pins[:10])}{' …' if len(pins) > 10 else ''}",
+            Evidence(details={"found": list(pins)}),
+            Place("requirements.lock"),
+            fix=f"Run `nox -s lock -- {subject.package.name}`.",
+        )

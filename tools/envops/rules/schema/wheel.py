@@ -1,4 +1,4 @@
-"""Rules of the wheel: it builds, and contains what it needs and nothing else."""
+"""Rules of the wheel: it builds, and contains exactly the needed files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def wheel_does_not_build(subject: Subject) -> Iterator[Found]:
 
     What: A standard build front end builds a wheel from the package in an empty folder.
     Why: A release uploads a wheel. Without one there is nothing to release.
-    Fix: Run `uv build --wheel` in the environment's folder and fix what it reports.
+    Fix: Run `uv build --wheel` in the environment's folder and fix the reported errors.
     """
     failure = subject.facts.failures.get("wheel")
     if failure is not None and "wheel" not in subject.facts.broken_infrastructure():
@@ -134,7 +134,7 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     pins = subject.package.lock.pins if subject.package.lock else {}
     taken = {canonical(name): f"the package {name} in the lock" for name in pins} | _pythons_own()
     for name in dict.fromkeys(filter(None, map(imported_as, wheel.files))):
-        whose = "what Python runs when it starts" if name.endswith(".pth") else taken.get(canonical(name))
+        whose = "the code that Python runs at its start" if name.endswith(".pth") else taken.get(canonical(name))
         if whose is not None:
             yield Found(
                 f"{name} at the top level of {wheel.filename} shadows {whose}",
@@ -150,7 +150,7 @@ def _pythons_own() -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
-    """A name as pip and Python compare it on a disk that knows no case."""
+    """A name as pip and Python compare it on a case-insensitive disk."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 

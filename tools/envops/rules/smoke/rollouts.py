@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from envops.facts.observed import Failure, Rollout
 
 REWARD_TOLERANCE = 1e-6
-"""Difference at which the reward of a rollout and the predicted one are no longer equal."""
+"""The least difference between the reward of a rollout and the predicted one."""
 
 
 def _is_late(rollout: Rollout) -> bool:
@@ -47,7 +47,7 @@ def _ended_well(subject: Subject) -> list[Rollout]:
 
 
 def _kind_of_error(failure: Failure) -> tuple[str, str, str]:
-    """Equal for failures that differ only in numbers and addresses."""
+    """The key of a failure: equal for those that differ only in numbers and addresses."""
     return failure.kind, failure.type, re.sub(r"0x[0-9a-f]+|\d+", "N", failure.message)
 
 
@@ -112,7 +112,7 @@ def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
 
 
 def _asked_at_least(subject: Subject) -> dict[str, int]:
-    """The rollouts of the oracle by the registry's settings, where the facts lack the requested number."""
+    """The number of oracle rollouts in the registry's settings, for facts without the requested number."""
     gate = subject.entry.gates.smoke
     return {oracle.name: min(gate.tasks, len(subject.facts.tasks)) * gate.rollouts}
 
@@ -123,7 +123,7 @@ def rollout_times_out(subject: Subject) -> Iterator[Found]:
 
     What: Every rollout ends within the time limit. The scripted policies reply at once.
     Why: Both generations report a timeout as a normal end with reward 0, so training treats it as a wrong answer.
-    Fix: Look for what waits: a tool, a user simulator, a reward. If the environment needs longer, raise
+    Fix: Find the cause of the wait: a tool, a user simulator, a reward. If the environment needs longer, raise
         `gates.smoke.timeout_s`.
     """
     rollouts = subject.facts.rollouts
@@ -164,10 +164,11 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
 def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
     """A rollout earns a different reward than its conversation scored in process.
 
-    What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6. Where rewards
-        compare the rollouts of a task, all of them are scored together in process, too.
-    Why: Either the reward depends on more than the conversation, or the rewards gate did not test what training uses.
-    Fix: Keep what the reward needs in the task or the state, and nothing in globals, the clock or call order.
+    What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6. If rewards compare
+    the rollouts of a task, all of them are scored together in process, too.
+    Why: Either the reward depends on more than the conversation, or the rewards gate did not test the reward of
+    training.
+    Fix: Keep the reward's inputs in the task or the state, and nothing in globals, the clock or call order.
     """
     compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]
     hits = [
@@ -188,12 +189,10 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
 def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     """The reference reply earns the maximum in process and less in a rollout.
 
-    What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation. Where
-        rewards compare conversations, it earns as much there as among the same conversations in process.
-    Why: Something between endpoint and reward changes the conversation: a system prompt, a parser, a tool, a turn
-        limit.
-    Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut
-        off.
+    What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation. If rewards
+    compare conversations, it earns as much there as among the same conversations in process.
+    Why: A part between endpoint and reward changes the conversation: a system prompt, a parser, a tool, a turn limit.
+    Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut off.
     """
     declared = subject.range
     gold = gold_by_task(subject)
@@ -223,7 +222,7 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
 
 
 def _follows_from_company(subject: Subject, rollout: Rollout) -> bool:
-    """Whether a rollout earned what its conversation earns in process, beside the others that it was compared with."""
+    """Whether a rollout earned the in-process reward of its conversation, next to those that it was compared with."""
     description = subject.facts.description
     if description is None or rollout.reward is None or rollout.predicted is None:
         return False
@@ -239,7 +238,7 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
         only the reference reply was scored are left out, and functions that score 0 in all conversations on a task:
         of a group of environments, those of the others do.
     Why: A function that runs only in process is not part of the reward in training.
-    Fix: Check what the function requires (runtime, state, a judge) and whether a rollout provides it.
+    Fix: Check the function's requirements (runtime, state, a judge) and whether a rollout provides them.
     """
     always: dict[int, set[str]] = {}
     paying: dict[int, set[str]] = {}
@@ -268,7 +267,7 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     """The smoke evaluation fails as a whole.
 
     What: verifiers' own evaluation starts and ends.
-    Why: What fails here fails in the first step of training.
+    Why: A failure here also occurs in the first step of training.
     Fix: Fix the reported line. The traceback is in the evidence.
     """
     failure = own_failure(subject, "smoke")
@@ -298,7 +297,7 @@ def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
 
 
 def _is_unserved(subject: Subject, failure: Failure) -> bool:
-    """Whether something failed because the lock lacks aiohttp."""
+    """Whether a failure is due to missing aiohttp in the lock."""
     lock = subject.package.lock
     lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
     return lacks and (lock is None or "aiohttp" not in lock.pins)
@@ -308,10 +307,10 @@ def _is_unserved(subject: Subject, failure: Failure) -> bool:
 def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for all rollouts of the smoke evaluation.
 
-    What: All rollouts of the smoke evaluation fit into `gates.budget`, 120 s by default. Where they cost much, fewer
-        tasks are played.
-    Why: Nothing is known of the other tasks.
-    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding says.
+    What: All rollouts of the smoke evaluation fit into `gates.budget`, 120 s by default. If they are slow, fewer tasks
+    are played.
+    Why: The other tasks are not tested.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and cut.done]
     if cuts:
@@ -370,7 +369,7 @@ def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
 
 @rule("SMK011", gate="smoke")
 def endpoint_fails(subject: Subject) -> Iterator[Found]:
-    """Rollouts end because something outside the environment failed.
+    """Rollouts end because of a failure outside the environment.
 
     What: No rollout is lost to the endpoint (refused, unreachable, rate-limited, cut off, malformed), the harness or
         the infrastructure. Such rollouts count as missing, never as 0.0, and the verdict is inconclusive.
@@ -402,12 +401,12 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
 def rollouts_lack_a_reference_reply(subject: Subject) -> Iterator[Found]:
     """Rollouts prove nothing, because a reference reply is missing.
 
-    What: In every rollout of the smoke evaluation, each agent that asks gets a reference reply: the model, and whom
-        the environment lets another model play, such as a simulated user.
-    Why: With a neutral reply in its place, a rollout shows nothing about the rewards of training. It counts as
-        missing, never as 0.0, and the verdict is inconclusive.
+    What: In every rollout of the smoke evaluation, each agent gets a reference reply: the model, and every role that
+    the environment gives to another model, such as a simulated user.
+    Why: With a neutral reply in its place, a rollout shows nothing about the rewards of training. It counts as missing,
+    never as 0.0, and the verdict is inconclusive.
     Fix: Write tests/oracle.py. `reply(task, messages)` replies for the model, `reply_NAME(task, messages)` for the
-        agent NAME.
+    agent NAME.
     """
     rollouts = subject.facts.rollouts
     lacking = [

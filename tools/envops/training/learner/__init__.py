@@ -1,1 +1,1 @@
-"""A policy that is trained here: served on loopback, used by an environment's worker, updated by TRL."""
+"""A policy in training on this machine: served on loopback, used by an environment's worker, updated by TRL."""

@@ -12,18 +12,18 @@ from envops_worker.messages import Message, text_of
 
 @dataclass(frozen=True)
 class Turn:
-    """One reply as it was sampled."""
+    """One sampled reply."""
 
     heard: tuple[int, ...]
     """Tokens of the conversation before it."""
-    said: tuple[int, ...]
+    reply: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Natural logarithm of the probability of each token of `said`."""
+    """Natural logarithm of the probability of each token of `reply`."""
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A rollout as a trainer takes it: tokens of the environment between the turns are masked out."""
+    """A rollout in a trainer's form: tokens of the environment between the turns are masked out."""
 
     prompt: tuple[int, ...]
     completion: tuple[int, ...]
@@ -32,7 +32,7 @@ class Trajectory:
 
 
 class LostTurn(LookupError):
-    """A rollout has a reply that the policy did not sample at that place."""
+    """A rollout has a reply that the policy did not sample at this place."""
 
 
 @dataclass
@@ -47,22 +47,22 @@ class _Said:
 
 @dataclass
 class SampledTurns:
-    """All turns since it was emptied."""
+    """All turns since the last clearing."""
 
     _said: dict[str, list[_Said]] = field(default_factory=dict)
-    """By the text and the calls of a conversation. Rollouts of one task repeat the same text."""
+    """Turns by the text and the calls of a conversation. Rollouts of one task repeat the same text."""
 
     def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
-        """File a turn."""
+        """Add a turn."""
         conversation = [*messages, reply]
         self._said.setdefault(_key(conversation), []).append(_Said(_exact(conversation), turn))
 
     def turn(self, messages: Sequence[Message]) -> Turn | None:
-        """The turn that a conversation continues, `None` where its last message was not sampled here.
+        """The turn that a conversation continues, `None` if its last message was not sampled here.
 
-        Where a reply occurs more than once, the first is used, because their tokens are equal.
+        If a reply occurs more than once, the first is used, because their tokens are equal.
         """
-        return next((said.turn for said in self._alike(messages)), None)
+        return next((entry.turn for entry in self._alike(messages)), None)
 
     def clear(self) -> None:
         self._said.clear()
@@ -70,7 +70,7 @@ class SampledTurns:
     def trajectory(self, prompt: Sequence[Message], completion: Sequence[Message]) -> Trajectory:
         """The tokens of a rollout. Each last turn is returned once, so call this once for each rollout.
 
-        Raises `LostTurn` where it holds a reply that was not sampled here, or was rewritten on the way.
+        Raises `LostTurn` if it contains a reply that was not sampled here, or that was rewritten.
         """
         messages = [*prompt, *completion]
         ends = [place + 1 for place in range(len(prompt), len(messages)) if messages[place]["role"] == "assistant"]
@@ -84,7 +84,7 @@ class SampledTurns:
     def _last(self, messages: Sequence[Message]) -> Turn:
         """The last turn of a rollout, which is not returned for another one. Raises `LostTurn`."""
         alike = self._alike(messages)
-        free = next((said for said in alike if not said.taken), None)
+        free = next((entry for entry in alike if not entry.taken), None)
         if free is None:
             often = f" more than {len(alike)} times" if alike else ""
             raise LostTurn(f"{_quoted(messages)} was not sampled there{often}")
@@ -93,17 +93,17 @@ class SampledTurns:
 
     def _before(self, messages: Sequence[Message], later: Turn) -> Turn:
         """The turn whose tokens a later one continues. Raises `LostTurn`."""
-        alike = [said.turn for said in self._alike(messages)]
+        alike = [entry.turn for entry in self._alike(messages)]
         if not alike:
             raise LostTurn(f"{_quoted(messages)} was not sampled there")
-        return next((turn for turn in alike if continues(later, (*turn.heard, *turn.said))), alike[0])
+        return next((turn for turn in alike if continues(later, (*turn.heard, *turn.reply))), alike[0])
 
     def _alike(self, messages: Sequence[Message]) -> list[_Said]:
         """All turns that a conversation may end with, exact matches first."""
         if not messages or messages[-1]["role"] != "assistant":
             return []
         exact = _exact(messages)
-        return sorted(self._said.get(_key(messages), ()), key=lambda said: said.exact != exact)
+        return sorted(self._said.get(_key(messages), ()), key=lambda entry: entry.exact != exact)
 
 
 def continues(turn: Turn, so_far: tuple[int, ...]) -> bool:
@@ -114,23 +114,23 @@ def continues(turn: Turn, so_far: tuple[int, ...]) -> bool:
 def joined(turns: Sequence[Turn]) -> Trajectory:
     """Turns of one conversation in a row: the text between two of them is prompt, not reply.
 
-    Raises `LostTurn` where a later turn's prompt differs from the earlier turns.
+    Raises `LostTurn` if a later turn's prompt differs from the earlier turns.
     """
     prompt = turns[0].heard
-    completion, logprobs, mask = list(turns[0].said), list(turns[0].logprobs), [1] * len(turns[0].said)
+    completion, logprobs, mask = list(turns[0].reply), list(turns[0].logprobs), [1] * len(turns[0].reply)
     for turn in turns[1:]:
         so_far = (*prompt, *completion)
         if not continues(turn, so_far):
             raise LostTurn("the conversation was rewritten between two turns: its tokens are not one sequence")
         between = turn.heard[len(so_far) :]
-        completion += [*between, *turn.said]
+        completion += [*between, *turn.reply]
         logprobs += [0.0] * len(between) + list(turn.logprobs)
-        mask += [0] * len(between) + [1] * len(turn.said)
+        mask += [0] * len(between) + [1] * len(turn.reply)
     return Trajectory(prompt, tuple(completion), tuple(logprobs), tuple(mask))
 
 
 def _key(messages: Sequence[Message]) -> str:
-    """Equal for messages with the same text and calls, however a client spells them."""
+    """The key of messages: equal for the same text and calls, however a client spells them."""
     return json.dumps([[one["role"], text_of(one).strip(), _calls(one)] for one in messages])
 
 

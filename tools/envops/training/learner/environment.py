@@ -27,7 +27,7 @@ MODEL = "policy"
 
 @dataclass(frozen=True)
 class PlayedRollout:
-    """One rollout: its reward, `None` where it failed, and its tokens, `None` where they are not the policy's."""
+    """One rollout: its reward, `None` if it failed, and its tokens, `None` if they are not the policy's."""
 
     task: int
     reward: float | None
@@ -62,7 +62,7 @@ class NothingPlayed(Exception):
 
 @dataclass
 class TrainingEnvironment:
-    """An environment that is loaded and waits for a policy."""
+    """A loaded environment that waits for a policy."""
 
     worker: Job
     description: Description
@@ -111,8 +111,8 @@ def opened_for_training(
 ) -> Iterator[TrainingEnvironment]:
     """Load an environment with these arguments on top of its registry entry's.
 
-    Its network is open where it declares secrets. A judge is scripted, behind a relay, or refused: no key gets here.
-    Raises what `opened_environment` raises.
+    Its network is open if it declares secrets. A judge is scripted, behind a relay, or refused, because no key is
+    available here. Raises the errors of `opened_environment`.
     """
     entry = replace(entry, args={**entry.args, **args})
     with opened_environment(entry, package, workspace, bool(entry.secrets), stop) as opened:
@@ -124,8 +124,8 @@ def opened_for_training(
 def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> PlayedRollout:
     functions = {name: each.score for name, each in rollout.functions.items() if each.score is not None}
     if rollout.failure is not None or rollout.reward is None:
-        said = rollout.failure.message if rollout.failure else "no reward"
-        return PlayedRollout(rollout.task, None, None, said, functions)
+        message = rollout.failure.message if rollout.failure else "no reward"
+        return PlayedRollout(rollout.task, None, None, message, functions)
     try:
         trajectory = spoken.trajectory(prompt, rollout.completion)
     except LostTurn as error:
@@ -139,13 +139,13 @@ class RolloutFunction:
 
     environment: TrainingEnvironment
     server: PolicyServer
-    unsaid: int
+    placeholder: int
     """The placeholder of a rollout without tokens; it is masked out."""
     constant: float | None = None
     """The reward of every rollout in place of the environment's."""
     latest: list[PlayedRollout] = field(default_factory=list)
     under_way: bool = False
-    """Whether rollouts are being made: the weights are those of the last finished step then."""
+    """Whether rollouts are in progress: the weights are then those of the last finished step."""
 
     def __call__(self, prompts: Sequence[str], _trainer: Any) -> dict[str, list[Any]]:
         self.under_way = True
@@ -163,8 +163,8 @@ class RolloutFunction:
         gradient."""
         trajectory = played.trajectory
         return {
-            "prompt_ids": list(trajectory.prompt) if trajectory else [self.unsaid],
-            "completion_ids": list(trajectory.completion) if trajectory else [self.unsaid],
+            "prompt_ids": list(trajectory.prompt) if trajectory else [self.placeholder],
+            "completion_ids": list(trajectory.completion) if trajectory else [self.placeholder],
             "logprobs": list(trajectory.logprobs) if trajectory else [0.0],
             "env_mask": list(trajectory.mask) if trajectory else [0],
             "paid": played.reward if self.constant is None else self.constant,
@@ -181,9 +181,9 @@ class Tally:
     """The totals of one step's rollouts."""
 
     reward: float
-    """Mean over the rollouts that have one."""
+    """Mean reward over the rollouts that have one."""
     zero_variance: float
-    """Share of groups in which all rewards are equal: nothing to learn from."""
+    """Share of groups in which all rewards are equal, so that they teach nothing."""
     failed: int
     rollouts: int
     untrained: int

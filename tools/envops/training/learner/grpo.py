@@ -22,7 +22,7 @@ __all__ = ["GRPOConfig", "grpo_trainer", "silence_libraries"]
 
 
 def silence_libraries() -> None:
-    """Leave the output to the command: no progress bars, no logging, no warnings of names that TRL still uses."""
+    """Silence the libraries: no progress bars, no logging, no warnings of names that TRL still uses."""
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=FutureWarning)

@@ -29,10 +29,10 @@ class LoadedModel:
 
 
 def loaded_model(settings: LearnerSettings, root: Path) -> LoadedModel:
-    """Load what the settings name: a folder below `root`, or a name on the Hugging Face Hub.
+    """Load the model of the settings: a folder below `root`, or a name on the Hugging Face Hub.
 
     All weights are trained in single precision, so that a small learning rate has an effect; below an adapter, on a
-    GPU, they keep their saved precision. Raises `UnfitSettings` where it cannot be loaded.
+    GPU, they keep their saved precision. Raises `UnfitSettings` if it cannot be loaded.
     """
     name = _folder(settings.model, root)
     given = dict(settings.grpo.get("model_init_kwargs") or {})
@@ -79,7 +79,7 @@ class SamplingSettings:
     """Tokens that end a reply."""
     pad: int
     temperature: float = 1.0
-    """At 0 the likeliest token is taken."""
+    """At 0 the most likely token is taken."""
     at_once: int = 64
     """Conversations of one batch."""
 
@@ -93,7 +93,7 @@ class SampledReply:
 
 
 def sampled(model: Any, conversations: Sequence[Sequence[int]], settings: SamplingSettings) -> list[SampledReply]:
-    """A reply to each conversation, in the order given; the model is in evaluation mode meanwhile."""
+    """A reply to each conversation, in the same order; the model is in evaluation mode during this."""
     was_training = model.training
     model.eval()
     try:
@@ -115,7 +115,7 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
     rows = [[settings.pad] * (longest - len(each)) + list(each) for each in conversations]
     masks = [[0] * (longest - len(each)) + [1] * len(each) for each in conversations]
     heard, mask = torch.tensor(rows, device=device), torch.tensor(masks, device=device)
-    said: list[list[int]] = [[] for _ in conversations]
+    replies: list[list[int]] = [[] for _ in conversations]
     logprobs: list[list[float]] = [[] for _ in conversations]
     speaking, cache = list(range(len(conversations))), None  # the conversation of each row of the batch
     open_ones = set(speaking)
@@ -133,20 +133,20 @@ def _batch(model: Any, conversations: Sequence[Sequence[int]], settings: Samplin
         chosen, values = _chosen(out.logits[:, -1].float(), settings.temperature)
         for conversation, token, value in zip(speaking, chosen.tolist(), values.tolist(), strict=True):
             if conversation in open_ones:
-                said[conversation].append(token)
+                replies[conversation].append(token)
                 logprobs[conversation].append(value)
                 if token in settings.ends:
                     open_ones.discard(conversation)
         if not open_ones:
             break
-        if len(open_ones) <= len(speaking) // 2:  # finished ones take no more time
+        if len(open_ones) <= len(speaking) // 2:  # finished rows cost no further time
             kept = [row for row, conversation in enumerate(speaking) if conversation in open_ones]
             speaking = [speaking[row] for row in kept]
             rows_kept = torch.tensor(kept, device=device)
             cache.batch_select_indices(rows_kept)
             chosen, mask = chosen[rows_kept], mask[rows_kept]
         heard, mask = chosen[:, None], torch.cat([mask, mask.new_ones(len(speaking), 1)], dim=1)
-    return [SampledReply(tuple(tokens), tuple(values)) for tokens, values in zip(said, logprobs, strict=True)]
+    return [SampledReply(tuple(tokens), tuple(values)) for tokens, values in zip(replies, logprobs, strict=True)]
 
 
 def _chosen(logits: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:

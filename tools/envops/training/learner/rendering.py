@@ -1,8 +1,8 @@
 """Conversion between messages and tokens: prompts to tokens, and sampled tokens to replies.
 
 A conversation of several turns stays one sequence of tokens: sampled tokens are kept, and only the messages after them
-are rendered. Rendering everything again would split the same text into other tokens, and templates that drop the
-thinking of earlier turns would change the reply that is attributed to the policy.
+are rendered. Rendering the whole conversation again would split the same text into other tokens, and templates that
+drop the thinking of earlier turns would change the reply that is attributed to the policy.
 
 Calls of tools are read in the form of the model's chat template, found by reading back the calls that the template
 writes. Unreadable calls are text, as inference servers treat them.
@@ -37,21 +37,21 @@ class Renderer(Protocol):
         """The tokens of a conversation without sampled replies, up to the policy's turn."""
 
     def heard_after(
-        self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
+        self, messages: Sequence[Message], place: int, tools: ToolSchemas, sampled: Sequence[int]
     ) -> list[int]:
-        """The tokens after the reply at `place`, sampled as `said`, up to the policy's next turn."""
+        """The tokens after the reply at `place`, whose tokens are `sampled`, up to the policy's next turn."""
 
-    def reply(self, said: Sequence[int]) -> dict[str, Any]:
+    def reply(self, sampled: Sequence[int]) -> dict[str, Any]:
         """The message of sampled tokens."""
 
-    def ended(self, said: Sequence[int]) -> bool:
+    def ended(self, sampled: Sequence[int]) -> bool:
         """Whether the policy ended the reply itself."""
 
 
 class TemplateRenderer:
     """A tokenizer and its chat template.
 
-    `ends` are the tokens that end a reply. Raises `UnfitTemplate` where there is no template, or none of the ends
+    `ends` are the tokens that end a reply. Raises `UnfitTemplate` if there is no template, or if none of the ends
     closes a reply in it.
     """
 
@@ -84,13 +84,13 @@ class TemplateRenderer:
         return self._tokens(self._text(_for_template(messages), tools))
 
     def heard_after(
-        self, messages: Sequence[Message], place: int, tools: ToolSchemas, said: Sequence[int]
+        self, messages: Sequence[Message], place: int, tools: ToolSchemas, sampled: Sequence[int]
     ) -> list[int]:
         closing, rest = self._behind(messages, place, tools)
-        return self._tokens(rest if self.ended(said) else closing + rest)
+        return self._tokens(rest if self.ended(sampled) else closing + rest)
 
-    def reply(self, said: Sequence[int]) -> dict[str, Any]:
-        kept = [token for token in said if token not in self._ends]
+    def reply(self, sampled: Sequence[int]) -> dict[str, Any]:
+        kept = [token for token in sampled if token not in self._ends]
         if self._format is not None:
             # With special tokens: `[TOOL_CALLS]` is one, and `<tool_call>` for some.
             content, calls = self._format.read(self._tokenizer.decode(kept, skip_special_tokens=False))
@@ -98,8 +98,8 @@ class TemplateRenderer:
                 return {"role": "assistant", "content": content, "tool_calls": [self._call(*call) for call in calls]}
         return {"role": "assistant", "content": self._tokenizer.decode(kept, skip_special_tokens=True) or SILENCE}
 
-    def ended(self, said: Sequence[int]) -> bool:
-        return bool(said) and said[-1] in self._ends
+    def ended(self, sampled: Sequence[int]) -> bool:
+        return bool(sampled) and sampled[-1] in self._ends
 
     def _call(self, name: str, arguments: Any) -> dict[str, Any]:
         self._calls += 1  # nine letters and digits, as Mistral's template requires
@@ -206,7 +206,7 @@ TRIED_NAME, TRIED_ARGUMENTS = "look_it_up", {"word": "heron"}
 
 
 def format_of(render: Callable[[Sequence[dict[str, Any]], Sequence[dict[str, Any]]], str]) -> CallFormat | None:
-    """The form in which a chat template writes calls, `None` where it shows no tools or none of the forms fits."""
+    """The form in which a chat template writes calls, `None` if it shows no tools or none of the forms fits."""
     parameters = {"type": "object", "properties": {"word": {"type": "string"}}}
     tool = {"name": TRIED_NAME, "description": "Looks a word up.", "parameters": parameters}
     call = {"id": "c00000000", "type": "function", "function": {"name": TRIED_NAME, "arguments": TRIED_ARGUMENTS}}
@@ -249,6 +249,6 @@ def _named(value: Any, key: str = "arguments") -> tuple[str, Any] | None:
 
 
 def _value(text: str) -> Any:
-    """A parameter as Qwen Coder writes it: JSON where it is some, else text."""
+    """A parameter as Qwen Coder writes it: JSON if it is valid, else text."""
     value = parsed_json(text)
     return text if value is None and text.strip() != "null" else value

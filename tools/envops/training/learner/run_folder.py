@@ -14,29 +14,29 @@ from envops.files.atomic_write import write_whole
 from envops.training.learner.settings import UnfitSettings
 
 STATE = "trainer_state.json"
-"""Written last: a checkpoint without it is incomplete."""
+"""The file that is written last: a checkpoint without it is incomplete."""
 TRAINED = "trained.json"
-"""In a finished model: its step."""
+"""The file in a finished model with its step."""
 OF_THE_TRAINER = ("optimizer*", "scheduler*", "scaler*", "rng_state*", STATE, "training_args.bin")
 IDENTITY = "run.json"
 BEGUN_FROM = "begun_from"
-"""In that file, beside the identity: `rollouts.resume_from` as it was when the run began there."""
+"""The key in that file, beside the identity: `rollouts.resume_from` at the start of the run."""
 NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether it is complete."""
+    """Whether a checkpoint is complete."""
     return (checkpoint / STATE).is_file()
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The latest complete checkpoint of a run, `None` where there is none."""
+    """The latest complete checkpoint of a run, `None` if there is none."""
     found = [path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name) and is_whole(path)]
     return max(found, key=lambda path: int(path.name.partition("-")[2]), default=None)
 
 
 def step_of(checkpoint: Path | None) -> int:
-    """The step after which it was written; 0 for none."""
+    """The step after which a checkpoint was written; 0 for none."""
     if checkpoint is None:
         return 0
     return int(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["global_step"])
@@ -62,7 +62,7 @@ def finished_model(checkpoint: Path, final: Path) -> Path:
 
 
 def _step_of_model(final: Path) -> int | None:
-    """The step of a finished model, `None` where there is none or its step is not recorded."""
+    """The step of a finished model, `None` if there is none or its step is not recorded."""
     try:
         return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -79,7 +79,7 @@ class Beginning:
     identity: Mapping[str, Any]
     """The settings that must be equal to resume a run from its checkpoint."""
     resume_from: str | None = None
-    """A checkpoint to begin from, below `root`."""
+    """A checkpoint to start from, below `root`."""
 
     def checkpoint(self, max_steps: int) -> Path | None:
         """The checkpoint to continue from; one of `max_steps` is the run's own. Raises `UnfitSettings`."""
@@ -95,8 +95,8 @@ class Beginning:
         if not is_whole(given):
             raise UnfitSettings(f"rollouts.resume_from: {given} is not a checkpoint of TRL's")
         if step_of(given) >= max_steps:
-            told = f"is of step {step_of(given)}, and the run ends after step {max_steps}: raise max_steps"
-            raise UnfitSettings(f"rollouts.resume_from: {given} {told}")
+            message = f"is of step {step_of(given)}, and the run ends after step {max_steps}: raise max_steps"
+            raise UnfitSettings(f"rollouts.resume_from: {given} {message}")
         return given
 
     def file(self) -> None:
@@ -127,7 +127,7 @@ class Beginning:
             )
 
     def _not_beyond(self, own: Path, filed: Mapping[str, Any]) -> None:
-        """Refuse a checkpoint other than the latest, unless the run began at it."""
+        """Refuse a checkpoint other than the latest, unless the run started from it."""
         if self.resume_from is None or self.resume_from == filed.get(BEGUN_FROM):
             return
         given = self.root / self.resume_from

@@ -1,4 +1,4 @@
-"""The policy behind an OpenAI-compatible endpoint on loopback: environments call it as they call any model.
+"""The policy behind an OpenAI-compatible endpoint on loopback: environments call it like any model.
 
 Requests that wait at the same time are sampled in one batch, as an inference server does.
 """
@@ -37,7 +37,7 @@ class _Waiting:
 class PolicyServer:
     """Serves from a thread of its own between `__enter__` and `__exit__`.
 
-    `longest` is the most tokens of a conversation with its reply; a longer one is refused as inference servers do.
+    `longest` is the most tokens of a conversation with its reply; a longer one is refused, as by inference servers.
     """
 
     def __init__(self, renderer: Renderer, sample: Sampler, longest: int | None = None) -> None:
@@ -100,9 +100,9 @@ class PolicyServer:
         except UnfitTemplate as error:
             self.refused = error
             return _refusal(400, str(error))
-        reply = self._renderer.reply(turn.said)
+        reply = self._renderer.reply(turn.reply)
         self.spoken.add(messages, reply, turn)
-        ended = self._renderer.ended(turn.said)
+        ended = self._renderer.ended(turn.reply)
         return web.json_response(_completion(str(body.get("model")), reply, turn, ended=ended))
 
     async def _turn(self, messages: Sequence[Message], tools: ToolSchemas, most: int | None) -> Turn:
@@ -115,8 +115,8 @@ class PolicyServer:
         waiting = _Waiting(heard, asyncio.get_running_loop().create_future())
         self._queue.put_nowait(waiting)
         turn = await waiting.answer
-        limit = min(bound for bound in (most, left, len(turn.said)) if bound is not None)
-        return Turn(turn.heard, turn.said[:limit], turn.logprobs[:limit])
+        limit = min(bound for bound in (most, left, len(turn.reply)) if bound is not None)
+        return Turn(turn.heard, turn.reply[:limit], turn.logprobs[:limit])
 
     def _heard(self, messages: Sequence[Message], tools: ToolSchemas) -> tuple[int, ...]:
         """A conversation as tokens; tokens that were sampled here are kept."""
@@ -124,7 +124,7 @@ class PolicyServer:
         last = self.spoken.turn(messages[: places[-1] + 1]) if places else None
         if last is None:
             return tuple(self._renderer.heard(messages, tools))
-        return (*last.heard, *last.said, *self._renderer.heard_after(messages, places[-1], tools, last.said))
+        return (*last.heard, *last.reply, *self._renderer.heard_after(messages, places[-1], tools, last.reply))
 
 
 def _asked(body: Any) -> tuple[list[Message], ToolSchemas, int | None]:
@@ -143,7 +143,7 @@ def _asked(body: Any) -> tuple[list[Message], ToolSchemas, int | None]:
 
 
 def _completion(model: str, reply: Message, turn: Turn, *, ended: bool) -> dict[str, Any]:
-    fed, said = len(turn.heard), len(turn.said)
+    fed, sampled = len(turn.heard), len(turn.reply)
     reason = "tool_calls" if reply.get("tool_calls") else "stop" if ended else "length"
     return {
         "id": "chatcmpl-policy",
@@ -151,7 +151,7 @@ def _completion(model: str, reply: Message, turn: Turn, *, ended: bool) -> dict[
         "created": 0,
         "model": model,
         "choices": [{"index": 0, "message": reply, "finish_reason": reason}],
-        "usage": {"prompt_tokens": fed, "completion_tokens": said, "total_tokens": fed + said},
+        "usage": {"prompt_tokens": fed, "completion_tokens": sampled, "total_tokens": fed + sampled},
     }
 
 

@@ -1,4 +1,4 @@
-"""The compiled configuration of a run on this machine, as the learner reads it: `configs/rl/NAME.toml`."""
+"""The compiled configuration of a run on this machine, as input of the learner: `configs/rl/NAME.toml`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
 """Settings of `[grpo]` that may change before a run is resumed."""
 MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours"})
-"""The same of `[rollouts]`: pace, start and duration, but not the environment."""
+"""Settings of `[rollouts]` that may change before a run is resumed: pace, start and duration, but not the
+environment."""
 
 
 class UnfitSettings(ValueError):
@@ -36,7 +37,7 @@ class RolloutSettings:
     """Tasks that are kept from training to evaluate on; `None` is a fifth, at most 64."""
     eval_temperature: float | None = None
     resume_from: str | None = None
-    """A checkpoint to begin from where the run has none of its own."""
+    """A checkpoint to start from if the run has none of its own."""
     max_hours: float | None = None
 
 

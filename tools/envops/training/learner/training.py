@@ -51,15 +51,15 @@ class Trained:
 
 @dataclass
 class Learner:
-    """One run: `prepare` it, which may show that it is finished, and `run` it on its environment."""
+    """One run: `prepare` reads it, and may show that it is finished; `run` trains it on its environment."""
 
     settings: LearnerSettings
     root: Path
     stop: threading.Event
-    """Set to end the run; it ends as soon as no finished step is lost."""
+    """The event that ends the run, without the loss of a finished step."""
     say: Callable[[str], None]
     reward_digest: str = ""
-    """The environment's digest: a run continues only where rewards are the same as before."""
+    """The environment's digest: a run continues only if rewards are the same as before."""
     environment: TrainingEnvironment = field(init=False)
     arguments: Any = field(init=False)
     """TRL's GRPOConfig."""
@@ -159,7 +159,7 @@ class Learner:
         return "interrupted" if self.stop.is_set() else "budget"
 
     def _keep(self) -> None:
-        """A checkpoint of the last finished step, where there is none yet."""
+        """A checkpoint of the last finished step, if there is none yet."""
         step = self._trainer.state.global_step
         if step and not is_whole(self.folder / f"checkpoint-{step}"):
             self._trainer._save_checkpoint(self._trainer.model, trial=None)
@@ -177,8 +177,8 @@ class Learner:
             if trainer.use_vllm:
                 engine, ids = trainer.vllm_generation, [list(each) for each in conversations]
                 engine.temperature = chosen
-                _, said, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
-                return [(tokens, [value[0] for value in each]) for tokens, each in zip(said, values, strict=True)]
+                _, result, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
+                return [(tokens, [value[0] for value in each]) for tokens, each in zip(result, values, strict=True)]
             with trainer.accelerator.autocast():
                 replies = sampled(
                     trainer.model, conversations, SamplingSettings(most, loaded.ends, pad, chosen, at_once)
@@ -203,7 +203,7 @@ class Learner:
         return _made(GRPOConfig, "grpo", given)
 
     def _tasks(self) -> tuple[list[int], list[int]]:
-        """Tasks to train on, at least as many as a step takes (some twice if need be), and tasks to evaluate on."""
+        """Tasks to train on, at least as many as a step takes (some twice if needed), and tasks to evaluate on."""
         arguments, indices = self.arguments, [task.index for task in self.environment.tasks]
         held_out: list[int] = []
         if len(indices) < (1 if arguments.eval_strategy == "no" else 2):
@@ -222,8 +222,8 @@ class Learner:
         share = 1 / max(1, of_step.rollouts)
         self.say(f"step {step:5d}  reward {of_step.reward:7.3f}  failed {of_step.failed}/{of_step.rollouts}")
         functions = {f"functions/{name}": value for name, value in of_step.functions.items()}
-        told = {"errors": of_step.failed * share, "untrained": of_step.untrained * share}
-        return {**logs, **told, **functions}
+        counts = {"errors": of_step.failed * share, "untrained": of_step.untrained * share}
+        return {**logs, **counts, **functions}
 
 
 class _StepCallback(TrainerCallback):  # type: ignore[misc]
@@ -282,7 +282,7 @@ def _wandb(given: Any) -> None:
 
 
 def set_learning_rate(rate: float, optimizer: Any, scheduler: Any) -> None:
-    """Let optimizer and scheduler go on with a peak of `rate`, at the place of the schedule where they are.
+    """Continue optimizer and scheduler with a peak of `rate`, at their current place of the schedule.
 
     A checkpoint stores its own rate, which may differ from the declared one.
     """

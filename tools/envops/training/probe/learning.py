@@ -45,9 +45,9 @@ class ProbeStep:
 
     number: int
     reward: float
-    """Mean over the rollouts that have one, by the environment's own rewards."""
+    """Mean of the environment's own rewards, over the rollouts that have one."""
     zero_variance: float
-    """Share of groups in which all rewards are equal: nothing to learn from."""
+    """Share of groups in which all rewards are equal, so that they teach nothing."""
     failed: int
     gradient: float
     seconds: float
@@ -77,7 +77,7 @@ class ProbeTraining:
             bf16=False,
             report_to="none",
             save_strategy="steps",
-            save_steps=1,  # it is small, and no finished step is lost however the run ends
+            save_steps=1,  # it is small, and no finished step is lost at any end of the run
             save_total_limit=1,
             logging_steps=1,
             disable_tqdm=True,
@@ -115,7 +115,7 @@ class ProbeTraining:
         return PolicyServer(self.vocabulary, sample)
 
     def finished(self, number: int, gradient: float, seconds: float) -> None:
-        """File a step that TRL has finished."""
+        """Record a step that TRL has finished."""
         of_step = tally(self._rollouts.latest)
         step = ProbeStep(number, of_step.reward, of_step.zero_variance, of_step.failed, gradient, seconds)
         self.steps.append(step)

@@ -1,4 +1,4 @@
-"""A tiny causal language model with random weights, and how it is sampled."""
+"""A tiny causal language model with random weights, and its sampling."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 from envops.training.probe.vocabulary import END, PAD, START, Vocabulary
 
 NEVER = -1e9
-"""Added to the logit of tokens that must not be sampled."""
+"""The bias of tokens that must not be sampled."""
 EMBEDDING_DEVIATION = 0.2
-"""Ten times GPT-2's: positions count from the first step on."""
+"""Ten times GPT-2's, so that positions have an effect from the first step."""
 WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
 
 
 class _Backbone(GPT2Model):  # type: ignore[misc]
-    """Counts positions from where a prompt begins: prompts are padded on the left."""
+    """Position embeddings that count from the beginning of a prompt: prompts are padded on the left."""
 
     def forward(self, input_ids: Any, *arguments: Any, **named: Any) -> Any:
         mask = named.get("attention_mask")
@@ -83,7 +83,7 @@ def warm_up(
     """Teach the form of a reply, and nothing of the task: random letters, as many as a reference reply has, and an end.
 
     Without it, a random policy stops at random, and a reward that requires more than a guess is never earned. The
-    measurement before training is made after this step.
+    measurement before training follows this step.
     """
     draw = torch.Generator().manual_seed(WARM_UP_SEED)
     letters = torch.tensor([token for token in vocabulary.sayable if token != END])
@@ -93,8 +93,8 @@ def warm_up(
         rows = []
         for choice in torch.randint(len(prompts), (WARM_UP_BATCH,), generator=draw).tolist():
             length = lengths[int(torch.randint(len(lengths), (1,), generator=draw))]
-            said = letters[torch.randint(len(letters), (length,), generator=draw)].tolist()
-            rows.append((list(prompts[choice]), [*said, END]))
+            reply = letters[torch.randint(len(letters), (length,), generator=draw)].tolist()
+            rows.append((list(prompts[choice]), [*reply, END]))
         loss = _cross_entropy(policy, rows)
         optimizer.zero_grad()
         loss.backward()
@@ -103,12 +103,12 @@ def warm_up(
 
 def _cross_entropy(policy: TinyPolicy, rows: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
     """The loss of the replies only; prompts are masked."""
-    longest = max(len(prompt) + len(said) for prompt, said in rows)
+    longest = max(len(prompt) + len(reply) for prompt, reply in rows)
     tokens = torch.full((len(rows), longest), PAD)
     wanted = torch.full((len(rows), longest), -100)
-    for number, (prompt, said) in enumerate(rows):
-        tokens[number, : len(prompt) + len(said)] = torch.tensor(prompt + said)
-        wanted[number, len(prompt) : len(prompt) + len(said)] = torch.tensor(said)
+    for number, (prompt, reply) in enumerate(rows):
+        tokens[number, : len(prompt) + len(reply)] = torch.tensor(prompt + reply)
+        wanted[number, len(prompt) : len(prompt) + len(reply)] = torch.tensor(reply)
     logits = policy(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
     loss: torch.Tensor = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), wanted[:, 1:].flatten())
     return loss

@@ -40,9 +40,9 @@ CONTROL_STEPS = 5
 CONTROL_REWARD = 0.5
 MOST_STEPS = 1_000
 MOST_TOKENS = 64
-"""A longer reply is too much for a model of this size."""
+"""The most characters of a reply that a model of this size can learn."""
 AT_ONCE = 64
-"""Reference replies that are scored at once."""
+"""The number of reference replies that are scored at once."""
 
 ProbeOutcome = Literal["learned", "not learned", "control moved"]
 
@@ -55,7 +55,7 @@ class ProbeResult:
     after: Estimate
     steps: tuple[ProbeStep, ...]
     control_change: float
-    """The largest change of any weight where every rollout had the same reward."""
+    """The largest change of any weight in the control, where every rollout had the same reward."""
     control_gradient: float
     weights: int
     held_out: int
@@ -77,7 +77,7 @@ def probe(
 ) -> ProbeResult:
     """Train a tiny policy on the environment for this many seconds, and a control with a constant reward.
 
-    Raises `NotForAProbe` where the environment is multi-turn, reference replies are too long, or chance earns nothing.
+    Raises `NotForAProbe` if the environment is multi-turn, reference replies are too long, or chance earns nothing.
     """
     require_single_turn(environment.description)
     references = reference_replies(environment)
@@ -103,20 +103,20 @@ def probe(
 
 
 def divided(tasks: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
-    """Tasks to train on, and tasks to measure with."""
+    """Tasks to train on, and tasks for the measurement."""
     shuffled = random.Random(seed).sample(list(tasks), len(tasks))
     kept = max(1, min(MOST_HELD_OUT, int(len(tasks) * HELD_OUT_SHARE)))
     return shuffled[kept:] or shuffled, shuffled[:kept]
 
 
 def reference_replies(environment: TrainingEnvironment) -> tuple[str, ...]:
-    """Every reply of the oracle on the tasks that are kept, turn by turn."""
+    """Every reply of the oracle on the kept tasks, turn by turn."""
     asked = {"policies": [oracle.name], "sampled": {}, "conversations": len(environment.tasks)}
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": AT_ONCE}
     parts = environment.worker.request("rewards", STAGE_SECONDS, **asked, **limits)
     scores = [checked(Score, value) for kind, value in parts if kind == "score"]
-    said = [message for score in scores for message in score.completion if message["role"] == "assistant"]
-    return tuple(text for message in said if (text := text_of(message)))
+    replies = [message for score in scores for message in score.completion if message["role"] == "assistant"]
+    return tuple(text for message in replies if (text := text_of(message)))
 
 
 def _vocabulary(environment: TrainingEnvironment, references: Sequence[str]) -> tuple[Vocabulary, int]:
@@ -145,7 +145,7 @@ def _policy(
 
 
 def _control(learning: ProbeTraining, folder: Path, training: Sequence[int]) -> tuple[float, float]:
-    """The largest change of a weight, and the largest gradient, where all rollouts have the same reward."""
+    """The largest change of a weight, and the largest gradient, if all rollouts have the same reward."""
     settings = replace(learning.settings, constant=CONTROL_REWARD)
     policy = copy.deepcopy(learning.policy)
     control = ProbeTraining(

@@ -1,8 +1,8 @@
 """The words of a probe's model: one token each for the text that all prompts or all reference replies share.
 
-A model with a few hundred thousand random weights cannot learn a language in three minutes, and need not. It learns the
-part that varies: characters between the constant pieces. The opening and the closing of reference replies are the
-model's chat template, as `<think>` is for models that begin every reply with it.
+A model with a few hundred thousand random weights cannot learn a language in three minutes. It learns only the part
+that varies: characters between the constant pieces. The opening and the closing of reference replies are the model's
+chat template, as `<think>` is for models that start every reply with it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NotForAProbe(ValueError):
 
 
 def require_single_turn(about: Description) -> None:
-    """Raise `NotForAProbe` where an environment has tools or is multi-turn: the model has words for one reply."""
+    """Raise `NotForAProbe` if an environment has tools or is multi-turn: the model has words for one reply."""
     if about.tools:
         raise NotForAProbe(
             f"it has tools ({', '.join(about.tools)}), which a tiny model cannot call. Instead: {INSTEAD}"
@@ -62,17 +62,17 @@ class Vocabulary:
         """The tokens that the model may sample."""
         return (END, *(FIRST_PIECE + place for place, piece in enumerate(self.pieces) if piece in self.alphabet))
 
-    def reply(self, said: Sequence[int]) -> dict[str, Any]:
-        """The message of sampled tokens; it is closed only where the model ended it itself."""
-        text = "".join(self.pieces[token - FIRST_PIECE] for token in said if token >= FIRST_PIECE)
-        return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(said) else ''}"}
+    def reply(self, sampled: Sequence[int]) -> dict[str, Any]:
+        """The message of sampled tokens; it is closed only if the model ended it itself."""
+        text = "".join(self.pieces[token - FIRST_PIECE] for token in sampled if token >= FIRST_PIECE)
+        return {"role": "assistant", "content": f"{self.opening}{text}{self.closing if self.ended(sampled) else ''}"}
 
-    def ended(self, said: Sequence[int]) -> bool:
+    def ended(self, sampled: Sequence[int]) -> bool:
         """Whether the model ended the reply itself."""
-        return END in said
+        return END in sampled
 
     def heard(self, messages: Sequence[Mapping[str, Any]], _tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
-        """A conversation as tokens, and the mark after which the model speaks."""
+        """A conversation as tokens, and the mark before the model's turn."""
         return [START, *self._heard(messages)]
 
     def heard_after(
@@ -80,10 +80,10 @@ class Vocabulary:
         messages: Sequence[Mapping[str, Any]],
         place: int,
         _tools: Sequence[Mapping[str, Any]],
-        said: Sequence[int],
+        sampled: Sequence[int],
     ) -> list[int]:
         """The tokens after a sampled reply, with the mark before the model's next turn."""
-        return [*([] if self.ended(said) else [END]), *self._heard(messages[place + 1 :])]
+        return [*([] if self.ended(sampled) else [END]), *self._heard(messages[place + 1 :])]
 
     def _heard(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         tokens: list[int] = []
@@ -112,7 +112,7 @@ class Vocabulary:
 def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Sequence[str]) -> Vocabulary:
     """The vocabulary of an environment, from the prompts of its tasks and the replies of a perfect model.
 
-    Raises `ValueError` where they are empty.
+    Raises `ValueError` if they are empty.
     """
     if not any(references):
         raise ValueError("the reference replies are empty: there is nothing to learn")
@@ -130,7 +130,7 @@ def vocabulary_of(prompts: Sequence[Sequence[Mapping[str, Any]]], references: Se
 
 
 def shared(texts: Sequence[str]) -> tuple[str, str]:
-    """The longest opening and closing that all texts share without overlapping; nothing where all are equal."""
+    """The longest opening and closing that all texts share without overlapping; empty if all are equal."""
     different = list(dict.fromkeys(texts))
     if len(different) < 2:
         return "", ""

@@ -26,7 +26,7 @@ TRAINERS: Mapping[str, Trainer] = {
     trainer.limits.name: trainer
     for trainer in sorted(_trainers(), key=lambda trainer: (bool(trainer.limits.retired), trainer.limits.name))
 }
-"""Name → trainer, those that are retired last."""
+"""Name → trainer, retired ones last."""
 LIMITS = tuple(trainer.limits for trainer in TRAINERS.values())
 SUBMITTED = next(trainer for trainer in TRAINERS.values() if trainer.named is not None)
 """The trainer that `envops train` submits to."""
@@ -43,7 +43,7 @@ def trainer_named(backend: str) -> Trainer:
 def compile_run(request: CompileRequest) -> Compiled:
     """The run in its trainer's own terms.
 
-    Raises `CompileError` where the declaration has no form there.
+    Raises `CompileError` if it cannot express the declaration.
     """
     try:
         return trainer_named(request.spec.backend).compile(request)
@@ -54,7 +54,7 @@ def compile_run(request: CompileRequest) -> Compiled:
 
 
 def metric_names() -> dict[str, tuple[str, ...]]:
-    """Our name of a metric → every name that some trainer logs it under."""
+    """This tool's name of a metric → every trainer's name for it."""
     found: dict[str, dict[str, None]] = {}
     for trainer in TRAINERS.values():
         for ours, theirs in trainer.metrics.items():
@@ -68,7 +68,7 @@ def zero_variance_pairs() -> tuple[tuple[str, str], ...]:
 
 
 def with_matrix(page: str) -> str:
-    """The page with the table of trainers between its two marks; unchanged where it has none."""
+    """The page with the table of trainers between its two marks; unchanged if it has none."""
     before, found, rest = page.partition(f"{MATRIX_MARK}\n")
     _, _, after = rest.partition(f"{MATRIX_MARK}\n")
     return f"{before}{found}\n{_matrix()}\n{found}{after}" if found else page

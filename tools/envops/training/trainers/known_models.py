@@ -14,6 +14,6 @@ RENDERER_OF_MODEL: dict[str, str] = _copied["renderers"]["models"]
 RENDERERS: tuple[str, ...] = tuple(_copied["renderers"]["names"])
 """The renderers of prime-rl."""
 THINKING_RENDERERS = frozenset(_copied["renderers"]["with enable_thinking"])
-"""Those that take `enable_thinking`."""
+"""The renderers with the option `enable_thinking`."""
 TINKER_RENDERERS: dict[str, str] = _copied["tinker-cookbook"]["models"]
 """Models of Tinker and the renderer that tinker-cookbook recommends; Tinker refuses others."""

@@ -1,7 +1,7 @@
-"""A trainer's own configuration while it is made, and its text: TOML, a command line or a script.
+"""A trainer's own configuration, and its text: TOML, a command line or a script.
 
 Every value has its origin, and the text has it in a comment. The same values give the
-same bytes. The TOML is limited to what tomllib and the `toml` 0.10 of the prime CLI read alike: full section
+same bytes. The TOML is limited to forms that tomllib and the `toml` 0.10 of the prime CLI read alike: full section
 headers, dotted keys inside an entry of an array, no array of mixed kinds.
 """
 
@@ -74,8 +74,8 @@ class NativeConfig:
             holder[steps[-1]] = copy.deepcopy(value)
             for known in [known for known in self.origins if known[: len(steps)] == steps]:
                 del self.origins[known]
-            told = f"; replaces {replaced}" if replaced is not None and not isinstance(replaced, dict | list) else ""
-            self.origins[tuple(steps)] = origin + told
+            note = f"; replaces {replaced}" if replaced is not None and not isinstance(replaced, dict | list) else ""
+            self.origins[tuple(steps)] = origin + note
 
     def _compare(self, steps: tuple[str, ...], replaced: Any, value: Any) -> None:
         if replaced is not None and _kind(replaced) != _kind(value):
@@ -112,8 +112,8 @@ def leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[
 
 def origin(spec: RunSpec, key: str, note: str = "") -> str:
     """The origin of a declared value for a comment: its place in the registry, or a default."""
-    said = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
-    return f"{said}; {note}" if note else said
+    place = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
+    return f"{place}; {note}" if note else place
 
 
 def toml_text(config: NativeConfig, heading: Sequence[str] = ()) -> str:
@@ -189,7 +189,7 @@ def _array(values: Sequence[Any]) -> str:
 
 
 def _text(value: str) -> str:
-    # JSON's escapes are TOML's, but for those of surrogates, which ensure_ascii would make.
+    # JSON's escapes are TOML's, except those of surrogates, which ensure_ascii would write.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -204,7 +204,7 @@ def arguments_of(config: NativeConfig, value: Callable[[Any], str], new: Sequenc
 
 
 def hydra_value(value: Any) -> str:
-    """A value as Hydra's override grammar and OmegaConf's dot lists both read it."""
+    """A value in a form that Hydra's override grammar and OmegaConf's dot lists both read."""
     if value is None:
         return "null"
     if isinstance(value, bool | int | float):

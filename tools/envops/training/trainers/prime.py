@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
 """The only secrets that the prime CLI forwards (0.18.0, commands/rl.py)."""
-LORA_UNKNOWN = "lora: the CLI takes it; the service is described as full fine-tuning, which was not tried"
+LORA_UNKNOWN = "lora: the CLI accepts it; the service is described as full fine-tuning; not tried"
 LIMITS = replace(
     prime_rl.LIMITS,
     name="prime",
@@ -61,7 +61,7 @@ def _compile(request: CompileRequest) -> Compiled:
 
 
 def _named(compiled: Compiled, name: str) -> str:
-    """The TOML with the run's name on the platform, by which the run is found again."""
+    """The TOML with the run's name on the platform, which identifies it."""
     config = copy.deepcopy(compiled.native)
     config.values.pop("name", None)
     config.values = {"name": name, **config.values}

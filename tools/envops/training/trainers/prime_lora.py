@@ -1,7 +1,7 @@
 """The retired shared-LoRA shape: `model = "…"` and `[[env]]`, for prime up to 0.12.0.
 
-The platform takes no new runs of this kind since 2026-10-05, so this is for reading old
-runs and for private installations; `envops train` never submits it.
+The platform takes no new runs of this kind since 2026-10-05, so this serves old runs and private installations; `envops
+train` never submits it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LIMITS = TrainerLimits(
     batch_unit="rollouts",
     lora="only",
     algorithms=("grpo",),
-    source="measured: prime 0.12.0 takes its configuration, 0.13.0 and later refuse it",
+    source="measured: prime 0.12.0 accepts its configuration, 0.13.0 and later refuse it",
     any_release=True,
     evaluates="declared",
     many_environments=True,

@@ -1,8 +1,8 @@
-"""prime-rl: its configuration, for machines of one's own (`uv run rl @ X.toml`) and for hosted training alike.
+"""prime-rl: its configuration, for self-managed machines (`uv run rl @ X.toml`) and for hosted training alike.
 
 Written from prime-rl at 559b447 (2026-08-21, v0.8.0), measured with its own schema package, and the later schema of
-autumn 2026, read from a public copy without a commit. They spell some settings differently. `portable` uses only
-what both take; what has no such spelling is left out, with a note.
+autumn 2026, read from a public copy without a commit. They spell some settings differently. `portable` uses only common
+spellings; settings without one are left out, with a note.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ VLLM_ARGUMENTS = [
     "max_seq_len_to_capture",
     "num_gpu_blocks_override",
 ]
-"""Arguments of vLLM's server: those that prime-rl types, and others of vLLM's documentation."""
+"""Arguments of vLLM's server: those that prime-rl declares, and others of vLLM's documentation."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -273,8 +273,8 @@ def _renderer(config: NativeConfig, spec: RunSpec) -> None:
             config.left_out.append(f"sampling.enable_thinking: the renderer of {spec.model} has no such option")
             thinking = None
     if name is not None and (spec.renderer or thinking is not None):
-        said = origin(spec, "renderer") if spec.renderer else "the model's own; its options require the name"
-        config.put("orchestrator.renderer.name", name, said)
+        comment = origin(spec, "renderer") if spec.renderer else "the model's own; its options require the name"
+        config.put("orchestrator.renderer.name", name, comment)
         enabled = origin(spec, "sampling.enable_thinking")
         config.put("orchestrator.renderer.enable_thinking", thinking, enabled)
 
@@ -294,11 +294,11 @@ def _train_source(config: NativeConfig, request: CompileRequest, index: int, sou
 
 
 def _difficulty_filter(config: NativeConfig, spec: RunSpec, at: tuple[str | int, ...]) -> None:
-    said = origin(spec, "difficulty_filter", "groups without variance are refilled")
+    comment = origin(spec, "difficulty_filter", "groups without variance are refilled")
     if spec.schema == "august":
-        config.put((*at, "curriculum", "gates", "no_signal", "type"), "advantage_range", said)
+        config.put((*at, "curriculum", "gates", "no_signal", "type"), "advantage_range", comment)
     elif spec.schema == "later":
-        config.put((*at, "min_abs_advantage"), 0.0, said)
+        config.put((*at, "min_abs_advantage"), 0.0, comment)
     else:
         line = "difficulty_filter: gates (august) and min_abs_advantage (later) differ; name the schema"
         if line not in config.left_out:
@@ -320,8 +320,8 @@ def _environment(
     where = "the Hub's" if taskset == environment.hub else "the package installed beside prime-rl"
     config.put((*at, "env", "taskset", "id"), taskset, origin(spec, f"{key}.id", where))
     for name, value in settings.items():
-        said = origin(spec, f"{key}.taskset.{name}") if name in source.settings else HELD_OUT
-        config.put((*at, "env", "taskset", name), value, said)
+        comment = origin(spec, f"{key}.taskset.{name}") if name in source.settings else HELD_OUT
+        config.put((*at, "env", "taskset", name), value, comment)
     for name, value in (source.harness or NULL_HARNESS).items():
         config.put((*at, "env", "agent", "harness", name), value, origin(spec, f"{key}.harness"))
     for name, value in (source.runtime or SUBPROCESS).items():
@@ -340,10 +340,10 @@ def _evaluation(config: NativeConfig, request: CompileRequest, evaluated: Evalua
     config.put(f"{path}.sampling.temperature", evaluated.temperature, origin(spec, "eval.temperature"))
     limit = origin(spec, "sampling.max_tokens", "as in training")
     config.put(f"{path}.sampling.max_completion_tokens", spec.sampling.max_tokens, limit)
-    said = "eval.environments" if evaluated.environments else "environments"
+    declared = "eval.environments" if evaluated.environments else "environments"
     for index, source in enumerate(spec.evaluated):
         at: tuple[str | int, ...] = ("orchestrator", "eval", "source", index)
-        key = f"{said}[{index}]"
+        key = f"{declared}[{index}]"
         name = source.label if evaluated.environments else f"{source.label}-eval"
         config.put((*at, "name"), name, origin(spec, f"{key}.id"))
         if evaluated.environments:
@@ -409,7 +409,7 @@ def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSetti
 
 
 def _sources(native: Mapping[str, Any], kind: str = "train") -> list[Mapping[str, Any]]:
-    """The tables of the environments that are trained on (`train`) or evaluated on (`eval`)."""
+    """The tables of the training environments (`train`) or the evaluation environments (`eval`)."""
     found = value_at(native, f"orchestrator.{kind}.source")
     return [source for source in found if isinstance(source, Mapping)] if isinstance(found, list) else []
 

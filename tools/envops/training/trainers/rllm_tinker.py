@@ -1,4 +1,4 @@
-"""rLLM on Tinker: rLLM's unified trainer with its verifiers workflow, through an entry module that we write.
+"""rLLM on Tinker: rLLM's unified trainer with its verifiers workflow, through an entry module that this tool writes.
 
 rLLM's own example imports the trainer that lost Tinker in 9b9e3582 and stops at an assertion.
 """
@@ -66,7 +66,7 @@ LIMITS = TrainerLimits(
     lora="only",
     algorithms=tuple(ADVANTAGES),
     source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails; "
-    "its own train.py cannot start Tinker since 9b9e3582, so we write the entry module",
+    "its own train.py cannot start Tinker since 9b9e3582, so the entry module is written here",
     models=TINKER_RENDERERS,
 )
 PATHS = {

@@ -23,7 +23,7 @@ from envops.training.trainers.trainer import (
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce_plus_plus"}
 ENTRY = "examples.verifiers_env.train"
 NEW_KEYS = ("verifiers",)
-"""Blocks that are not in rLLM's configuration, so that Hydra wants a `+`."""
+"""Blocks that are not in rLLM's configuration, so that Hydra requires a `+`."""
 MICRO_BATCH = 1
 LIMITS = TrainerLimits(
     name="rllm-verl",

@@ -108,8 +108,8 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.put("environment.env_class", request.environment(source).id, origin(spec, "environments[0].id"))
     config.put("trainer.algorithm.advantage_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
     if spec.difficulty_filter:
-        said = origin(spec, "difficulty_filter", "groups without variance are drawn again")
-        config.put("trainer.algorithm.dynamic_sampling.type", "filter", said)
+        comment = origin(spec, "difficulty_filter", "groups without variance are drawn again")
+        config.put("trainer.algorithm.dynamic_sampling.type", "filter", comment)
     policy = "trainer.policy"
     config.put(f"{policy}.model.path", spec.model, origin(spec, "model"))
     if spec.lora is not None:

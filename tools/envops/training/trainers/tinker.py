@@ -95,10 +95,10 @@ def _config(request: CompileRequest) -> NativeConfig:
     tasks = request.tasks_per_step(source)
     config.put("model_name", spec.model, origin(spec, "model"))
     renderer = spec.renderer or TINKER_RENDERERS.get(spec.model)
-    said = (
-        origin(spec, "renderer") if spec.renderer else "what model_info recommends; the recipe's default is Qwen3.5's"
+    comment = (
+        origin(spec, "renderer") if spec.renderer else "recommended by model_info; the recipe's default is Qwen3.5's"
     )
-    config.put("renderer_name", renderer, said)
+    config.put("renderer_name", renderer, comment)
     config.put("lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
     config.put("vf_env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     if source.settings:
@@ -117,7 +117,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     if spec.eval is not None:
         config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
         config.left_out.append("eval: the recipe makes no evaluation set, so nothing is evaluated")
-    config.put("log_path", f"outputs/{spec.name}", "metrics.jsonl lies there, for `envops watch`")
+    config.put("log_path", f"outputs/{spec.name}", "contains metrics.jsonl, for `envops watch`")
     config.put("behavior_if_log_dir_exists", "resume", "resumes when started again")
     if spec.wandb is not None:
         config.put("wandb_project", spec.wandb.project, origin(spec, "wandb.project"))
@@ -131,7 +131,7 @@ def _config(request: CompileRequest) -> NativeConfig:
 def base_model_settings(
     paths: Mapping[str, str], limits: TrainerLimits
 ) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
-    """Settings at fixed paths; Tinker's name of a checkpoint is that of its model and what follows a colon."""
+    """Settings at fixed paths; Tinker's name of a checkpoint is that of its model with a suffix after a colon."""
     read = settings_at(paths, limits)
     return lambda spec, native: replace(read(spec, native), model=spec.model.partition(":")[0])
 

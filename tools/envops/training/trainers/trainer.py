@@ -1,4 +1,4 @@
-"""A trainer: all knowledge about one `backend` of registry.yaml.
+"""A trainer: all data about one `backend` of registry.yaml.
 
 A trainer is one module of this folder with a `TRAINER`, and its name in `Backend` of `repository/run.py`. Commands,
 rules, metrics and the matrix in docs/training.md read the table (`envops.training.trainers`); no other module knows a
@@ -52,18 +52,18 @@ class Environment:
     generation: str | None
     external: bool = False
     requires: tuple[str, ...] | None = None
-    """The package's requirement on verifiers; `None` where its code is not in this repository."""
+    """The package's requirement on verifiers; `None` if its code is not in this repository."""
     pinned: str | None = None
     """The release of verifiers that its lock pins."""
     secrets: tuple[str, ...] = ()
     judge: str = ""
-    """The declared endpoint of its judge; empty where it has none."""
+    """The declared endpoint of its judge; empty if it has none."""
     held_out: Mapping[str, Any] | None = None
-    """Settings that give the tasks to evaluate on; none are needed for v0's own split. `None` where it has none."""
+    """Settings that select the tasks to evaluate on; empty for v0's own split, `None` without such tasks."""
 
     @property
     def id(self) -> str:
-        """The name that verifiers finds the installed package by: its module's, where that is another one."""
+        """The name by which verifiers finds the installed package: its module's, if that differs."""
         return self.name if self.external or self.module == folder_of(self.name) else self.module
 
 
@@ -96,14 +96,14 @@ class CompileRequest:
         return evaluates == "declared" and all(each.settings != settings for each in trained)
 
     def only_source(self) -> Source:
-        """The one environment of a trainer that takes one; raises `CompileError` for a mix."""
+        """The environment of a trainer that supports only one; raises `CompileError` for a mix."""
         if len(self.spec.environments) > 1:
             count = len(self.spec.environments)
             raise CompileError(f"{self.spec.backend} trains on one environment, {count} are declared")
         return self.spec.environments[0]
 
     def tasks_per_step(self, source: Source) -> int:
-        """The batch in tasks, for trainers that count these; raises `CompileError` where it tears a group."""
+        """The batch in tasks, for trainers that count these; raises `CompileError` if it splits a group."""
         group = self.spec.group_size(source)
         if self.spec.batch_size % group:
             raise CompileError(f"batch_size {self.spec.batch_size} is not a multiple of {group} rollouts per example")
@@ -112,7 +112,7 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A run in its trainer's own terms."""
+    """A run in its trainer's configuration."""
 
     files: Mapping[str, str]
     """Path below the repository → text; the first is the configuration itself."""
@@ -122,7 +122,7 @@ class Compiled:
     notes: tuple[str, ...] = ()
     """Notes for the reader: conversions of units, omissions, prerequisites."""
     secrets: tuple[str, ...] = ()
-    """Names of variables that have to be set where the command runs."""
+    """Names of variables that must be set for the command."""
     units: Mapping[str, Any] = field(default_factory=dict)
     """The batch as the trainer counts it."""
 
@@ -140,21 +140,21 @@ class Trainer:
     limits: TrainerLimits
     """Its supported runs and releases of verifiers."""
     started_by: str
-    """How a run is started, for the matrix in docs/training.md."""
+    """The command that starts a run, for the matrix in docs/training.md."""
     compile: Callable[[CompileRequest], Compiled]
-    """The run in the trainer's own terms. Raises `CompileError` or `ValueError` where it has no form there."""
+    """The run in the trainer's own terms. Raises `CompileError` or `ValueError` if it has no form there."""
     settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
     """The settings of a compiled configuration, which overrides may have changed."""
     refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
     """The refusals of the trainer when it reads a compiled configuration."""
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Our name of a metric → the names that it logs; those with brackets are patterns."""
+    """This tool's name of a metric → the trainer's names; those with brackets are patterns."""
     zero_variance: tuple[str, str] | None = None
     """Two metrics whose sum is the share of groups without variance."""
     aliases: tuple[str, ...] = ()
     """Other values of `backend` that mean this trainer."""
     named: Callable[[Compiled, str], str] | None = None
-    """The configuration with the name that it is submitted under; `None` where `envops train` submits nothing."""
+    """The configuration with the name that it is submitted under; `None` if `envops train` submits nothing."""
 
 
 def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:
@@ -221,7 +221,7 @@ INSTALL = 'uv pip install --python "$VENV/bin/python"'
 def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
     """Shell: the absolute path of a trainer's checkout, and its own virtual environment.
 
-    `create` is what creates that environment, for the message where it is missing; `None` where uv creates it.
+    `create` is the command that creates that environment, for the message if it is missing; `None` if uv creates it.
     """
     lines = [f': "${{{variable}:?the folder of a checkout of {title}}}"', f'{variable}=$(cd "${variable}" && pwd)']
     lines.append(f'VENV="${variable}/.venv"')
@@ -238,7 +238,7 @@ def console_lines(request: CompileRequest) -> list[str]:
 
 
 def own_environment_lines(request: CompileRequest, python: str) -> list[str]:
-    """Shell: a virtual environment for this run alone, created where there is none yet."""
+    """Shell: a virtual environment for this run alone, created if missing."""
     return [
         f'VENV="$PWD/.envops/trainers/{request.spec.name}/.venv"',
         f'[ -x "$VENV/bin/python" ] || uv venv --python {python} "$VENV"',
@@ -247,7 +247,7 @@ def own_environment_lines(request: CompileRequest, python: str) -> list[str]:
 
 
 EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
-"""`uv run` and `prime env install` follow these variables; another environment that is active has no effect."""
+"""`uv run` and `prime env install` follow these variables; another active environment has no effect."""
 
 
 def install_lines(request: CompileRequest) -> list[str]:
@@ -292,7 +292,7 @@ def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
 
 
 def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
-    """The trainer's name for the declared algorithm; raises `CompileError` where it has none."""
+    """The trainer's name for the declared algorithm; raises `CompileError` if it has none."""
     if spec.algorithm not in known:
         raise CompileError(f"{spec.backend} has no algorithm {spec.algorithm}; it has {', '.join(known)}")
     return known[spec.algorithm]
@@ -307,7 +307,7 @@ def with_overrides(config: NativeConfig, spec: RunSpec) -> NativeConfig:
 def settings_at(
     paths: Mapping[str, str], limits: TrainerLimits
 ) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
-    """A reader of settings that stand at fixed paths: the name of a setting → its path in the configuration."""
+    """A reader of settings at fixed paths: the name of a setting → its path in the configuration."""
 
     def read(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
         return _settings(paths, limits, spec, native)
@@ -352,20 +352,20 @@ def _settings(
 
 
 def value_at(values: Any, path: str) -> Any:
-    """The value at a dotted path; `None` where there is none."""
+    """The value at a dotted path; `None` if there is none."""
     for step in path.split("."):
         values = values.get(step) if isinstance(values, Mapping) else None
     return values
 
 
 def number_at(values: Any, path: str) -> Any:
-    """The finite number at a dotted path; `None` where something else or nothing stands there."""
+    """The finite number at a dotted path; `None` if there is none, or another value."""
     value = value_at(values, path)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return value if usable else None
 
 
 def whole_at(values: Any, path: str) -> int | None:
-    """The whole number at a dotted path; `None` where something else or nothing stands there."""
+    """The whole number at a dotted path; `None` if there is none, or another value."""
     value = number_at(values, path)
     return int(value) if value is not None and int(value) == value else None

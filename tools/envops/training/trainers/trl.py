@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer on this machine, with rollouts and rewards from the environment's own worker.
 
 The compiled file has exactly what `envops.training.learner` reads: the trainer's arguments (names of `trl.GRPOConfig`
-in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing is submitted
-anywhere: `nox -s train -- RUN` trains here.
+in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing is submitted: `nox
+-s train -- RUN` trains on this machine.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ METRICS = {
     "length": ("completions/mean_length",),
     "eval": ("eval_reward",),
 }
-"""Those that are not plain names: `reward` and `reward_std` are TRL's too."""
+"""The names that differ from this tool's; `reward` and `reward_std` are TRL's too."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -121,8 +121,8 @@ def _config(request: CompileRequest) -> NativeConfig:
         "logging_steps": (1, "every step is followed"),
         "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
     }
-    for name, (value, said) in settings.items():
-        config.put(f"grpo.{name}", value, said)
+    for name, (value, comment) in settings.items():
+        config.put(f"grpo.{name}", value, comment)
     if spec.sampling.enable_thinking is not None:
         path = "grpo.chat_template_kwargs.enable_thinking"
         config.put(path, spec.sampling.enable_thinking, origin(spec, "sampling.enable_thinking"))
@@ -134,8 +134,8 @@ def _config(request: CompileRequest) -> NativeConfig:
         config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
         config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
     if spec.budget.max_gpu_hours is not None:
-        said = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
-        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, said)
+        comment = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
+        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, comment)
     if spec.resume is not None:
         config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))
     _put_wandb(config, spec)
@@ -144,7 +144,7 @@ def _config(request: CompileRequest) -> NativeConfig:
 
 
 def _checkpoint(spec: RunSpec) -> str | None:
-    """The folder of the checkpoint to begin from."""
+    """The folder of the checkpoint to start from."""
     resume = spec.resume
     if resume is None or resume.step is None:
         return resume.folder if resume else None
@@ -160,13 +160,13 @@ def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
 
 
 def _left_out(spec: RunSpec, source: Source) -> list[str]:
-    """The declared keys without a place here."""
-    said = {
+    """The declared keys without a place in this configuration."""
+    reasons = {
         "difficulty_filter": (
             spec.difficulty_filter,
             "GRPOTrainer has none; groups without variance give no gradient",
         ),
-        "environments[0].max_turns": (source.max_turns, "the environment's own limit of turns counts"),
+        "environments[0].max_turns": (source.max_turns, "the environment's own limit of turns applies"),
         "environments[0].harness": (source.harness, "rollouts are made by the harness that the gates use"),
         "environments[0].runtime": (source.runtime, "rollouts are made in this process's own worker"),
         "eval.environments": (
@@ -176,7 +176,7 @@ def _left_out(spec: RunSpec, source: Source) -> list[str]:
         "resume.run": (spec.resume is not None and spec.resume.run, "a hosted run's checkpoint is not on this machine"),
         "gpus": (spec.gpus.train > 1 or spec.gpus.multi_node, "one process trains, on one GPU"),
     }
-    return [f"{key}: {reason}" for key, (declared, reason) in said.items() if declared]
+    return [f"{key}: {reason}" for key, (declared, reason) in reasons.items() if declared]
 
 
 def _eval_batch(spec: RunSpec) -> int | None:

@@ -50,7 +50,7 @@ PATHS = {
 
 
 def _compile(request: CompileRequest) -> Compiled:
-    """The TOML of vf-rl, and the script that makes its virtual environment."""
+    """The TOML of vf-rl, and the script that creates its virtual environment."""
     spec = request.spec
     config = with_overrides(_config(request), spec)
     path, script = file_path(request, "toml"), file_path(request, "sh")
@@ -107,8 +107,8 @@ def _config(request: CompileRequest) -> NativeConfig:
         "resume_from_checkpoint": (spec.resume.folder if spec.resume else None, origin(spec, "resume.folder")),
         "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
     }
-    for name, (value, said) in arguments.items():
-        config.put(f"trainer.args.{name}", value, said)
+    for name, (value, comment) in arguments.items():
+        config.put(f"trainer.args.{name}", value, comment)
     if spec.eval is not None:
         config.left_out.append("eval: this trainer evaluates nothing while it trains; use `nox -s distribution`")
     if spec.difficulty_filter:

@@ -282,14 +282,14 @@ _SPACE = cst.SimpleWhitespace(" ")
 
 
 def _closed(node: _Expression) -> _Expression:
-    """The expression, in parentheses where another context requires them."""
+    """The expression, in parentheses if another context requires them."""
     if isinstance(node, _LOOSE) and not node.lpar:
         return cast(_Expression, node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
     return node
 
 
 def _literal(text: str) -> cst.SimpleString:
-    """Text as source, as a raw string where that avoids backslashes."""
+    """Text as source, as a raw string if that avoids backslashes."""
     if "\\" in text and '"' not in text and "\n" not in text and not text.endswith("\\") and text.isprintable():
         return cst.SimpleString(f'r"{text}"')
     return cst.SimpleString(repr(text))

@@ -32,8 +32,8 @@ class Site:
     """One mutant before its source is written."""
 
     id: str
-    """Unchanged when lines move, and different when the statement changes, so that a mark never applies to another
-    mutant."""
+    """The mutant's id: unchanged when lines move, and different when the statement changes, so that a mark never
+    applies to another mutant."""
     file: str
     line: int
     function: str
@@ -65,7 +65,7 @@ class SourceFile:
         self.module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         self.sites: list[Site] = []
         self.unreached = 0
-        """Places in functions that ran where a mutant could be made of a line that did not."""
+        """Places for mutants on lines that did not run, in functions that ran."""
         self.used: set[str] = set()
         """Names in the functions that ran."""
         self._reached = frozenset(reached)
@@ -110,7 +110,7 @@ class SourceFile:
         self._read_body(node.body.body, f"{name}.<locals>.")
 
     def _runs_itself(self, node: cst.FunctionDef) -> bool:
-        """Whether a line of the function runs that is not one of a function within it."""
+        """Whether a line of the function runs, apart from functions within it."""
         first, last = self._range(node.body)
         own = {line for line in self._reached if first <= line <= last}
         for inner in _functions_within(node.body):
@@ -208,7 +208,7 @@ class SourceFile:
     # Writing.
 
     def written(self, site: Site) -> dict[str, Any] | None:
-        """A mutant in the worker's form, with its diff; `None` where the result is no Python."""
+        """A mutant in the worker's form, with its diff; `None` if the result is not valid Python."""
         source = self._spliced(site) or self._replaced(site)
         if source == self.text or not _compiles(source):
             return None
@@ -221,7 +221,7 @@ class SourceFile:
         return mutant | {"diff": diff(self.file, self.text, source)}
 
     def _spliced(self, site: Site) -> str | None:
-        """The change made in the text only, where the old node's text is at its position."""
+        """The change made in the text only, if the old node's text is at its position."""
         position = self._positions.get(site.old)
         if position is None or position.start.line != position.end.line:
             return None
@@ -268,7 +268,7 @@ def _of_child(node: cst.CSTNode, child: cst.CSTNode, scope: _Scope) -> Iterator[
 def mutants_of(
     files: Mapping[str, str], reached: Mapping[str, Collection[int]], rewards: Mapping[str, Collection[str]]
 ) -> tuple[list[SourceFile], list[Site]]:
-    """The modules of which lines ran, and every mutant of them in a stable order.
+    """The modules with lines that ran, and every mutant of them in a stable order.
 
     `rewards` are the reward functions and metrics of each file, by qualified name.
     """

@@ -29,7 +29,7 @@ SECONDS_PER_ROLLOUT = 60.0
 TIMES_SCORED = 6
 """The number of scorings of a sample conversation: twice at once, in two other circumstances, in two other jobs."""
 SAMPLED_TASKS = 8
-"""Where replies are cheap."""
+"""The number of tasks if replies are cheap."""
 REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 _Sample = Sequence[dict[str, Any]]
@@ -56,7 +56,7 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
 
 
 def _tasks_that_fit(observation: Observation) -> Mapping[str, int]:
-    """The number of tasks on which rewards are compared, where replies are slow."""
+    """The number of tasks on which rewards are compared if replies are slow."""
     bound = current_deadline()
     replies = fitting(observation.pace, bound.seconds if bound else math.inf)
     tasks = replies / (TIMES_SCORED * len(REPEATED))
@@ -87,8 +87,8 @@ def _repeated(
 ) -> Repetition:
     """The sample scored by a job that has scored nothing before, last first.
 
-    Where rewards compare the replies to a task they are scored together, and where the environment is multi-turn the
-    rollouts are made again. Conversations with two different rewards in one process do not count.
+    If rewards compare the replies to a task, they are scored together; in a multi-turn environment the rollouts are
+    made again. Conversations with two different rewards in one process do not count.
     """
     numbered = [
         (unit["task"], policy, completion, reward, steady)
@@ -116,10 +116,12 @@ def _repeated(
 
 def _rescored(job: Job, sample: _Sample) -> dict[int, float | None]:
     """Number of a conversation → its reward; those of one unit are scored together."""
-    conversations = [(group, unit["task"], said) for group, unit in enumerate(sample) for said in unit["completions"]]
+    conversations = [
+        (group, unit["task"], completion) for group, unit in enumerate(sample) for completion in unit["completions"]
+    ]
     replies = [
-        {"id": number, "group": group, "task": task, "completion": said}
-        for number, (group, task, said) in enumerate(conversations)
+        {"id": number, "group": group, "task": task, "completion": completion}
+        for number, (group, task, completion) in enumerate(conversations)
     ]
     answers = job.request(
         "rescore", LOAD_SECONDS, stage="invariants", replies=replies[::-1], seconds=SECONDS_PER_REPLY, max_concurrent=8

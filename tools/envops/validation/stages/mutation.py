@@ -1,7 +1,7 @@
 """The stage `mutation`: mutants of the reward's own code, from earlier scores to surviving mutants.
 
-A job reports the lines that run while rewards are computed; mutants of those lines are made here, where a syntax tree
-that keeps its layout is at hand; then the job tries them. Where a mutant ends the job, another one tries the rest.
+A job reports the lines that run while rewards are computed; mutants of those lines are made here, by a parser that
+keeps the layout; then the job tries them. If a mutant ends the job, another one tries the rest.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def mutation_of(
     cases: Sequence[Case],
     limits: Limits,
 ) -> Mutation:
-    """Mutate the reward code below `site`, and find the mutants that are noticed.
+    """Mutate the reward code below `site`, and find the mutants that are detected.
 
-    Raises `StageFailed` where the source cannot be mutated, and the errors of starting and querying jobs.
+    Raises `StageFailed` if the source cannot be mutated, and the errors of starting and querying jobs.
     """
     from envops.validation.mutants.source import mutants_of
 
@@ -185,7 +185,7 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """The outcome of every mutant; `undecided` where the time limit was reached."""
+    """The outcome of every mutant; `undecided` if the time limit was reached."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:
@@ -306,7 +306,7 @@ class Probes:
 
 
 def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
-    """The conversations that were scored before: of each outcome one, then another of each, cases before policies."""
+    """The conversations that were scored before: one of each outcome, then another of each, cases before policies."""
     bounds = range_of(package.reward, description.functions)
     gold = {score.task: score.reward for score in scores if score.policy == oracle.name and score.reward is not None}
     probes = Probes()
@@ -346,7 +346,8 @@ def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
-    """The oracle on some tasks, every other policy on fewer; without replies so long that the others lack time."""
+    """The oracle on some tasks, every other policy on fewer; without very long replies, which would take the others'
+    time."""
     tasks = list(dict.fromkeys(score.task for score in scores))
     counts: dict[tuple[int, str], int] = {}
     for score in sorted(scores, key=lambda score: score.policy != oracle.name):

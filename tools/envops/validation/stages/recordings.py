@@ -1,8 +1,8 @@
 """The stage `recordings`: recorded replies, scored again by the current code, without a key or a model.
 
 Single-turn environments score them in place. Multi-turn environments keep state that a static scoring does not have
-(v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only where
-the environment replies as it did when it was recorded.
+(v0's `env_response` writes it), so there the recorded turns are played in real rollouts, and a row counts only if the
+environment sends the recorded messages.
 
 A recording is not part of the digest that facts are kept under, so a new one costs a scoring of its replies and not a
 whole observation.
@@ -177,9 +177,9 @@ class _Check:
                 compared -= 1
                 others.append(("their score is not deterministic", line))
                 continue
-            said = {name: score.score for name, score in now.functions.items()}
+            scores = {name: score.score for name, score in now.functions.items()}
             changes.append(
-                ScoreChange(line, task, row.completion or (), row.reward, now.reward, _scores(row.functions), said)
+                ScoreChange(line, task, row.completion or (), row.reward, now.reward, _scores(row.functions), scores)
             )
         return changes, compared, others
 
@@ -222,7 +222,7 @@ def _score_of(line: int, row: EvaluationRow) -> RecordedScore:
 
 
 def _scores(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
-    return {name: said.score for name, said in functions.items()}
+    return {name: score.score for name, score in functions.items()}
 
 
 def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:

@@ -65,7 +65,7 @@ def _score_replies(observation: Observation, asked: Mapping[str, Mapping[str, An
 
 
 def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The changes of the request where replies are slow: fewer tasks, and only the first is scored twice."""
+    """The changes of the request if replies are slow: fewer tasks, and only the first is scored twice."""
     if observation.collected.kept("endless"):  # no other policy would finish
         return {"policies": [oracle.name]}
     bound = current_deadline()
@@ -96,7 +96,7 @@ def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: 
 
 
 def _core_first(names: Sequence[str]) -> list[str]:
-    """The policies, first those that any verdict on a reward needs."""
+    """The policies, indispensable ones first."""
     return sorted(names, key=lambda name: name not in CORE)
 
 

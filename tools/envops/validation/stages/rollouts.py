@@ -92,7 +92,7 @@ class RolloutProgress:
 
 NewJob = Callable[[], AbstractContextManager[Job]]
 TRIED_FIRST = 2
-"""The number of tasks on which failed rollouts are tried again first; others follow where that helped."""
+"""The number of tasks on which failed rollouts are tried again first; others follow if that helped."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Evaluator:
         """The rollouts that an earlier run made, then what jobs send.
 
         A failed rollout is tried again in another job before it is kept, because connections fail on a busy machine.
-        Raises `StageFailed` where jobs are lost twice.
+        Raises `StageFailed` if jobs are lost twice.
         """
         kept = self.journal.kept(asked.policy, asked.tasks, asked.rollouts, whole_groups=self.whole_groups)
         progress = RolloutProgress(asked.tasks * asked.rollouts)
@@ -145,7 +145,7 @@ class Evaluator:
     def _played_to_the_end(
         self, asked: ScriptedEvaluation, made: Mapping[tuple[int, int], Rollout]
     ) -> Iterator[tuple[str, Any]]:
-        """Rollouts on all tasks; where their job is lost, another one goes on."""
+        """Rollouts on all tasks; if their job is lost, another one continues."""
         sent: set[tuple[int, int]] = set()
         try:
             with self.new_job() as job:
@@ -164,7 +164,7 @@ class Evaluator:
         asked: ScriptedEvaluation,
         failed: Mapping[int, Sequence[dict[str, Any]]],
     ) -> Iterator[tuple[str, Any]]:
-        """The failed rollouts after a second try, or the first results where that does not help."""
+        """The failed rollouts after a second try, or the first results if that does not help."""
         tasks = sorted(failed)
         left = dict(failed)
         for batch in (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:]):
@@ -275,7 +275,7 @@ def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
 
 
 def _that_fits(observation: Observation, asked: ScriptedEvaluation) -> ScriptedEvaluation:
-    """The evaluation on fewer tasks, where rollouts cost much; a group is never made smaller."""
+    """The evaluation on fewer tasks if rollouts are slow; a group is never made smaller."""
     bound, pace = current_deadline(), observation.pace
     if bound is None or pace is None or not cost_of(pace):
         return asked
@@ -304,7 +304,7 @@ def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Jo
 
 
 def _comes_to_an_end(observation: Observation) -> bool:
-    """Whether to make rollouts of a policy that fails at times."""
+    """Whether to make rollouts of a policy that sometimes fails."""
     return not observation.collected.kept("endless")
 
 

@@ -50,11 +50,11 @@ class Toolbox:
 
     site_packages: Path
     unicode: Path
-    """The folder of its tables, which take long to make; `os.devnull` where they could not be made."""
+    """The folder of its tables, which take long to make; `os.devnull` if they could not be made."""
 
 
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
-    """The toolbox of a search, created if missing. Raises what `venv_for` raises."""
+    """The toolbox of a search, created if missing. Raises the errors of `venv_for`."""
     venv = venv_for(SEARCH_LOCK, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES
@@ -69,7 +69,7 @@ def _has_tables(folder: Path) -> bool:
 
 
 def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
-    """Raises `OSError` where there is no room for them, which hypothesis does not report."""
+    """Check the space for them, because hypothesis does not report a lack of it. Raises `OSError`."""
     folder.mkdir()
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)

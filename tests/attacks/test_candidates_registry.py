@@ -1,0 +1,116 @@
+"""A pull request whose registry asks for variables of the job that evaluates it with a model's key."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.cli.selection import beside_key
+from envops.repository import endpoints
+from envops.repository.problem import DeclarationError
+from envops.repository.repository import Repository
+from envops.system.retry_policy import MODEL_ENDPOINT
+
+sys.path.append(str(Path(__file__).parents[1] / "cli"))
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
+from fake_provider import KEY, MODEL, FakeProvider
+from small_repository import git, small_repository
+
+HEAD = "version: 1\nowner: acme\nenvironments:\n"
+LOOKS = """
+import os
+if "canary" in repr(dict(os.environ)):
+    raise RuntimeError("a key is here")
+if os.environ.get("SEARCH_TOKEN") != "of main":
+    raise RuntimeError("what main declares is not here")
+"""
+VARIABLES = ("MODEL_KEY", "DEPLOY_TOKEN", "SEARCH_TOKEN")
+
+
+@pytest.fixture(scope="module")
+def candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout of a pull request whose code looks for keys, in the checkout of main that evaluates it."""
+    main = tmp_path_factory.mktemp("main")
+    (main / "registry.yaml").write_text(f"{HEAD}  word-problems: {{secrets: [SEARCH_TOKEN]}}\n")
+    made = small_repository(main / "candidate", "word_problems")
+    git(made, "branch", "base")
+    (made / "configs").mkdir()
+    with (made / "environments/word_problems/word_problems/__init__.py").open("a") as module:
+        module.write(LOOKS)
+    return made
+
+
+@pytest.fixture
+def model(candidate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", candidate.parent)
+    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setenv("MODEL_KEY", KEY)
+    monkeypatch.setenv("DEPLOY_TOKEN", KEY)
+    monkeypatch.setenv("SEARCH_TOKEN", "of main")
+    with FakeProvider(lambda _: "<answer>12</answer>") as fake:
+        declared = {"endpoint_id": "fake", "model": MODEL, "url": fake.url, "key": "MODEL_KEY"}
+        lines = [f'{key} = "{value}"' for key, value in declared.items()]
+        prices = "input_price = 1.0\noutput_price = 10.0\nmax_tokens = 100\n"
+        (candidate / "configs/endpoints.toml").write_text("\n".join(["[[endpoint]]", *lines, prices]))
+        yield
+
+
+def evaluate(candidate: Path, secrets: str) -> int:
+    """What evaluate.yml runs, where the candidate declares these secrets."""
+    (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{secrets: {secrets}}}\n")
+    asked = ["--changed", "base", "--endpoint", "fake", "--max-cost", "0.50", "-n", "1", "-r", "1"]
+    return main(["smoke", "--root", str(candidate), *asked])
+
+
+@pytest.mark.worker
+@pytest.mark.usefixtures("model")
+def test_evaluation_of_candidate_takes_secrets_of_main_alone(
+    candidate: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = evaluate(candidate, "[DEPLOY_TOKEN, SEARCH_TOKEN]")
+
+    captured = capfd.readouterr()
+    assert code == exit_codes.PASS, captured.err
+    assert "withheld: DEPLOY_TOKEN" in captured.err
+    assert "its code sees SEARCH_TOKEN" in captured.err
+    assert KEY not in captured.out + captured.err
+
+
+@pytest.mark.usefixtures("model")
+def test_evaluation_of_candidate_that_declares_the_models_key_is_refused(candidate: Path) -> None:
+    with pytest.raises(DeclarationError, match=r"key of a model \(configs/endpoints\.toml:5\)") as raised:
+        evaluate(candidate, "[SEARCH_TOKEN, MODEL_KEY]")
+
+    (problem,) = raised.value.problems
+    assert (problem.file, problem.line, problem.found) == ("registry.yaml", 4, "MODEL_KEY")
+    assert "remove MODEL_KEY" in problem.fix
+
+
+@pytest.mark.parametrize(("own", "dollars"), [("", 0.25), (", judge: {endpoint: fake, max_cost: 900}", 900)])
+def test_judge_of_a_candidate_costs_no_more_than_was_approved(
+    candidate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, dollars: float
+) -> None:
+    (tmp_path / "registry.yaml").write_text(f"{HEAD}  word-problems: {{owners: ['@a']{own}}}\n")
+    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", tmp_path)
+    (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{judge: {{endpoint: fake, max_cost: 900}}}}\n")
+
+    limited = beside_key(Repository.load(candidate), ["word-problems", "word-problems"], 0.50)
+
+    judge = limited.registry.environments["word-problems"].judge
+    assert judge is not None
+    assert judge.max_cost == dollars
+
+
+@pytest.mark.usefixtures("model")
+def test_key_that_only_mains_endpoints_name_is_refused(candidate: Path) -> None:
+    named = candidate.parent / "configs" / "endpoints.toml"
+    named.parent.mkdir(exist_ok=True)
+    named.write_text((candidate / "configs/endpoints.toml").read_text().replace("MODEL_KEY", "DEPLOY_TOKEN"))
+
+    with pytest.raises(DeclarationError, match="DEPLOY_TOKEN"):
+        evaluate(candidate, "[DEPLOY_TOKEN]")

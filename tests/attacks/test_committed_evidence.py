@@ -1,0 +1,113 @@
+"""What a pull request commits is not evidence, and no program that runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.repository.workspace import CACHE_DIR
+from sample_repository import refused, write, write_repository
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A committed repository of one environment."""
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "user"))
+    root = write_repository(tmp_path / "checkout", "sums")
+    write(root, {".gitignore": ".envops\n.nox/\n/reports/\n"})
+    git(root, "init", "-q")
+    git(root, "add", "--all")
+    return root
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-C", str(root), *arguments], check=True, capture_output=True)
+
+
+def commit(root: Path, name: str) -> None:
+    """What the author of a pull request does with a file that .gitignore names."""
+    write(root, {name: "{}"})
+    git(root, "add", "--force", name)
+
+
+@pytest.mark.parametrize("name", [".envops/facts/sums/k.json", ".nox/envops/bin/python", "reports/validate.json"])
+@pytest.mark.parametrize("command", ["validate", "release", "plan", "site", "train", "cache", "shards"])
+def test_committed_results_stop_every_command(command: str, name: str, root: Path) -> None:
+    commit(root, name)
+    (problem,) = refused(main, [command, "--root", str(root)])
+    assert problem.file == name
+    assert "tracked by git" in problem.message
+    assert problem.fix == f"git rm -r --cached {name.partition('/')[0]}"
+
+
+def test_committed_results_exit_with_usage_and_no_traceback(root: Path) -> None:
+    commit(root, ".envops/facts/sums/k.json")
+    command = [sys.executable, "-m", "envops", "validate", "--root", str(root)]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    assert done.returncode == exit_codes.USAGE
+    assert ".envops/facts/sums/k.json: is tracked by git" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", [".ENVOPS/facts/sums/k.json", ".envops", ".Nox"])
+def test_committed_results_under_another_spelling_are_refused(name: str, root: Path) -> None:
+    commit(root, name)
+    assert refused(main, ["cache", "--root", str(root)])[0].file == name
+
+
+def test_committed_link_in_place_of_the_cache_is_refused(root: Path, tmp_path: Path) -> None:
+    (root / ".envops").symlink_to(tmp_path)
+    git(root, "add", "--force", ".envops")
+    assert refused(main, ["cache", "--root", str(root)])[0].file == ".envops"
+
+
+@pytest.mark.parametrize("given", [("--evidence", "evidence/validate.json"), ("--evidence-only", "evidence")])
+def test_committed_evidence_of_a_release_is_refused(given: tuple[str, str], root: Path) -> None:
+    commit(root, "evidence/validate.json")
+    command = ["release", "--root", str(root), given[0], str(root / given[1])]
+    assert refused(main, command)[0].file == "evidence/validate.json"
+
+
+def test_committed_cache_of_the_user_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_DIR, str(root / "shared"))
+    commit(root, "shared/signatures-0.key")
+    assert refused(main, ["cache", "--root", str(root)])[0].file == "shared/signatures-0.key"
+
+
+def test_own_uncommitted_results_are_no_obstacle(root: Path) -> None:
+    write(root, {".envops/facts/sums/k.json": "{}", "reports/validate.json": "{}"})
+    assert main(["cache", "--root", str(root)]) == exit_codes.PASS
+
+
+def test_git_that_cannot_list_is_not_taken_for_nothing(root: Path) -> None:
+    (root / ".git" / "index").write_bytes(b"damaged")
+    assert "cannot list" in refused(main, ["cache", "--root", str(root)])[0].message
+
+
+def test_committed_programs_are_not_run_by_nox(root: Path) -> None:
+    commit(root, ".nox/envops/bin/python")
+    write(root, {"nox.py": ""})  # nothing of nox is reached
+    variables = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, str(ROOT / "noxfile.py")]
+    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        exit_codes.USAGE,
+        "nothing was run: .nox/envops/bin/python is tracked by git: git rm -r --cached .nox\n",
+    )
+
+
+def test_repository_itself_tracks_no_results() -> None:
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "--", ".envops", ".nox", "reports"],
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b""

@@ -1,0 +1,116 @@
+"""Packages whose `[tool.uv]` names another index or cache: uv reads none of it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from envops.repository.workspace import CACHE_DIR, Workspace
+from envops.system.subprocesses import ProgramFailed
+from envops.validation.venv import VirtualEnvironment, venv_for
+
+NAME = "envops_attack_target-1.0-py3-none-any.whl"
+
+
+class Index:
+    """A package index on loopback with one wheel, which remembers what it was asked for."""
+
+    def __init__(self, wheel: bytes) -> None:
+        self.asked: list[str] = []
+        index = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                index.asked.append(self.path)
+                page = f'<a href="/{NAME}">{NAME}</a>'.encode()
+                body = wheel if self.path == f"/{NAME}" else page
+                self.send_response(200)
+                self.send_header("Content-Type", "application/zip" if body is wheel else "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/simple"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("wheel") / NAME
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("envops_attack_target.py", "VALUE = 1\n")
+        about = "envops_attack_target-1.0.dist-info"
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: envops-attack-target\nVersion: 1.0\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return path.read_bytes()
+
+
+@pytest.fixture
+def indexes(wheel: bytes) -> Iterator[tuple[Index, Index]]:
+    """The user's index, and a stranger's."""
+    both = Index(wheel), Index(wheel)
+    yield both
+    for index in both:
+        index.server.shutdown()
+        index.server.server_close()
+
+
+@pytest.fixture
+def lock(tmp_path: Path, wheel: bytes, indexes: tuple[Index, Index], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lock beside a pyproject.toml with a stranger's settings of uv, while the user has an index of their own."""
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("UV_CACHE_DIR", raising=False)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", indexes[0].url)
+    for name in ("UV_OFFLINE", "UV_INDEX", "UV_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    lock = tmp_path / "checkout/environments/hostile/requirements.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(f"envops-attack-target==1.0 \\\n    --hash=sha256:{hashlib.sha256(wheel).hexdigest()}\n")
+    settings = f'index-url = "{indexes[1].url}"\nextra-index-url = ["{indexes[1].url}"]\ncache-dir = "./planted"\n'
+    lock.with_name("pyproject.toml").write_text(f"[tool.uv]\n{settings}[tool.uv.pip]\nindex-url = '{indexes[1].url}'\n")
+    (tmp_path / "checkout/uv.toml").write_text(settings)
+    return lock
+
+
+def installed(lock: Path) -> VirtualEnvironment:
+    return venv_for(lock, Workspace(lock.parents[2]), threading.Event(), imported=False)
+
+
+def test_index_of_a_package_is_never_asked(lock: Path, indexes: tuple[Index, Index]) -> None:
+    venv = installed(lock)
+    assert (venv.site_packages / "envops_attack_target.py").is_file()
+    assert indexes[0].asked
+    assert indexes[1].asked == []
+
+
+def test_cache_of_a_package_is_not_used(lock: Path) -> None:
+    installed(lock)
+    assert sorted(path.name for path in lock.parent.iterdir()) == ["pyproject.toml", "requirements.lock"]
+
+
+OTHER = f"envops-other==1.0 --hash=sha256:{64 * '0'}"
+
+
+@pytest.mark.parametrize("hidden", ["-r other.txt", "--index-url {stranger}", OTHER])
+def test_line_hidden_behind_a_carriage_return_is_not_installed(
+    lock: Path, indexes: tuple[Index, Index], hidden: str
+) -> None:
+    lock.with_name("other.txt").write_text(f"{OTHER}\n")
+    line = hidden.format(stranger=indexes[1].url)
+    lock.write_bytes(b"# a comment\r" + line.encode() + b"\n" + lock.read_bytes())
+    with suppress(ProgramFailed):  # a lock with such a line may be refused
+        installed(lock)
+    assert not [path for path in indexes[0].asked if "other" in path]
+    assert indexes[1].asked == []

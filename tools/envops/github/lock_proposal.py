@@ -1,0 +1,52 @@
+"""The pull request with renewed locks: one branch that is written anew, and one pull request that is edited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from envops.github.api import GitHub, GitHubError
+
+BRANCH = "envops/locks"
+TITLE = "Renew the locks of the environments"
+
+
+def propose(
+    github: GitHub, base: str, files: Mapping[str, str], body: str, target: str = "main"
+) -> Literal["made", "edited", "unchanged"]:
+    """Commit the files, by path, on top of `base`, and make or edit the pull request. Raises `GitHubError`.
+
+    Only the named files differ from `base`. The branch holds nothing else: earlier proposals are replaced.
+    """
+    entries = [{"path": path, "mode": "100644", "type": "blob", "content": text} for path, text in files.items()]
+    tree = github.send("POST", "git/trees", {"base_tree": _tree(github, base), "tree": entries})["sha"]
+    known = _head(github)
+    is_same = known is not None and _tree(github, known) == tree
+    if not is_same:
+        commit = github.send("POST", "git/commits", {"message": TITLE, "tree": tree, "parents": [base]})["sha"]
+        if known is None:
+            github.send("POST", "git/refs", {"ref": f"refs/heads/{BRANCH}", "sha": commit})
+        else:
+            github.send("PATCH", f"git/refs/heads/{BRANCH}", {"sha": commit, "force": True})
+    owner = github.repository.partition("/")[0]
+    for pull in github.all("pulls", state="open", head=f"{owner}:{BRANCH}"):
+        if is_same:
+            return "unchanged"
+        github.send("PATCH", f"pulls/{pull['number']}", {"body": body})
+        return "edited"
+    github.send("POST", "pulls", {"title": TITLE, "head": BRANCH, "base": target, "body": body})
+    return "made"
+
+
+def _tree(github: GitHub, commit: str) -> str:
+    return str(github.get(f"git/commits/{commit}")["tree"]["sha"])
+
+
+def _head(github: GitHub) -> str | None:
+    """The commit of the branch; `None` where there is no such branch."""
+    try:
+        return str(github.get(f"git/ref/heads/{BRANCH}")["object"]["sha"])
+    except GitHubError as error:
+        if error.status != 404:
+            raise
+        return None

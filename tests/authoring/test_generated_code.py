@@ -72,3 +72,20 @@ def test_labels_with_quotes_and_braces_stay_data():
     namespace: dict[str, object] = {}
     exec(files_of(plan)["odd/answers.py"], namespace)
     assert set(namespace["LABELS"]) == {'say "x"', "it's {y}", "back\\slash"}  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("answer", "functions"),
+    [
+        ("number", ["NUMBER:loosen-regex", "final_answer:swap-method", "is_right:drop-condition"]),
+        ("text", ["as_words:change-text", "is_right:drop-condition"]),
+        ("json", ["final_answer:drop-normalisation", "final_answer:swap-method", "is_right:drop-condition"]),
+        ("list", ["as_elements:change-text", "final_answer:drop-normalisation", "is_right:drop-condition"]),
+        ("latex", ["is_right:drop-condition"]),
+    ],
+)
+def test_generated_marks_are_each_of_one_mutant_that_no_reply_detects(answer: str, functions: list[str]):
+    settings = tomllib.loads(files_of(plan_of("v1", "single-turn", answer))["pyproject.toml"])["tool"]["envops"]
+    marks = settings["mutation"]["equivalent"]
+    assert all(mark["reason"] for mark in marks)
+    assert [mark["mutant"].removeprefix("my_task.answers.").rpartition(":")[0] for mark in marks] == functions

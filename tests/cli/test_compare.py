@@ -133,7 +133,7 @@ def test_compare_uses_held_out_tasks_if_declared(
             models["base"].seen.clear()
             code, output = compare(name, "base", "trained", "-n", "6", "-r", "1", *asked)
             assert code in (exit_codes.PASS, exit_codes.INCONCLUSIVE), output
-            found = report(root, f"{name}--base--trained")
+            found = report(root, f"{name}--base--trained{'--eval' if split == 'eval' else ''}")
             assert (found["split"], len(found["tasks"])) == (split, 6)
             data = {"eval": "on the tasks held out for evaluation", "train": "on the tasks to train on"}
             assert data[split] in " ".join(output.split())
@@ -142,7 +142,7 @@ def test_compare_uses_held_out_tasks_if_declared(
         assert not prompts["eval"] & prompts["train"]
         compare(name, "base", "trained", "-n", "6", "-r", "1", "--quiet")
         evaluated = root / "evaluated.jsonl"
-        written = root / "reports" / "rollouts" / f"{name}--base--compare-before.jsonl"
+        written = root / "reports" / "rollouts" / f"{name}--base--eval--compare-before.jsonl"
         evaluated.write_bytes(written.read_bytes())
         models["trained"].seen.clear()
         _, output = compare(name, str(evaluated), "trained", "--format", "json")

@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.models.judging import judge_cut_short, judge_of
+from envops.models.model_run import relay_for
+from envops.models.relay import Relay
+from envops.repository.endpoints import find_endpoint
 from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
 from envops.system.retry_policy import MODEL_ENDPOINT
 from envops.training.declared_runs import declared_runs
+from envops.training.learner.environment import NothingPlayed, TrainingJudge, opened_for_training
 from small_repository import edit, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -155,6 +163,60 @@ def test_record_with_judge_names_it_in_the_baseline(
 
 
 @worker
+def test_optimize_relays_the_judges_requests_and_gets_its_verdicts(
+    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    small = ("--max-calls", "4", "--train-tasks", "2", "--validation-tasks", "2", "--max-cost", "5")
+    code, said = run("optimize", NAME, "--endpoint", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
+    assert code == exit_codes.INCONCLUSIVE, said  # no prompt does better than one that earns everything
+    report = json.loads((root / "reports" / "prompts" / f"{NAME}.json").read_text())
+    assert report["scores"] == [1.0, 1.0]
+    assert {one.authorization for one in judge.chats} == {f"Bearer {KEY}"}
+    assert f"{NAME}, judge: {len(judge.chats)} of {len(judge.chats)} calls answered" in said
+
+
+@worker
+def test_optimize_beyond_the_judges_ceiling_trusts_no_score(
+    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")
+    small = ("--max-calls", "4", "--train-tasks", "2", "--validation-tasks", "2", "--max-cost", "5")
+    code, said = run("optimize", NAME, "--endpoint", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
+    assert code == exit_codes.INCONCLUSIVE, said
+    assert "judge's ceiling of $0.0001" in said
+    assert judge.chats == []
+
+
+@worker
+def test_training_on_this_machine_relays_the_judges_requests(root: Path, judge: FakeProvider) -> None:
+    [first, second] = [played_under(root, ceiling) for ceiling in (1.0, 0.0001)]
+    assert first == [1.0, 1.0]
+    assert {one.authorization for one in judge.chats} == {f"Bearer {KEY}"}
+    assert "judge's ceiling" in second
+
+
+def played_under(root: Path, ceiling: float) -> Any:
+    """The rewards of a step of training, or why it has none."""
+    declare_judge(root, f"judge: {{endpoint: judging, max_cost: {ceiling}}}")
+    repository = Repository.load(root, [NAME])
+    entry, package = repository.registry.environments[NAME], repository.packages[NAME]
+    spoken = SimpleNamespace(clear=list, trajectory=lambda *_: None)
+    policy = relay_for(find_endpoint(root, "playing"), None, any_model=True)  # the worker calls its model "policy"
+    with policy as model, judge_of(root, entry, package, scripted=False) as relay:
+        assert isinstance(relay, Relay)
+        replying = TrainingJudge(relay.base_url, lambda: judge_cut_short(relay))
+        stop = threading.Event()
+        with opened_for_training(
+            entry, package, Workspace(root), {}, stop, most_tasks=2, judge=replying
+        ) as environment:
+            server: Any = SimpleNamespace(base_url=model.base_url, spoken=spoken)
+            try:
+                return [each.reward for each in environment.play([0, 1], server)]
+            except NothingPlayed as error:
+                return str(error)
+
+
+@worker
 def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,12 +228,29 @@ def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
     assert judge.seen == []
 
 
-@pytest.mark.parametrize("command", ["smoke", "distribution", "record"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(([each, NAME, "--endpoint", "playing", *BOTH]) for each in ("smoke", "distribution", "record")),
+        ["optimize", NAME, "--endpoint", "playing"],
+        ["compare", NAME, "--before", "endpoint:playing", "--after", "endpoint:judging"],
+        ["train", "here"],
+    ],
+    ids=lambda command: command[0],
+)
 def test_judge_without_declaration_is_refused_before_any_call(
-    command: str, root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+    command: list[str],
+    root: Path,
+    model: FakeProvider,
+    judge: FakeProvider,
+    run: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("envops.cli.train_file.NEEDED", ())
     declare_judge(root, "")
-    code, output = run(command, NAME, "--endpoint", "playing", *BOTH)
+    edit(root / "registry.yaml", "version: 1\n", "version: 1\nruns:\n  here:\n" + RUN.replace("prime", "trl"))
+    assert run("train", "compile")[0] == exit_codes.PASS
+    code, output = run(*command)
     assert code == exit_codes.USAGE
     assert "judge: {endpoint: ENDPOINT, max_cost: 1.0}" in output
     assert model.seen == judge.seen == []

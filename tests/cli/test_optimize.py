@@ -142,6 +142,19 @@ def test_optimize_with_lost_calls_is_inconclusive(
 
 
 @worker
+@pytest.mark.usefixtures("fake")
+def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Callable[..., tuple[int, str]]) -> None:
+    taskset = root / "environments/reverse_text/reverse_text/taskset.py"
+    edit(taskset, "num_tasks: PositiveInt = 200", "num_tasks: PositiveInt = 18")
+    try:
+        code, said = optimize("reverse-text", "--max-calls", "16", "--max-cost", "0.01")
+    finally:
+        edit(taskset, "num_tasks: PositiveInt = 18", "num_tasks: PositiveInt = 200")
+    assert code == exit_codes.USAGE
+    assert "10 training and 8 validation tasks" in said
+
+
+@worker
 def test_optimize_refuses_cost_tasks_or_prompt_before_any_call(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
 ) -> None:

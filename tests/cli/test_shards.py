@@ -92,6 +92,20 @@ def test_matrix_of_everything_lists_all_environments(tmp_path: Path, capsys: pyt
     assert [entry["names"] for entry in matrix_of(root, capsys, "--max", "1")] == ["reverse-text word-problems"]
 
 
+def test_matrix_judges_runs_on_environments_of_two_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
+    run = "backend: prime\n    model: Qwen/Qwen3-4B\n    max_steps: 20\n    environments: "
+    alone, both = "[{id: reverse-text}]", "[{id: reverse-text}, {id: word-problems}]"
+    with (root / "registry.yaml").open("a") as registry:
+        registry.write(f"runs:\n  alone:\n    {run}{alone}\n  both:\n    {run}{both}\n")
+    for name in ("reverse-text", "word-problems"):
+        remember_timing(name, Timing(SHARD_SECONDS, 1), Workspace(root))
+    entries = matrix_of(root, capsys)
+    parts = [(entry["names"], entry["runs"], entry["total"]) for entry in entries]
+    assert parts == [("reverse-text", "", 3), ("word-problems", "", 3), ("", "both", 3)]
+    assert [entry["runs"] for entry in matrix_of(root, capsys, "--max", "1")] == [""]
+
+
 def test_shard_without_changed_environments_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     git(root, "switch", "-q", "-c", "topic")

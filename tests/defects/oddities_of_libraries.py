@@ -106,16 +106,20 @@ LIBRARIES = [
             return grade(said(completion), answer)
 
 
-        def one(rows, asking):
+        def right(completion, answer, **_):
+            return grade(said(completion), answer)
+
+
+        def one(rows, asking, function):
             from datasets import Dataset
 
-            rubric = vf.Rubric(funcs=[correct])
+            rubric = vf.Rubric(funcs=[function])
             return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt=asking, rubric=rubric)
 
 
         def both(dataset, system_prompt, rubric):
             rows = dataset.to_list()
-            halves = [one(rows[:3], system_prompt), one(rows[3:], system_prompt)]
+            halves = [one(rows[:3], system_prompt, correct), one(rows[3:], system_prompt, right)]
             return vf.EnvGroup(envs=halves, env_names=["first", "second"])
         """,
         environment="both",

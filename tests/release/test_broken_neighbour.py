@@ -85,6 +85,20 @@ def test_broken_environment_is_not_published_by_release(
     assert hub.state()["environment"] == []
 
 
+def test_release_ends_as_its_plan_where_a_run_is_refused(
+    root: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key, value in hub.environment.items():
+        monkeypatch.setenv(key, value)
+    declare_runs(root, broken="{id: word-problems}")
+    assert main(["release", "--changed", "HEAD", "--evidence", str(root / "none.json"), "--root", str(root)]) == (
+        exit_codes.FAIL
+    )
+    release = json.loads((root / "reports/release.json").read_text())
+    assert [(run["name"], run["outcome"]) for run in release["runs"]] == [("broken", "failed")]
+    assert "run broken failed: word-problems cannot be read" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_release_of_changed_runs_without_key_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "environments/word_problems/pyproject.toml").write_bytes(
         (ROOT / "environments/word_problems/pyproject.toml").read_bytes()

@@ -46,6 +46,12 @@ def test_comparison_is_read_back_only_for_same_package(tmp_path: Path) -> None:
     assert REPORT.file == "gsm8k--base--outputs-a-b-results.jsonl"
 
 
+def test_comparison_of_the_evaluation_split_has_files_of_its_own() -> None:
+    held_out = replace(REPORT, split="eval")
+    assert held_out.file == f"{REPORT.file}--eval"
+    assert replace(held_out, after=replace(SIDE, name="trained--eval")).file == "gsm8k--base--trained--eval"
+
+
 def test_comparison_text_has_answer_interval_and_tasks() -> None:
     text = render_text(REPORT)
     assert "gsm8k: outputs/a b/results.jsonl is worse than base" in text

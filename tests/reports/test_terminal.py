@@ -166,6 +166,15 @@ def test_next_command_fixes_the_first_finding_or_explains_it() -> None:
     assert render_text(mixed()).endswith("next       nox -s explain -- RWD001\n")
 
 
+@pytest.mark.parametrize("inconclusive", [True, False], ids=["it decided", "nothing else is known"])
+def test_next_command_gives_the_time_that_was_too_short(inconclusive: bool) -> None:
+    fix = "Make scoring faster, or give it the time: `gates: {budget: 240}` below reverse-text in registry.yaml."
+    short = replace(MISSED_GOLD, rule="RWD096", severity="advice", inconclusive=inconclusive, fix=fix)
+    waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, short))
+    then = "next       gates: {budget: 240} below reverse-text in registry.yaml, then nox -s validate -- reverse-text\n"
+    assert render_text(ValidationResult("inconclusive", (waiting,)), width=140).endswith(then)
+
+
 def test_next_command_explains_the_known_finding_that_gates_wait_for() -> None:
     known = replace(MISSED_GOLD, ignored="known since 2026-01-31: came with it", waiting=("DST002",))
     waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, known))

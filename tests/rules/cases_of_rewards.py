@@ -103,6 +103,27 @@ def unscored(policy: str = "nop", reply: str | None = None, **changes):
     )
 
 
+def refused_by_raise(file: str = "sums/__init__.py", **description):
+    """An environment of two agents whose own code raises on a reply; or `file` raises for it."""
+    traceback = f'''Traceback (most recent call last):
+  File "{file}", line 30, in from_trace
+    raise ValueError("no contract")
+ValueError: no contract
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/venv/site-packages/verifiers/v1/errors.py", line 95, in boundary
+    raise error_cls(f"{{what}}: {{e}}") from e
+verifiers.v1.errors.EnvError: Env.run(): ValueError: no contract
+'''
+    place = Place("sums/__init__.py", 30)
+    spoken = failure(type="ValueError", message="no contract", traceback=traceback, place=place)
+    spoken_score = score("nop", reply=None, reward=None, functions={}, failure=spoken, again=())
+    known = {"conversational": True, "agents": ("proposer", "solver"), **description}
+    return subject(scores=(*scores(nop=None), spoken_score), description=known)
+
+
 def oracle_failure(**changes):
     failed = {"reward": None, "functions": {}, "failure": failure(**changes), "again": ()}
     return subject(scores=scores(oracle=failed))
@@ -381,6 +402,7 @@ CASES = {
             "the pipe broke": unscored(kind="infrastructure"),
             "the environment raised before any reply": wordless_oracle(description={"conversational": True}),
             "without a word": subject(scores=scores(nop={"reward": None, "again": ()})),
+            "an agent's reply is refused on purpose": refused_by_raise(),
         },
         silent={
             "scored": subject(),

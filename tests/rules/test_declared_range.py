@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from envops.facts.observed import FunctionScore
 from envops.repository.package import RewardDeclaration
@@ -18,6 +20,16 @@ def of_weights(*weights: float, declared: RewardDeclaration | None = None):
 def test_declared_range_without_declaration_sums_weights_by_sign() -> None:
     declared = of_weights(1.0, 0.5, -0.25, -0.5)
     assert (declared.minimum, declared.maximum) == (-0.75, 1.5)
+
+
+def test_declared_range_of_a_group_holds_each_members_and_does_not_add_them() -> None:
+    first, second = (replace(function(name, 1.0), members=(name,)) for name in ("first", "second"))
+    form = replace(function("format_ok", 0.5), members=("second",))
+    lost = replace(function("lost", -0.25), members=("first",))
+    known = (first, second, form, lost)
+    declared = subject(description={"functions": known}, scores=(), cases=(), rollouts=()).range
+    assert (declared.minimum, declared.maximum) == (-0.25, 1.5)
+    assert declared.format_share == pytest.approx(0.5 / 1.5)
 
 
 def test_declared_range_prefers_the_declaration() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
+from envops.release.evidence import read_evidence
 from envops.reports.comment import conversation
 from envops.repository.changes import changed_environments
 from envops.repository.repository import Repository
@@ -19,15 +20,22 @@ from small_repository import git, small_repository
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.worker
 @pytest.mark.parametrize("chosen", [(), ("date-arithmetic",)])
-def test_incompatible_run_fails_validation_with_alternatives(chosen: tuple[str, ...], tmp_path: Path) -> None:
+def test_incompatible_run_is_refused_with_alternatives_and_its_environment_judged(
+    chosen: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(ROOT / "environments" / "date_arithmetic", tmp_path / "environments" / "date_arithmetic")
     (tmp_path / "registry.yaml").write_text(
         "version: 1\nowner: acme\nenvironments:\n  date-arithmetic:\nruns:\n  dates:\n    backend: prime\n"
         "    model: Qwen/Qwen3-4B\n    environments: [{id: date-arithmetic}]\n    max_steps: 100\n"
     )
     assert main(["schema", *chosen, "--root", str(tmp_path), "--quiet"]) == 2
-    [problem] = json.loads((tmp_path / "reports" / "validate.json").read_text())["problems"]
+    report = json.loads((tmp_path / "reports" / "validate.json").read_text())
+    assert (report["verdict"], [each["verdict"] for each in report["environments"]]) == ("fail", ["pass"])
+    assert read_evidence(tmp_path / "reports" / "validate.json")["date-arithmetic"].verdict == "pass"
+    assert "1 problem in 1 declared file; 1 environment: 1 passed" in capsys.readouterr().out
+    [problem] = report["problems"]
     assert (problem["file"], problem["line"]) == ("registry.yaml", 9)
     assert "RUN001" in problem["message"]
     assert "trl" in problem["fix"]

@@ -85,6 +85,16 @@ def load_environment(**kwargs):
     return vf.SingleTurnEnv(eval_dataset=rows, rubric=vf.Rubric(funcs=[]))
 """
 
+PLAIN_TASK_COLUMN = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def load_environment(**kwargs):
+    rows = [{"question": "What is 1 + 1?", "answer": "2", "task": "sums"}]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[]))
+"""
+
 EMPTY = """
 import verifiers.v1 as vf
 
@@ -244,6 +254,16 @@ def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(
     assert (failure.kind, failure.type) == ("network", "ConnectionError")
     file = "evaluation_only/__init__.py"
     assert failure.place == Place(file, line_of(package, file, "raise ConnectionError"))
+
+
+def test_column_task_that_verifiers_cannot_read_is_named_once(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+):
+    package = write_package(environments / "plain_task", "v0", {"module.py": PLAIN_TASK_COLUMN})
+    facts = look_at(package, workspace, patch, request=SCORING).facts
+    assert list(facts.failures) == ["tasks"]
+    assert "a column `task` with a plain text ('sums')" in facts.failures["tasks"].message
+    assert "rename the column" in facts.failures["tasks"].message
 
 
 def open_files() -> int:

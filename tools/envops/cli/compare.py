@@ -131,7 +131,8 @@ class Comparison:
 
     def rollouts_file(self, side: ComparisonSide) -> Path:
         """The file for an endpoint's rollouts. No other command uses this name."""
-        file = f"{self.entry.name}--{side.name}--compare-{side.side}.jsonl".replace("/", "_")
+        of_split = "" if self.split == "train" else f"--{self.split}"
+        file = f"{self.entry.name}--{side.name}{of_split}--compare-{side.side}.jsonl".replace("/", "_")
         return self.reports / "rollouts" / file
 
     @property
@@ -186,8 +187,9 @@ def _refuse_to_overwrite(comparison: Comparison) -> None:
     for asked, read in ((before, after), (after, before)):
         if asked.endpoint is None or read.path is None:
             continue
-        written = comparison.rollouts_file(asked)
-        if written.exists() and written.samefile(read.path):
+        splits: tuple[Split, ...] = ("train", "eval")
+        files = (replace(comparison, split=split).rollouts_file(asked) for split in splits)
+        if any(written.exists() and written.samefile(read.path) for written in files):
             raise RunRefused(f"{read.name}: the rollouts of {asked.name} would overwrite it; compare a copy")
 
 

@@ -99,6 +99,9 @@ def run_with_model(options: argparse.Namespace) -> int:
         endpoint=options.endpoint,
         split=options.split or "train",
     )
+    if result.verdict == "pass" and len(names) == 1:
+        then = "distribution" if options.command == "smoke" else "record"
+        result = replace(result, next_command=f"nox -s {then} -- {names[0]} --endpoint {options.endpoint}")
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
         refusal_note = refused_by(refusal)

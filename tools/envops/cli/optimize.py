@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from envops.cli.selection import beside_key
 from envops.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envops.facts.observed import Dataset, Description, Task
 from envops.files.atomic_write import write_whole
+from envops.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envops.models.model_evaluation import RunRefused
 from envops.models.model_run import breaking_off, price_source, refused_by, relay_to, spent
 from envops.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
@@ -110,19 +112,11 @@ def run(options: argparse.Namespace) -> int:
     (name,) = repository.select([options.name])
     repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    if (entry.judge is not None or package.uses_judge) and not options.allow_network:
-        print_message(f"{name} calls a judge, which a search cannot reach: only the model has a relay here")
-        return exit_codes.USAGE
     search = PromptSearch(root, entry, package, options, threading.Event())
     try:
+        judge_endpoint(root, entry, package, scripted=False)
         with terminated_like_interrupted(), relay_to(root, options) as relay:
-            budget, bound = _approved(search, relay)
-            try:
-                with breaking_off(name, search.stop):
-                    found = _searched(search, relay, budget, bound)
-            finally:
-                print_message(spent(relay.spending, relay.endpoint))
-            report = _report(search, relay, found)
+            report = _optimized(search, relay)
     except RunRefused as error:
         print_message(f"{error}")
         return error.code
@@ -131,6 +125,20 @@ def run(options: argparse.Namespace) -> int:
         print_message(f"nothing was written: {report.place}")
         return exit_codes.USAGE
     return exit_codes.OF_VERDICT[report.verdict]
+
+
+def _optimized(search: PromptSearch, relay: Relay) -> OptimizationReport:
+    """The search and its result; both relays report what they spent."""
+    budget, bound = _approved(search, relay)
+    try:
+        judging = judge_of(search.root, search.entry, search.package, scripted=False)
+        with breaking_off(search.entry.name, search.stop), judging as judge:
+            real_judge = judge if isinstance(judge, Relay) else None
+            found = _searched(search, relay, real_judge, budget, bound)
+            cut_short = judge_cut_short(judge)
+    finally:
+        print_message(spent(relay.spending, relay.endpoint))
+    return _report(search, [relay, *([real_judge] if real_judge else [])], found, cut_short)
 
 
 def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
@@ -170,13 +178,14 @@ def _looked_at(search: PromptSearch) -> tuple[Description, tuple[Task, ...]]:
 
 def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
     options, name = search.options, search.entry.name
-    train, validation = options.train_tasks or TRAIN, options.validation_tasks or VALIDATION
+    size = description.datasets[0].size if len(description.datasets) == 1 else None
+    train, validation = _tasks_of_each_kind(options, size if description.generation == "v1" else None)
     prompted = any(task.data.get("system_prompt") or _has_system(task) for task in tasks)
     if description.generation == "v1":
-        size = description.datasets[0].size if len(description.datasets) == 1 else None
         if size is not None and train + validation > size:
             raise RunRefused(
-                f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more"
+                f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more.\n"
+                "Lower one of them; without both, the tasks are divided."
             )
         if not prompted and options.initial_prompt is None:
             raise RunRefused(
@@ -192,11 +201,22 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
     return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
 
 
+def _tasks_of_each_kind(options: argparse.Namespace, size: int | None) -> tuple[int, int]:
+    """Training and validation tasks: as requested, or the defaults, in their proportion where there are fewer."""
+    train, validation = options.train_tasks, options.validation_tasks
+    if train is validation is None and size is not None and size < TRAIN + VALIDATION:
+        train = max(1, size * TRAIN // (TRAIN + VALIDATION))
+        return train, max(1, size - train)
+    return train or TRAIN, validation or VALIDATION
+
+
 def _has_system(task: Task) -> bool:
     return bool(task.prompt) and task.prompt[0].get("role") == "system"
 
 
-def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: CostEstimate) -> Optimized:
+def _searched(
+    search: PromptSearch, relay: Relay, judge: Relay | None, budget: SearchBudget, bound: CostEstimate
+) -> Optimized:
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
 
@@ -206,7 +226,15 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
 
     try:
         return optimize_prompt(
-            entry, package, workspace, relay, budget, search.stop, seen=seen, allow_network=options.allow_network
+            entry,
+            package,
+            workspace,
+            relay,
+            budget,
+            search.stop,
+            seen=seen,
+            judge=judge.base_url if judge else None,
+            allow_network=options.allow_network,
         )
     except NoGepa as error:
         raise RunRefused(
@@ -217,7 +245,7 @@ def _searched(search: PromptSearch, relay: Relay, budget: SearchBudget, bound: C
     except ProgramFailed as error:
         if relay.refusal is not None:
             raise refused_by(relay.refusal) from None
-        message = str(relay.scrub(error.failure.message))
+        message = str(relay.scrub(error.failure.message if judge is None else judge.scrub(error.failure.message)))
         if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
             raise RunRefused(
                 f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
@@ -232,13 +260,15 @@ def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEsti
     return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
 
 
-def _report(search: PromptSearch, relay: Relay, found: Optimized) -> OptimizationReport:
+def _report(search: PromptSearch, relays: Sequence[Relay], found: Optimized, judge_cut: str) -> OptimizationReport:
+    """The report; `relays` begin with the model's, and `judge_cut` is why verdicts of a judge are missing."""
+    relay = relays[0]
     before, after = found.candidates[0], found.candidates[found.best]
     subscores = (found.subscores[0], found.subscores[found.best])
     confidence = search.entry.gates.distribution.confidence
     difference = paired_difference(subscores[1], subscores[0], confidence) if found.best else None
     spending = relay.spending
-    lost = spending.failed + spending.refused
+    lost = sum(each.spending.failed + each.spending.refused for each in relays)
     better = found.scores[found.best] > found.scores[0] and after != before
     report = OptimizationReport(
         environment=search.entry.name,
@@ -259,7 +289,8 @@ def _report(search: PromptSearch, relay: Relay, found: Optimized) -> Optimizatio
     if lost:
         why = f"{lost} calls got no answer, and GEPA counts their rollouts as 0: no score here can be trusted"
         report = replace(report, reason=why)
-        return replace(report, reason=f"{why}; the ceiling was reached") if relay.ceiling_reached else report
+        ended = judge_cut or ("the ceiling was reached" if relay.ceiling_reached else "")
+        return replace(report, reason=f"{why}; {ended}") if ended else report
     return _placed(search, report) if better else report
 
 

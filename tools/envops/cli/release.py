@@ -6,7 +6,7 @@ import argparse
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from envops.system.subprocesses import Interrupted
 from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import on_one_line
 from envops.training.due import Situation, carry_out, decided_runs
-from envops.training.submit import Submission
+from envops.training.submit import Submission, SubmissionOutcome
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
@@ -167,6 +167,7 @@ def _applied(
     ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__, earlier=proven.unreached)
     file = LedgerFile(ledger, reports, planned.access.scrubber)
     if planned.prime is None or planned.hub is None:
+        ledger.runs = _not_due(planned.plan.runs)
         return file
     release = Release(
         _repository(root, planned),
@@ -205,8 +206,10 @@ def _applied(
 def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
     """The results of the runs; an error in one does not lose the record of the release."""
     due = [run.name for run in planned if run.action == "submit"]
+    others = _not_due(planned)
     try:
-        return [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
+        submitted = [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
+        return [*others, *submitted]
     except Interrupted:
         raise
     except Exception as error:
@@ -214,7 +217,17 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
         named = str(error) if expected else f"envops failed here: {type(error).__name__}: {error}"
         result = situation.access.scrubber.text(named)
         said_next = "nox -s train: it reads the list of runs first"
-        return [asdict(Submission(name, "unknown", result, said_next)) for name in due]
+        return [*others, *(asdict(Submission(name, "unknown", result, said_next)) for name in due)]
+
+
+def _not_due(planned: Iterable[PlannedRun]) -> list[dict[str, Any]]:
+    """The runs that the plan refused or could not decide on; the release ends as the plan does."""
+    outcomes: dict[str, SubmissionOutcome] = {"refused": "failed", "unreadable": "unknown"}
+    return [
+        asdict(Submission(run.name, outcomes[run.action], run.reason, run.next))
+        for run in planned
+        if run.action in outcomes
+    ]
 
 
 def _repository(root: Path, planned: Planned) -> Repository:

@@ -18,6 +18,7 @@ from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
 from envops.repository.repository import Repository
+from envops.repository.run import EXAMPLE_MODEL
 from envops.repository.workspace import Workspace
 from envops.rules.result import ShardOfRun
 from envops.validation.collected_facts import ProgressListener
@@ -102,13 +103,30 @@ def runs_named(registry: Registry, names: Iterable[str]) -> tuple[str, ...]:
             "runs",
             name,
             nearest=nearest(name, specs),
-            fix=f"an environment of the Hub: envops train hub {name}" if "/" in name else "",
+            fix=_instead_of_run(registry, name),
         )
         for name in sorted(wanted - specs.keys())
     ]
     if problems:
         raise DeclarationError(problems)
     return tuple(name for name in specs if name in wanted)
+
+
+def _instead_of_run(registry: Registry, name: str) -> str:
+    """What to do about a name that no run has; for an environment the entry of a run on it."""
+    if "/" in name:
+        return f"an environment of the Hub: envops train hub {name}"
+    if name not in registry.environments and name not in registry.external:
+        return "declare it below `runs:`; `nox -s train -- ENVIRONMENT` shows an entry to begin with"
+    entry = (
+        f"{name}-run:",
+        "  backend: prime                 # hosted; docs/training.md lists the others",
+        f"  model: {EXAMPLE_MODEL}",
+        f"  environments: [{{id: {name}}}]",
+        "  max_steps: 100",
+    )
+    pasted = "\n".join(f"             {line}" for line in entry)
+    return f"it is an environment: add a run below `runs:`, then nox -s train -- compile {name}-run\n{pasted}"
 
 
 def print_grants(repository: Repository, names: Iterable[str]) -> None:

@@ -19,7 +19,8 @@ EXAMPLES = """examples:
   envops shards --changed origin/main --format json
 
 each entry of the matrix has index, total, names and runs (for envops validate NAMES --runs RUNS), seconds (expected);
-changed runs have an entry of their own; an empty matrix means that nothing is to be proved
+changed runs and runs on environments of several entries have an entry of their own; an empty matrix means that nothing
+is to be proved
 """
 
 RUNS_SECONDS = 5.0
@@ -47,8 +48,9 @@ def run(options: argparse.Namespace) -> int:
     work = loads(choice, Workspace(root))
     shards = divided(work, worthwhile_count(work, options.max))
     parts: list[tuple[Sequence[str], Sequence[str], float]] = [(shard.names, (), shard.seconds) for shard in shards]
-    if choice.runs:
-        parts.append(((), choice.runs, RUNS_SECONDS))
+    runs = _runs_apart(choice, [shard.names for shard in shards])
+    if runs:
+        parts.append(((), runs, RUNS_SECONDS))
     total = len(parts)
     entries = [
         {"index": index, "total": total, "names": " ".join(names), "runs": " ".join(runs), "seconds": round(seconds)}
@@ -57,12 +59,22 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(json.dumps({"include": entries}))
         return exit_codes.PASS
-    print(f"{len(work)} environments{_and_runs(choice)} on {total} machines")
+    print(f"{len(work)} environments{_and_runs(runs)} on {total} machines")
     for entry in entries:
         held = entry["names"] or f"runs: {entry['runs']}"
         print(f"{entry['index']}/{total}  about {entry['seconds']} s  {held}")
     return exit_codes.PASS
 
 
-def _and_runs(choice: Choice) -> str:
-    return f" and {len(choice.runs)} changed runs" if choice.runs else ""
+def _runs_apart(choice: Choice, shards: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The runs that changed, and those on chosen environments that no shard judges, since none holds all of theirs."""
+    from envops.training.declared_runs import runs_of_packages
+
+    registry, chosen = choice.repository.registry, set(choice.names)
+    judged = {name for names in shards for name in runs_of_packages(registry, names)}
+    apart = {name for name, spec in registry.specs.items() if chosen & set(spec.environment_names)} - judged
+    return tuple(name for name in registry.specs if name in apart or name in choice.runs)
+
+
+def _and_runs(runs: Sequence[str]) -> str:
+    return f" and {len(runs)} runs" if runs else ""

@@ -79,7 +79,10 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
     names = checked_names(registry, options.names)
     situation = _situation(root, registry, names)
     if situation.prime is None and not options.dry_run:
-        raise HubUnavailable("nothing can be submitted without a key", "set PRIME_API_KEY, or: --dry-run")
+        raise HubUnavailable(
+            "nothing can be submitted without a key",
+            "set PRIME_API_KEY, or run: prime login; --dry-run only shows what would be",
+        )
     decided = decided_runs(situation, names, asked=options.names)
     states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.selection import print_grants
+from envops.cli.selection import beside_key, print_grants
 from envops.facts.observed import Failure
+from envops.models.judging import judge_cut_short, judge_endpoint, judge_of
+from envops.models.model_evaluation import RunRefused
+from envops.models.relay import Relay
 from envops.reports.printing import print_message
 from envops.repository.content import reward_digest
 from envops.repository.problem import nearest
@@ -30,6 +33,10 @@ from envops.training.learner.settings import LearnerSettings, UnfitSettings, rea
 from envops.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
+    from envops.repository.package import Package
+    from envops.repository.registry import EnvironmentEntry
+    from envops.training.learner.environment import TrainingEnvironment
+    from envops.training.learner.settings import RolloutSettings
     from envops.training.learner.training import Trained
 
 EXAMPLES = """examples:
@@ -91,6 +98,9 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     except UnfitSettings as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
+    except RunRefused as error:
+        print(error, file=sys.stderr)
+        return error.code
     except (StageFailed, WorkerLost, ProgramFailed) as error:
         print(f"the environment could not be played: {error}", file=sys.stderr)
         return exit_codes.ERROR
@@ -114,33 +124,48 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     entry = repository.registry.environments[name]
     if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
         raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
-    if entry.judge is not None or package.uses_judge:
-        raise UnfitSettings(
-            f"the environment {name} calls a judge, and training on this machine has no relay to one: a scripted judge "
-            "would pay the model. Train with another backend, that can have the judge's key."
-        )
-    print_grants(repository, [name])
+    if judge_endpoint(root, entry, package, scripted=False) is None:
+        print_grants(repository, [name])
+    else:
+        entry = beside_key(repository, [name]).registry.environments[name]
     print_message(f"{settings.name}: {settings.model} on {name}")
-    from envops.training.learner.environment import NothingPlayed, RolloutLimits, opened_for_training
+    from envops.training.learner.environment import NothingPlayed
     from envops.training.learner.rendering import UnfitTemplate
     from envops.training.learner.training import Learner
 
-    rollouts = settings.rollouts
-    limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
     with stopped_once() as stop:
         learner = Learner(settings, root, stop, print_message, reward_digest(entry, package))
         try:
             if finished := learner.prepare():
                 return finished
-            opened = opened_for_training(
-                entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, limits=limits
-            )
-            with opened as environment:
+            with _environment(root, entry, package, settings.rollouts, stop) as environment:
                 return learner.run(environment)
         except UnfitTemplate as error:
             raise UnfitSettings(f"{settings.model} on {name}: {error}") from None
         except NothingPlayed as error:
             raise StageFailed(Failure("infrastructure", "NothingPlayed", str(error))) from None
+
+
+@contextmanager
+def _environment(
+    root: Path, entry: EnvironmentEntry, package: Package, rollouts: RolloutSettings, stop: threading.Event
+) -> Iterator[TrainingEnvironment]:
+    """The environment, and the relay to its judge; `RunRefused` where that relay cut the training short."""
+    from envops.training.learner.environment import NothingPlayed, RolloutLimits, TrainingJudge, opened_for_training
+
+    limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
+    with judge_of(root, entry, package, scripted=False) as relay:
+        judge = TrainingJudge(relay.base_url if isinstance(relay, Relay) else None, lambda: judge_cut_short(relay))
+        opened = opened_for_training(
+            entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, limits=limits, judge=judge
+        )
+        try:
+            with opened as environment:
+                yield environment
+        except NothingPlayed as error:
+            if judge.cut_short():
+                raise RunRefused(f"{entry.name}: {error}", exit_codes.INCONCLUSIVE) from None
+            raise
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from envops.reports.declared_runs import render_runs
 from envops.repository.git import git
 from envops.repository.problem import nearest
 from envops.repository.registry import ExternalEntry, Registry
-from envops.repository.run import run_spec
+from envops.repository.run import EXAMPLE_MODEL, run_spec
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs, is_compiled
@@ -39,7 +39,6 @@ EXAMPLES = """examples:
 """
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP, STEPS = 128, 8, 100
-EXAMPLE_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 MOST_SHOWN = 12
 """The most models that a prompt or a message lists."""
 

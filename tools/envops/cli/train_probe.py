@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
-    from envops.training.learner.environment import opened_for_training
+    from envops.training.learner.environment import TrainingJudge, opened_for_training
     from envops.training.probe.probing import probe
     from envops.training.probe.vocabulary import NotForAProbe
 
@@ -97,7 +97,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     print_message(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
         with opened_for_training(
-            entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS, scripted_judge=True
+            entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS, judge=TrainingJudge("scripted")
         ) as environment:
             probed = probe(environment, options.seed, options.seconds, folder, _show, print_message)
     except NotForAProbe as error:

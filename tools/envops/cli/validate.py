@@ -9,7 +9,7 @@ import argparse
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from envops.cli.after_passing import after_passing
 from envops.cli.selection import Choice, HarnessUnsupported, check_harness, chosen_environments, print_grants
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
-from envops.repository.problem import DeclarationError
+from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.rules.engine import GATES, Gate
+from envops.rules.engine import GATES, Gate, Verdict
 from envops.rules.result import ValidationResult
 from envops.rules.verdict import worst
 from envops.system.capacity import usable_cores
@@ -112,8 +112,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
     reports = options.reports or root / "reports"
     try:
         choice = chosen_environments(root, options, set_apart=True)
-        if "schema" in gates:
-            _check_runs(root, choice)
+        problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
@@ -132,8 +131,9 @@ def _run_scripted(options: argparse.Namespace) -> int:
         results, interrupted = run_all(request, names, options.jobs or usable_cores(), progress, threading.Event())
     finished = set(results.names)
     result = ValidationResult(
-        verdict=worst([*(one.verdict for one in results), *(("inconclusive",) if interrupted else ())]),
+        verdict=worst([*(one.verdict for one in results), *_besides(problems, interrupted)]),
         environments=results,
+        problems=problems,
         interrupted=interrupted,
         unfinished=tuple(name for name in names if name not in finished),
         seconds=time.monotonic() - started,
@@ -145,7 +145,17 @@ def _run_scripted(options: argparse.Namespace) -> int:
     if result.verdict == "pass" and gates == GATES:
         result = replace(result, next_command=after_passing(choice.repository, names, options.changed))
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
-    return exit_codes.INTERRUPTED if interrupted else exit_codes.OF_VERDICT[result.verdict]
+    if interrupted:
+        return exit_codes.INTERRUPTED
+    return exit_codes.USAGE if problems else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _besides(problems: Sequence[Problem], interrupted: bool) -> Iterator[Verdict]:
+    """The verdicts that no environment has."""
+    if problems:
+        yield "fail"
+    if interrupted:
+        yield "inconclusive"
 
 
 def _observation_request(
@@ -169,19 +179,17 @@ def _observation_request(
     return replace(request, evaluations=(options.command,))
 
 
-def _check_runs(root: Path, choice: Choice) -> None:
-    """Raise `DeclarationError` if a declared training run fails its rules.
+def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:
+    """The failing rules of declared training runs. They refuse the run; environments are judged all the same.
 
     A run of an environment that cannot be read is left out: that environment fails already.
     """
     repository, specs = choice.repository, choice.repository.registry.specs
     if not specs:
-        return
+        return ()
     from envops.training.declared_runs import packages_of_runs, run_problems, runs_of_packages
 
     usual = runs_of_packages(repository.registry, repository.packages)
     asked = {name for name in choice.runs if repository.broken.keys().isdisjoint(specs[name].environment_names)}
     others = packages_of_runs(root, repository.registry, [specs[name] for name in asked - usual])
-    problems = run_problems(repository.registry, {**others, **repository.packages}, usual | asked)
-    if problems:
-        raise DeclarationError(problems)
+    return tuple(run_problems(repository.registry, {**others, **repository.packages}, usual | asked))

@@ -77,6 +77,8 @@ class RewardFunction:
     kind: Literal["reward", "metric"]
     group: bool = False
     place: Place | None = None
+    members: tuple[str, ...] = ()
+    """The members of a group of environments that it scores; empty where it scores every task."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,11 @@ from envops_worker.failures import Sources
 NetworkGuard(Sources(), allowed=False).watch()
 """
 """`sitecustomize` of the command and of every server that it starts."""
+RELAY_JUDGES = """
+from envops_worker.endpoint.judge_requests import JudgeRequests
+JudgeRequests({place!r}).install()
+"""
+"""The rest of it: requests to a judge go to the relay at `place`, or are refused where it is `None`."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +54,19 @@ class ConfinedCommand:
 
 @contextmanager
 def confined_command(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, stop: threading.Event, *, allow_network: bool
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    stop: threading.Event,
+    *,
+    judge: str | None,
+    allow_network: bool,
 ) -> Iterator[ConfinedCommand]:
     """The variables and the folder of a command of verifiers, with the chat harness of the workers and the declared
     secrets.
 
-    Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
+    Python's connections beyond this machine are refused as in a worker, unless the network is allowed. Requests to a
+    judge go to the address `judge`, and are refused without one.
     Raises `ProgramFailed` if the virtual environment or the wheel cannot be made, and `Interrupted`.
     """
     venv = environment_venv(package, workspace, stop)
@@ -65,15 +77,18 @@ def confined_command(
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
-        guard(modules, refuses=not allow_network)
+        guard(modules, judge, refuses=not allow_network)
         variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
         sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
         yield ConfinedCommand(venv, scratch, modules, variables, sandbox)
 
 
-def guard(modules: Path, *, refuses: bool = True) -> None:
-    """Let every Python with this folder on its path import the worker, and refuse connections beyond this machine."""
-    (modules / "sitecustomize.py").write_text(IMPORT_WORKER + (GUARD if refuses else ""))
+def guard(modules: Path, judge: str | None = None, *, refuses: bool = True) -> None:
+    """Let every Python with this folder on its path import the worker, relay requests to a judge to the address
+    `judge`, and refuse connections beyond this machine.
+    """
+    begins = IMPORT_WORKER + (GUARD if refuses else "")
+    (modules / "sitecustomize.py").write_text(begins + RELAY_JUDGES.format(place=judge))
 
 
 def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:

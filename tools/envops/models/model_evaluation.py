@@ -56,8 +56,8 @@ class JudgeNotDeclared(RunRefused):
         super().__init__(
             f"{name} calls a judge, and registry.yaml declares none. Declare the model that judges, with its own "
             f"ceiling:\n  {name}:\n    judge: {{endpoint: ENDPOINT, max_cost: 1.0}}\n"
-            f"ENDPOINT is a name of {ENDPOINTS_FILE} or owner/model of Prime Inference. With --scripted-judge a "
-            "scripted judge decides, and every report and recording names it."
+            f"ENDPOINT is a name of {ENDPOINTS_FILE} or owner/model of Prime Inference. In an evaluation, "
+            "--scripted-judge lets a scripted judge decide, and every report and recording names it."
         )
 
 

@@ -128,15 +128,16 @@ def optimize_prompt(
     stop: threading.Event,
     *,
     seen: Callable[[int], None],
+    judge: str | None = None,
     allow_network: bool = False,
 ) -> Optimized:
     """Search for a better system prompt; `seen` gets the number of rollouts after each batch of them.
 
-    Python's connections beyond this machine are refused as in a worker, unless the network is allowed.
-    Raises `NoGepa` if the environment's lock has none, `ProgramFailed` when the command fails,
-    and `Interrupted` when `stop` is set.
+    Python's connections beyond this machine are refused as in a worker, unless the network is allowed. Requests to a
+    judge go to the address `judge`. Raises `NoGepa` if the environment's lock has none, `ProgramFailed` when the
+    command fails, and `Interrupted` when `stop` is set.
     """
-    with confined_command(entry, package, workspace, stop, allow_network=allow_network) as confined:
+    with confined_command(entry, package, workspace, stop, judge=judge, allow_network=allow_network) as confined:
         scratch = confined.scratch
         result, progress = scratch / "result.json", SearchProgress(scratch / "progress", seen)
         shutil.copy(WORKER_FOLDER / "adapters" / "gepa.py", confined.modules / f"{MODULE}.py")

@@ -42,4 +42,4 @@ def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
 def _parts_with(ledger: ReleaseLedger, outcome: str) -> Iterator[str]:
     for entry in ledger.entries:
         yield from (f"evaluation {each.name} {outcome}" for each in entry.evaluations if each.outcome == outcome)
-    yield from (f"run {run['name']} {outcome}" for run in ledger.runs if run["outcome"] == outcome)
+    yield from (f"run {run['name']} {outcome}: {run['message']}" for run in ledger.runs if run["outcome"] == outcome)

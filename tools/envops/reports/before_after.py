@@ -131,7 +131,9 @@ class ComparisonReport:
     def file(self) -> str:
         """The name of its files, without suffix."""
         parts = (self.environment, self.before.name, self.after.name)
-        return "--".join(re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") for part in parts)[:180]
+        name = "--".join(re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") for part in parts)[:180]
+        of_split = f"--{self.split}"
+        return name if self.split == "train" or name.endswith(of_split) else name + of_split
 
     def losses(self) -> list[TaskReport]:
         return [task for task in self.tasks if task.after < task.before][:MOST_TASKS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envops.rules.result import DECLARED_BUDGET
 from envops.text.plain_data import number_text, seconds_text
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def headline(result: ValidationResult) -> str:
     """The outcome in one sentence, without the verdict's own word."""
-    if result.problems:
+    if result.problems and not result.environments:
         return f"{problems_sentence(result)}; nothing was observed"
     if not result.environments and not result.unfinished:
         if result.runs:
@@ -49,6 +50,7 @@ def headline(result: ValidationResult) -> str:
         parts.append(f"{len(result.unfinished)} unfinished")
     noun = "environment" if total == 1 else "environments"
     start = "interrupted, partial report: " if result.interrupted else ""
+    start += f"{problems_sentence(result)}; " if result.problems else ""
     return f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
 
 
@@ -92,6 +94,8 @@ def next_command(result: ValidationResult) -> str:
         name, finding = next(((name, finding) for name, finding in unmet if finding), (None, None))
         if name is None or finding is None:
             return _session(session, [name for name, _ in unmet])
+        if (budget := DECLARED_BUDGET.search(finding.fix)) is not None:
+            return f"{budget[1]} below {name} in registry.yaml, then {_session(session, [name])}"
         return _fixing(finding.fix, name) or f"nox -s explain -- {finding.rule}"
     return result.next_command
 

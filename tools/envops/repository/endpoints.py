@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ENDPOINTS_FILE = "configs/endpoints.toml"
+EXAMPLE_ENTRY = (
+    'model = "Qwen/Qwen3-4B-Instruct-2507"    # as the server calls it',
+    'url = "http://127.0.0.1:8000/v1"         # of an OpenAI-compatible API',
+    'key = "LOCAL_API_KEY"                    # the variable that holds the key, never the key',
+    "input_price = 0.0                        # dollars for a million tokens",
+    "output_price = 0.0",
+)
+"""The keys of an entry behind its name, as a message shows them."""
 OWN_CHECKOUT = Path(__file__).resolve().parents[3]
 """The checkout that this tool is part of."""
 MAX_BYTES = 1_000_000
@@ -82,7 +90,7 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
     if name not in endpoints:
         known = ", ".join(endpoints) or "none: all examples in the file are commented out"
         message = "there is no endpoint of this name"
-        fix = f"add an [[endpoint]] with endpoint_id = {name!r}; see docs/models.md"
+        fix = _entry_to_add(root, name)
         raise DeclarationError(
             [
                 Problem(
@@ -91,6 +99,21 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
             ]
         )
     return endpoints[name]
+
+
+def _entry_to_add(root: Path, name: str) -> str:
+    """The lines of an example in the file that has this name, or an entry that can be pasted."""
+    path = root / ENDPOINTS_FILE
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    example = f'# endpoint_id = "{name}"'
+    found = next((number for number, line in enumerate(lines, 1) if line.startswith(example)), None)
+    if found is not None:
+        return f"take away the comment signs from line {found - 1} on: it is an example there; see docs/models.md"
+    entry = ("[[endpoint]]", f'endpoint_id = "{name}"', *EXAMPLE_ENTRY)
+    pasted = "\n".join(f"             {line}" for line in entry)
+    return (
+        f"add this with your server's values, or --model owner/model of Prime Inference; see docs/models.md\n{pasted}"
+    )
 
 
 def declared_endpoint(declared: Mapping[str, Endpoint], name: str) -> Endpoint | None:

@@ -38,6 +38,8 @@ Algorithm = Literal["grpo", "max_rl", "rloo", "reinforce"]
 LORA_LEARNING_RATE = 1e-5
 FULL_LEARNING_RATE = 1e-6
 EVAL_INTERVAL = 50
+EXAMPLE_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+"""The model of an entry or a command that a message proposes."""
 
 
 @dataclass(frozen=True)

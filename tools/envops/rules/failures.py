@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envops_worker.policies.baselines import oracle
+
 if TYPE_CHECKING:
-    from envops.facts.observed import Failure, FailureKind
+    from envops.facts.observed import Failure, FailureKind, Rollout, Score
     from envops.facts.stages import StageName
     from envops.rules.engine import Subject
 
@@ -26,6 +28,14 @@ OFFLINE_FIX = (
 _UNREACHABLE = re.compile(
     r"cannot connect to host|getaddrinfo|name resolution|name or service not known", re.IGNORECASE
 )
+REFUSED_FIX = (
+    "The episode is made again, and the model never learns why. To teach it the format, end the episode with a reward "
+    "of 0 instead."
+)
+_LAST_RAISE = re.compile(
+    r'^  File "([^"]*)", line (\d+)[^\n]*\n    raise\b[^\n]*(?:\n(?!  File ")[^\n]*)*\Z', re.MULTILINE
+)
+"""The last line of code in a traceback, where it is a `raise`."""
 
 
 def is_offline(failure: Failure | None) -> bool:
@@ -52,3 +62,19 @@ def is_endless(failure: Failure | None) -> bool:
 def is_outside_the_environment(failure: Failure | None) -> bool:
     """Whether a conversation failed for reasons outside the environment, which proves nothing about it."""
     return failure is not None and failure.kind in UNATTRIBUTED
+
+
+def refuses_reply(subject: Subject, played: Score | Rollout) -> bool:
+    """Whether an environment of several agents ends the episode by a `raise` of its own on a reply.
+
+    The next agent has no task then. Verifiers makes the episode again, and no reward is paid.
+    """
+    description, failure = subject.facts.description, played.failure
+    if description is None or len(description.agents) < 2 or failure is None or failure.kind != "raised":
+        return False
+    first = failure.traceback.partition("\nThe above exception was the direct cause")[0]  # verifiers wraps it
+    raised, place = _LAST_RAISE.search(first), failure.place
+    is_own = (
+        raised is not None and place is not None and raised[1].endswith(place.file) and int(raised[2]) == place.line
+    )
+    return is_own and played.policy != oracle.name

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """The classes of findings in reports, most important first."""
 FINDING_KINDS: tuple[FindingKind, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
+DECLARED_BUDGET = re.compile(r"`(gates: \{budget: \d+\})`")
+"""The budget that a fix proposes for `registry.yaml`."""
 DECIDING: frozenset[FindingKind] = frozenset({"error", "bug", "inconclusive"})
 """Findings that affect the verdict."""
 
@@ -129,7 +132,7 @@ class ValidationResult:
     environments: Sequence[EnvironmentResult] = ()
     """May be read back one at a time (`reports/spill_list.py`): iterate, do not hold."""
     problems: tuple[Problem, ...] = ()
-    """Mistakes in declarations; if there are any, nothing was observed."""
+    """Mistakes in declarations. Those of runs refuse the runs; if there are others, nothing was observed."""
     interrupted: bool = False
     unfinished: tuple[str, ...] = ()
     """Environments that were chosen and have no result because the run was cut short."""
@@ -166,10 +169,11 @@ class ValidationResult:
 
 
 def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
-    """The finding that decided; for gates that wait for a known finding, that one."""
+    """The finding that decided; for gates that wait for a known finding, that one; else one of too short a budget."""
     findings = weightiest_first(environment.findings)
     deciding = (one for one in findings if finding_kind(one) in DECIDING)
-    return next(deciding, None) or next((one for one in findings if one.waiting), None)
+    others = (one for one in findings if one.waiting or DECLARED_BUDGET.search(one.fix))
+    return next(deciding, None) or next(others, None)
 
 
 def environment_result(

@@ -99,10 +99,14 @@ class DeclaredRange:
 
 
 def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -> DeclaredRange:
-    """The declared range, its gaps filled from the weights of functions."""
+    """The declared range, its gaps filled from the weights of functions.
+
+    In a group of environments each task has the functions of one member: the range holds those of all members.
+    """
     rewards = [function for function in functions if is_reward(function)]
-    positive = math.fsum(function.weight for function in rewards if function.weight > 0)
-    negative = math.fsum(function.weight for function in rewards if function.weight < 0)
+    by_member = _rewards_by_member(rewards)
+    positive = max(math.fsum(each.weight for each in member if each.weight > 0) for member in by_member)
+    negative = min(math.fsum(each.weight for each in member if each.weight < 0) for member in by_member)
     maximum = positive if declared.max is None else declared.max
     formats = declared.format
     if formats is None:
@@ -110,7 +114,10 @@ def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -
         formats = tuple(dict.fromkeys(named))
     share = declared.format_share
     if share is None:
-        paid = math.fsum(function.weight for function in rewards if function.name in formats and function.weight > 0)
+        paid = max(
+            math.fsum(each.weight for each in member if each.name in formats and each.weight > 0)
+            for member in by_member
+        )
         share = min(1.0, paid / maximum) if maximum > 0 else 0.0
     return DeclaredRange(
         minimum=negative if declared.min is None else declared.min,
@@ -119,6 +126,14 @@ def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -
         format_share=share,
         format_metrics=_format_metrics(functions) if declared.format is None else (),
     )
+
+
+def _rewards_by_member(rewards: Sequence[RewardFunction]) -> list[list[RewardFunction]]:
+    """The functions that score a task together: those of each member, or all of them without members."""
+    members = dict.fromkeys(name for function in rewards for name in function.members)
+    if not members:
+        return [list(rewards)]
+    return [[each for each in rewards if not each.members or name in each.members] for name in members]
 
 
 def _format_metrics(functions: Iterable[RewardFunction]) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def _evaluated_on(request: CompileRequest, trainer: TrainerLimits) -> Iterator[E
         yield EvaluatedOn(source.id, others, f"{key}[{index}]")
 
 
-def runs_of_packages(registry: Registry, packages: Mapping[str, Package]) -> set[str]:
+def runs_of_packages(registry: Registry, packages: Collection[str]) -> set[str]:
     """The runs on these environments that use no other environment of this repository; all runs for all of them."""
     if len(packages) == len(registry.environments):
         return set(registry.specs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, sqrt
 from pathlib import Path
@@ -260,8 +260,12 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
             raise NoMetrics(f"{spec.name} is self-managed and {folder} does not exist; name its folder")
         return _of_files(checkout, spec.name, spec, read_metrics(folder))
     if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
-        raise NotFound(f"{target} does not exist")
+        raise NotFound(f"{target} does not exist; name a declared run ({_names(specs)}), or a trainer's folder or file")
     return _of_platform(checkout, target, spec or specs.get(declared_as or ""), stop)
+
+
+def _names(specs: Iterable[str]) -> str:
+    return ", ".join(specs) or "none is declared"
 
 
 def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunMetrics) -> Followed:

@@ -44,6 +44,11 @@ try:
 except ImportError:  # 0.1.8 and 0.1.9 use plain dictionaries
     normalize_messages = None
 
+try:
+    from verifiers.legacy.types import flatten_task_input as read_task
+except ImportError:  # earlier releases do not read the column `task`
+    read_task = None
+
 WRAPPED = ("_call_individual_reward_func", "_is_group_func")
 """The methods that the adapter wraps in every rubric."""
 UNREACHABLE = "http://127.0.0.1:9/v1"
@@ -126,6 +131,7 @@ class AdapterV0:
         for index, row in enumerate(dataset):
             if limit is not None and index >= limit:
                 return
+            check_task_column(row)
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
 
     def _held_out(self, declared: Mapping[str, Any]) -> Any:
@@ -135,7 +141,8 @@ class AdapterV0:
 
     def _trapped_functions(self) -> dict[str, dict[str, Any]]:
         """Put a trap around every reward function of every rubric, and list them."""
-        table = {}
+        table: dict[str, dict[str, Any]] = {}
+        of_member = rubrics_of_members(self._environment)
         for rubric in leaf_rubrics(self._environment.rubric):
             rubric._call_individual_reward_func = self._filed_apart(rubric._call_individual_reward_func)
             # verifiers calls it for every function and reply, and reads the signature twice.
@@ -149,6 +156,7 @@ class AdapterV0:
                     "kind": "reward" if weight else "metric",
                     "group": group,
                     "place": self._sources.place_of_code(getattr(inspect.unwrap(function), "__code__", None)),
+                    "members": [*table.get(name, {}).get("members", ()), *of_member.get(id(rubric), ())],
                 }
                 rubric.funcs[position] = self._trapped(name, function, group=group)
         return table
@@ -460,6 +468,15 @@ def draft_reader(parser: Any) -> str | None:
     return None
 
 
+def rubrics_of_members(environment: Any) -> dict[int, list[str]]:
+    """The members of a group of environments that each rubric scores, by its identity; empty for any other."""
+    members: dict[int, list[str]] = {}
+    for name, member in (getattr(environment, "env_map", None) or {}).items():
+        for rubric in leaf_rubrics(member.rubric):
+            members.setdefault(id(rubric), []).append(str(name))
+    return members
+
+
 def leaf_rubrics(rubric: Any) -> Iterator[Any]:
     """The rubrics that hold functions, below any nesting of groups."""
     inner = getattr(rubric, "rubrics", None)
@@ -526,6 +543,19 @@ def dataset_of(environment: Any, split: str) -> Any:
             raise  # raised by the environment's own function that makes the tasks
         return evaluation if split == "train" else None
     return training if split == "train" else evaluation
+
+
+def check_task_column(row: Mapping[str, Any]) -> None:
+    """Raise `ValueError` where verifiers reads the column `task` as an object, and it holds a text."""
+    if read_task is None or not isinstance(row.get("task"), str):
+        return
+    try:
+        read_task(row)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"the dataset has a column `task` with a plain text ({str(row['task'])[:60]!r}), which verifiers "
+            f"{vf.__version__} reads as a JSON object: rename the column, or require a release that does not read it"
+        ) from None
 
 
 def _own_eval_dataset(environment: Any) -> Any:

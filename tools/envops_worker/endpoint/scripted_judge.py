@@ -15,11 +15,9 @@ scripted judge replies there only if the host allows it, and otherwise no judge 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import importlib
-import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envops_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView
 from envops_worker.endpoint.dialects import chat_completion
+from envops_worker.endpoint.judge_requests import JudgeRequests
 from envops_worker.messages import Message, last_words, says, text_of
 from envops_worker.policies.answers import answer_of, find_payload, frame_of
 from envops_worker.policies.scripted import ScriptedPolicies
@@ -42,8 +41,6 @@ BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("
 """The conversation that is scored in this context; built only if a judge is called."""
 INCOMPREHENSIBLE = "Hm."
 SCRIPTED = "scripted"
-UNDECLARED = "judge_not_declared"
-"""The code of the error that a judge's request gets if the host declares no judge."""
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
 _SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
@@ -57,9 +54,6 @@ _FENCES = (
     ("---", "---"),
     ("«", "»"),
 )
-
-LIBRARIES = ("httpx", "httpx2")
-"""The HTTP libraries of model clients: openai changed from one to the other."""
 
 JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 
@@ -86,61 +80,23 @@ class JudgedSession(Protocol):
         """The scripted endpoint, if rollouts have started it."""
 
 
-class ScriptedJudge:
-    """A scripted replacement for a judge model."""
+class ScriptedJudge(JudgeRequests):
+    """A scripted replacement for a judge model; its place may also be `SCRIPTED`."""
 
     def __init__(self, session: JudgedSession) -> None:
+        super().__init__(SCRIPTED)
         self._session = session
         self.mode: JudgeMode = "strict"
-        self.calls = 0
         self.last_prompt = ""
-        self.place: str | None = SCRIPTED
-        """`SCRIPTED`, the relay's address for requests to a real judge, or `None` if neither is declared."""
-        self.undeclared = 0
-        """The number of requests that were refused because no judge is declared."""
-
-    def install(self) -> None:
-        """Intercept the HTTP clients that model clients are built on."""
-        for name in LIBRARIES:
-            with contextlib.suppress(ImportError):
-                self._stand_in(importlib.import_module(name))
 
     def _stand_in(self, library: Any) -> None:
-        send, send_async = library.Client.send, library.AsyncClient.send
-
-        def answered(client: Any, request: Any, **options: Any) -> Any:
-            if _is_for_a_judge(request):
-                if self._is_relayed:
-                    return send(client, self._relayed(library, request), **options)
-                return self._response(library, request)
-            if (near := self._near(request)) is not None:
-                return _received(library, request, *near.result())
-            return send(client, request, **options)
-
-        async def answered_async(client: Any, request: Any, **options: Any) -> Any:
-            if _is_for_a_judge(request):
-                if self._is_relayed:
-                    return await send_async(client, self._relayed(library, request), **options)
-                return self._response(library, request)
-            if (near := self._near(request)) is not None:
-                return _received(library, request, *await asyncio.wrap_future(near))
-            return await send_async(client, request, **options)
-
-        library.Client.send = answered
-        library.AsyncClient.send = answered_async
+        super()._stand_in(library)
         if not self._session.settings.allow_network:
             _share_certificates(library)
 
     @property
     def _is_relayed(self) -> bool:
         return self.place not in (None, SCRIPTED)
-
-    def _relayed(self, library: Any, request: Any) -> Any:
-        """The request to the relay, without the environment's key."""
-        self.calls += 1
-        headers = {"Content-Type": "application/json"}
-        address = f"{self.place}/chat/completions"
-        return library.Request("POST", address, headers=headers, content=request.content, extensions=request.extensions)
 
     def _near(self, request: Any) -> Future[tuple[int, bytes]] | None:
         """The response of this process's own endpoint, if rollouts need no connection to it."""
@@ -153,9 +109,7 @@ class ScriptedJudge:
 
     def _response(self, library: Any, request: Any) -> Any:
         if self.place is None:
-            self.undeclared += 1
-            error = {"message": f"{UNDECLARED}: registry.yaml declares no judge", "code": UNDECLARED}
-            return library.Response(403, json={"error": error}, request=request)
+            return super()._response(library, request)
         self.calls += 1
         body = json.loads(request.content)
         self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])
@@ -205,10 +159,6 @@ class ScriptedJudge:
         return text_of(gold[0]).strip() in prompt.replace(question, "") or parts.count(answer) > 1
 
 
-def _received(library: Any, request: Any, status: int, body: bytes) -> Any:
-    return library.Response(status, content=body, headers={"Content-Type": "application/json"}, request=request)
-
-
 def _share_certificates(library: Any) -> None:
     """Read the certificates of this machine once, because every client reads them slowly, though no host is called."""
     with contextlib.suppress(ImportError, AttributeError):
@@ -225,15 +175,6 @@ def _share_certificates(library: Any) -> None:
 
 def _transports(library: str) -> Any:
     return importlib.import_module(f"{library}._transports.default")
-
-
-def _is_for_a_judge(request: Any) -> bool:
-    if not request.url.path.endswith("/chat/completions"):
-        return False
-    try:
-        return not ipaddress.ip_address(request.url.host).is_loopback
-    except ValueError:
-        return bool(request.url.host != "localhost")
 
 
 def says_the_same(reply: str, gold: str, answer: str | None) -> bool:

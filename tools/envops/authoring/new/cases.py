@@ -139,6 +139,9 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
         yield WrittenCase("a program that does not parse earns nothing", "```python\ndef (\n```", False, True)
     for name, text in dress(plan, gold):
         yield WrittenCase(name, framed(plan, text), True, True)
+    if plan.answer == "text" and plan.kind != "judge":
+        spaced = framed(plan, f" {gold.removesuffix('.')}. ")
+        yield WrittenCase("spaces around a full stop do no harm", spaced, True, True)
     for name, text in unreadable(plan, gold):
         yield WrittenCase(name, framed(plan, text), False, False)
     if plan.answer == "number" and float(gold):
@@ -169,9 +172,13 @@ def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             if plan.answer == "text" and plan.kind != "judge":
                 yield "a full stop does no harm", f"{gold.removesuffix('.')}."
         case "json":
-            yield "spaces do not matter", json.dumps(json.loads(gold), ensure_ascii=False, indent=1)
+            known = json.loads(gold)
+            yield "spaces do not matter", json.dumps(known, ensure_ascii=False, indent=1)
+            if isinstance(known, dict) and len(known) > 1:
+                turned = dict(reversed(known.items()))
+                yield "the order of keys does not matter", json.dumps(turned, ensure_ascii=False)
         case "list":
-            yield "blank lines and spaces do no harm", "\n\n ".join(gold.splitlines())
+            yield "blank lines and spaces do no harm", "\n \n ".join(gold.splitlines())
             if plan.unordered and "\n" in gold:
                 yield "another order does no harm", "\n".join(reversed(gold.splitlines()))
         case "latex":

@@ -14,6 +14,7 @@ import jinja2
 
 from envops.authoring.new import wording
 from envops.authoring.new.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
+from envops.authoring.new.equivalents import marks_of
 from envops.authoring.new.plan import EnvironmentPlan
 from envops.authoring.new.wording import style_of
 
@@ -31,11 +32,11 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     def rendered(template: str) -> str:
         return _tidied(_environment().get_template(f"{template}.j2").render(context))
 
-    module = plan.module
+    module, answers = plan.module, rendered(f"answers/{plan.answer}.py")
     files = {
-        "pyproject.toml": rendered("common/pyproject.toml"),
+        "pyproject.toml": rendered("common/pyproject.toml") + marks_of(plan, answers),
         "README.md": rendered("common/README.md"),
-        f"{module}/answers.py": rendered(f"answers/{plan.answer}.py"),
+        f"{module}/answers.py": answers,
         "tests/oracle.py": rendered("common/oracle.py"),
         f"tests/test_{module}.py": rendered("common/test.py"),
         "tests/cases.yaml": cases_of(plan),

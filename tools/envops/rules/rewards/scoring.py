@@ -12,10 +12,12 @@ from envops.rules.engine import Found, Subject, merged, rule
 from envops.rules.evidence import described, of_conversation, of_failure
 from envops.rules.failures import (
     OFFLINE_FIX,
+    REFUSED_FIX,
     is_offline,
     is_outside_the_environment,
     needs_the_network,
     own_failure,
+    refuses_reply,
 )
 from envops.rules.gold import best_paid, failed_by_the_oracle, is_of_the_oracle
 
@@ -80,23 +82,29 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
 
     What: Every conversation of every policy gets a reward.
     Why: A reply without a reward is lost to training, or counts as an undeserved zero.
+        A warning where an environment of several agents raises on a reply from which it cannot make the next agent's
+        task.
     Fix: Fix the reported line. If there is none, look for a path on which no function returns a value.
     """
     scored = subject.facts.scores
-    unscored = [score for score in scored if _lacks_reward(subject, score)]
-    hits = [
-        Found(
-            f"task {score.task} ({score.policy}) got no reward: "
-            + (described(score.failure) if score.failure else _silent(score)),
-            of_conversation(subject.facts, score, failure=score.failure),
-            score.failure.place if score.failure else None,
-            fix=OFFLINE_FIX if is_offline(score.failure) or needs_the_network(score.failure) else None,
-            inconclusive=is_outside_the_environment(score.failure) or needs_the_network(score.failure),
-        )
-        for score in unscored
-    ]
+    hits = [_without_reward(subject, score) for score in scored if _lacks_reward(subject, score)]
     hits.sort(key=lambda hit: hit.inconclusive)
-    yield from merged(hits, len(scored))
+    yield from merged([hit for hit in hits if hit.severity is None], len(scored))
+    yield from merged([hit for hit in hits if hit.severity is not None], len(scored))
+
+
+def _without_reward(subject: Subject, score: Score) -> Found:
+    offline = is_offline(score.failure) or needs_the_network(score.failure)
+    refuses = refuses_reply(subject, score)
+    return Found(
+        f"task {score.task} ({score.policy}) got no reward: "
+        + (described(score.failure) if score.failure else _silent(score)),
+        of_conversation(subject.facts, score, failure=score.failure),
+        score.failure.place if score.failure else None,
+        fix=OFFLINE_FIX if offline else REFUSED_FIX if refuses else None,
+        inconclusive=is_outside_the_environment(score.failure) or needs_the_network(score.failure),
+        severity="warning" if refuses else None,
+    )
 
 
 def _lacks_reward(subject: Subject, score: Score) -> bool:

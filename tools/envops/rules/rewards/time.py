@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from envops_worker.policies import policy_named
@@ -153,8 +154,15 @@ def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -
     return Found(
         f"the budget of {budget:g} s ended before everything was tried: {'; '.join(map(_counted, cuts))}{would_take}",
         Evidence(details={f"{cut.stage}, {cut.what}": _details(cut) for cut in cuts}),
+        fix=f"Make scoring faster, or give it the time: `{_enough(budget, needed)}` below {subject.entry.name} in "
+        "registry.yaml.",
         inconclusive=inconclusive,
     )
+
+
+def _enough(budget: float, needed: float) -> str:
+    """The declaration of a budget in which everything fits; twice the time where it is not known what it would take."""
+    return f"gates: {{budget: {math.ceil((budget + (needed or budget)) / 30) * 30}}}"
 
 
 def _details(cut: Cut) -> dict[str, Any]:

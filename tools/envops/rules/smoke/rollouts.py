@@ -16,11 +16,13 @@ from envops.rules.failures import (
     NO_REFERENCE,
     OFFLINE_FIX,
     OUTSIDE_FAULT,
+    REFUSED_FIX,
     is_endless,
     is_offline,
     is_outside_the_environment,
     needs_the_network,
     own_failure,
+    refuses_reply,
 )
 from envops.rules.gold import ORACLE_FILE, gold_by_task
 from envops.rules.rewards.time import left_out
@@ -54,7 +56,8 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
     """Rollouts fail.
 
     What: No rollout of the smoke evaluation ends in an error of the environment. Errors that differ only in numbers
-        are one finding.
+        are one finding. A warning where an environment of several agents raises on a reply from which it cannot make
+        the next agent's task.
     Why: verifiers' own commands exit with 0 even if every rollout failed, and v0 counts each as reward 0.0.
     Fix: Fix the reported line. The traceback is in the evidence.
     """
@@ -73,10 +76,13 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
                 f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
                 of_conversation(subject.facts, each, failure=failure),
                 failure.place,
+                REFUSED_FIX if refuses_reply(subject, each) else None,
                 inconclusive=is_outside_the_environment(failure),
+                severity="warning" if refuses_reply(subject, each) else None,
             )
             for each, failure in failed
         ]
+        hits.sort(key=lambda hit: hit.severity is not None)
         yield from merged(hits, len(rollouts), "rollouts")
 
 

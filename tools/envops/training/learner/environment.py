@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -46,6 +46,20 @@ class RolloutLimits:
     """Maximum seconds of one rollout."""
 
 
+@dataclass(frozen=True)
+class TrainingJudge:
+    """What replies where a reward calls a judge; without a place such a call fails."""
+
+    place: str | None = None
+    """`scripted`, or the address of a relay to a model."""
+    cut_short: Callable[[], str] = lambda: ""
+    """Why verdicts are missing; empty where none is."""
+
+
+class NothingPlayed(Exception):
+    """The rollouts of a step have no rewards to train on; the message says why."""
+
+
 @dataclass
 class TrainingEnvironment:
     """A loaded environment that waits for a policy."""
@@ -54,8 +68,7 @@ class TrainingEnvironment:
     description: Description
     tasks: tuple[Task, ...]
     limits: RolloutLimits = RolloutLimits()
-    scripted_judge: bool = False
-    """Whether a scripted judge replies to a reward's calls; otherwise such a call fails."""
+    judge: TrainingJudge = TrainingJudge()
 
     def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
         """A rollout of each requested task, in that order; rollouts of one task are made as one group."""
@@ -70,12 +83,14 @@ class TrainingEnvironment:
     def _rollouts(self, indices: list[int], rollouts: int, base_url: str) -> Iterator[Rollout]:
         at_once, seconds = self.limits.at_once, self.limits.seconds
         asked: dict[str, Any] = {"policies": [MODEL], "indices": indices, "rollouts": rollouts, "relay": base_url}
-        asked["judge"] = "scripted" if self.scripted_judge else None
+        asked["judge"] = self.judge.place
         bounds = {"max_concurrent": at_once, "seconds": seconds, "predict": False, "tasks": len(indices)}
         within = seconds * math.ceil(len(indices) * rollouts / at_once) + 60.0
         for kind, value in self.worker.request("evaluate", within, stage="smoke", **asked, **bounds):
             if kind == "rollout":
                 yield checked(Rollout, value)
+        if why := self.judge.cut_short():
+            raise NothingPlayed(f"rewards of this step lack the judge's verdict: {why}")
 
     @property
     def _prompts(self) -> Mapping[int, Sequence[Any]]:
@@ -92,18 +107,18 @@ def opened_for_training(
     *,
     most_tasks: int,
     limits: RolloutLimits = RolloutLimits(),
-    scripted_judge: bool = False,
+    judge: TrainingJudge = TrainingJudge(),
 ) -> Iterator[TrainingEnvironment]:
     """Load an environment with these arguments on top of its registry entry's.
 
-    Its network is open if it declares secrets. A judge is scripted or refused, because no key is available here. Raises
-    the errors of `opened_environment`.
+    Its network is open if it declares secrets. A judge is scripted, behind a relay, or refused, because no key is
+    available here. Raises the errors of `opened_environment`.
     """
     entry = replace(entry, args={**entry.args, **args})
     with opened_environment(entry, package, workspace, bool(entry.secrets), stop) as opened:
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most_tasks))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
-        yield TrainingEnvironment(opened.worker, opened.description, tasks, limits, scripted_judge)
+        yield TrainingEnvironment(opened.worker, opened.description, tasks, limits, judge)
 
 
 def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> PlayedRollout:
@@ -116,10 +131,6 @@ def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> Pl
     except LostTurn as error:
         return PlayedRollout(rollout.task, rollout.reward, None, str(error), functions)
     return PlayedRollout(rollout.task, rollout.reward, trajectory, "", functions)
-
-
-class NothingPlayed(Exception):
-    """No rollout of a step earned a reward; the message has the first failure."""
 
 
 @dataclass

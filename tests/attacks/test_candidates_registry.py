@@ -106,6 +106,19 @@ def test_judge_of_a_candidate_costs_no_more_than_was_approved(
     assert judge.max_cost == dollars
 
 
+@pytest.mark.parametrize(("own", "mode"), [("", "preferred"), (", sandbox: required", "required")])
+def test_candidate_cannot_leave_the_sandbox_of_main(
+    candidate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, mode: str
+) -> None:
+    (tmp_path / "registry.yaml").write_text(f"{HEAD}  word-problems: {{owners: ['@a']{own}}}\n")
+    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", tmp_path)
+    (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{sandbox: none}}\n")
+
+    limited = beside_key(Repository.load(candidate), ["word-problems"])
+
+    assert limited.registry.environments["word-problems"].sandbox == mode
+
+
 @pytest.mark.usefixtures("model")
 def test_key_that_only_mains_endpoints_name_is_refused(candidate: Path) -> None:
     named = candidate.parent / "configs" / "endpoints.toml"

@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import stat
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +21,11 @@ from envops.repository.repository import Repository
 from envops.repository.signature import NotSigned, signature_key, signed, verified
 from envops.repository.workspace import CACHE_DIR, Workspace
 from envops.rules.engine import GATES
+from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.facts_cache import VERDICT, facts_file, facts_key, remember, remembered
 from envops.validation.journal import Journal
 from envops.validation.observation_request import ObservationRequest
+from envops.validation.sandbox import sandbox_of
 from envops.validation.verdicts import ValidationRequest, remembered_result
 from sample_repository import write_repository
 from subjects import rollout, subject
@@ -217,6 +221,22 @@ def test_processes_that_begin_at_once_have_one_key() -> None:
     for process in processes:
         process.join()
     assert {results.get() for _ in processes} == {signed(b"content", "facts")}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+def test_key_cannot_be_read_in_the_sandbox(tmp_path: Path) -> None:
+    signed(b"content", "facts")
+    python = Path(sys.executable)
+    (tmp_path / "scratch").mkdir()
+    with pytest.raises(ProgramFailed, match="PermissionError"):
+        run_program(
+            [python, "-I", "-c", "import sys; open(sys.argv[1], 'rb').read()", str(signature_key())],
+            environment={},
+            folder=tmp_path / "scratch",
+            seconds=60.0,
+            stop=threading.Event(),
+            sandbox=sandbox_of("required", python, reads=(), writes=[tmp_path / "scratch"], network="none"),
+        )
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"{}", b"0" * 64, b"0" * 64 + b"\n{}", b"\xff" * 64 + b"\n{}"])

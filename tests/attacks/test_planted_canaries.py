@@ -1,4 +1,4 @@
-"""Canaries in every variable and descriptor of the host: an environment that looks for them finds none."""
+"""Canaries in every variable, file and descriptor of the host: an environment that looks for them finds none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envops_worker.sandbox import reason_against_sandbox
 from thief import NOTHING, canary, without_rights, write_thief
 
-pytestmark = pytest.mark.worker
+pytestmark = [
+    pytest.mark.worker,
+    pytest.mark.skipif(
+        bool(reason_against_sandbox()), reason="files are closed by the sandbox, which this kernel lacks"
+    ),
+]
 TOOLS = Path(__file__).parents[2] / "tools"
 CANARY = canary()
 NEEDED = {"PATH", "HOME", "LANG", "TMPDIR", "ENVOPS_CACHE_DIR", "VIRTUAL_ENV"}
@@ -24,15 +30,26 @@ PLANTED = (
 )
 
 
+FILES = (
+    *(".netrc", ".prime/config.json", ".cache/huggingface/token", ".ssh/id_ed25519", ".aws/credentials"),
+    *(".config/gh/hosts.yml", ".pypirc", ".bash_history"),
+)
+"""In the home of the user."""
+OF_THE_CHECKOUT = (".env", ".git/config", "environments/other/notes.txt", ".envops/planted")
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The report of a thief under a host that is full of canaries."""
     base = tmp_path_factory.mktemp("planted")
     root, home = base / "checkout", base / "home"
-    home.mkdir()
-    opened_file = base / "opened"
-    opened_file.write_text(CANARY)
-    write_thief(root / "environments" / "thief", CANARY)
+    files = [*(home / name for name in FILES), *(root / name for name in OF_THE_CHECKOUT)]
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a") as planted:
+            planted.write(f"# {CANARY}\n")
+    write_thief(root / "environments" / "thief", CANARY, *files)
     (root / "registry.yaml").write_text(
         "version: 1\nowner: acme\nenvironments:\n  thief: {secrets: [SEARCH_API_KEY]}\n"
     )
@@ -41,7 +58,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     variables |= {"HOME": str(home), "PYTHONPATH": str(TOOLS)}
     reading, writing = os.pipe()
     os.write(writing, CANARY.encode())
-    with opened_file.open() as opened:
+    with files[0].open() as opened:
         done = subprocess.run(
             [sys.executable, "-m", "envops", "schema", "thief", "--root", str(root), "--format", "json"],
             env=variables,

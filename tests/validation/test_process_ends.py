@@ -118,7 +118,8 @@ class Noting:
     """An environment whose scoring starts strays and then waits; it notes the ids of all of these processes."""
 
     def __init__(self, folder: Path, *, environment: str = "None") -> None:
-        self.notes = Path(tempfile.mkdtemp(dir="/dev/shm"))  # which can be written from inside of the sandbox
+        self._writable = tempfile.TemporaryDirectory(dir="/dev/shm")  # the sandbox lets known files there be written
+        self.notes = Path(self._writable.name)
         self.go = self.notes / "go"
         module = MODULE.format(notes=str(self.notes), go=str(self.go), environment=environment)
         self.package = write_package(folder, "v0", {"module.py": module})

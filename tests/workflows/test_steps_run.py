@@ -60,7 +60,7 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     assert shard.passed, shard.output
     assert shard.sessions == [
         "prepare --declared word-problems",
-        "validate word-problems",
+        "validate --no-cache word-problems",
         f"rewards diff word-problems --against {says[BASE]}",
     ]
 
@@ -89,7 +89,7 @@ def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin,
 
     shard = runner.run("validate.yml", "shard", head, {**_of_pull_request(origin), **due})
 
-    assert shard.sessions == ["validate --runs first"], shard.output
+    assert shard.sessions == ["validate --no-cache --runs first"], shard.output
 
 
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:

@@ -43,8 +43,8 @@ def registry_beside_key(registry: Registry, root: Path, dollars: float = math.in
     """The registry for a process that holds a key.
 
     A registry of another checkout than the tool's own is the text of a candidate: an environment keeps only those
-    `secrets` that the tool's own checkout declares for it, and a judge that this checkout does not declare may cost
-    `dollars`. Raises `DeclarationError` if the own registry is wrong.
+    `secrets` that the tool's own checkout declares for it, and runs in the sandbox that this checkout declares. A judge
+    that it does not declare may cost `dollars`. Raises `DeclarationError` if the own registry is wrong.
     """
     own = endpoints.OWN_CHECKOUT
     if root.resolve() == own or not (own / REGISTRY_FILE).is_file():
@@ -56,6 +56,7 @@ def registry_beside_key(registry: Registry, root: Path, dollars: float = math.in
         judge = entry.judge
         if judge is not None and judge != known.judge:
             judge = replace(judge, max_cost=min(judge.max_cost, dollars))
-        return replace(entry, secrets=tuple(each for each in entry.secrets if each in known.secrets), judge=judge)
+        secrets = tuple(each for each in entry.secrets if each in known.secrets)
+        return replace(entry, secrets=secrets, judge=judge, sandbox=known.sandbox)
 
     return replace(registry, environments={name: limited(each) for name, each in registry.environments.items()})

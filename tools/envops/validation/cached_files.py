@@ -21,10 +21,10 @@ def write_digests(folder: Path, name: str) -> None:
     """Keep the digests of all files of a complete folder that will be found under this name."""
     content = json.dumps(_digests(folder)).encode()
     try:
-        write_whole(folder / DIGESTS, signed(content, f"digests {name}"))
+        content = signed(content, f"digests {name}")
     except OSError:
         _made_here.add(folder.with_name(name))
-        write_whole(folder / DIGESTS, content)
+    write_whole(folder / DIGESTS, content)
 
 
 def has_its_files(folder: Path) -> bool:

@@ -53,8 +53,8 @@ Visibility = Annotated[Literal["PUBLIC", "PRIVATE"], Field(description="Who can 
 SandboxMode = Annotated[
     Literal["preferred", "required", "gpu", "none"],
     Field(
-        description="Whether its code is confined by the kernel: `preferred`, where the kernel can; `required`, or not "
-        "run; `gpu`, with access to accelerators; `none`, for what needs more, such as docker, which reviewers see."
+        description="Whether the kernel confines its code: `preferred`, if the kernel can; `required`, or it does not "
+        "run; `gpu`, with access to accelerators; `none`, for code that needs docker, for example (reviewers see it)."
     ),
 ]
 

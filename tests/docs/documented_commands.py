@@ -82,6 +82,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "migrate": ("tests/cli",),
     "new": ("tests/authoring", "tests/dataset"),
     "optimize": ("tests/cli", "tests/training", "tests/validation"),
+    "past-run": ("tests/workflows/test_steps_run.py",),
     "plan": ("tests/release", "tests/workflows"),
     "prepare": ("tests/dataset",),
     "record": ("tests/cli",),
@@ -90,7 +91,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "release join": ("tests/attacks/test_release_with_the_key.py",),
     "release since": ("tests/release/test_release_since.py",),
     "release verify": ("tests/attacks/test_release_with_the_key.py",),
-    "report merge": ("tests/reports",),
+    "report merge": ("tests/reports", "tests/workflows/test_steps_run.py"),
     "report open": ("tests/reports",),
     "rewards": ("tests/cli",),
     "rewards diff": ("tests/cli",),
@@ -117,6 +118,7 @@ NOWHERE = {
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
     "tests": "these tests are what it runs",
+    "warm": "it downloads every lock, for jobs that come after; pages runs it on every release",
     "train probe": "it brings torch, which pull requests do without; nox -s learner runs it, every night",
 }
 """What no test can execute, and why."""

@@ -19,19 +19,19 @@ NAME = "envops_attack_target-1.0-py3-none-any.whl"
 
 
 class Index:
-    """A package index on loopback with one wheel, which remembers what it was asked for."""
+    """A package index on loopback with one file, which remembers what it was asked for."""
 
-    def __init__(self, wheel: bytes) -> None:
+    def __init__(self, content: bytes, name: str = NAME) -> None:
         self.asked: list[str] = []
         index = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 index.asked.append(self.path)
-                page = f'<a href="/{NAME}">{NAME}</a>'.encode()
-                body = wheel if self.path == f"/{NAME}" else page
+                page = f'<a href="/{name}">{name}</a>'.encode()
+                body = content if self.path == f"/{name}" else page
                 self.send_response(200)
-                self.send_header("Content-Type", "application/zip" if body is wheel else "text/html")
+                self.send_header("Content-Type", "application/zip" if body is content else "text/html")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

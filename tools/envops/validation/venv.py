@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -221,18 +221,18 @@ def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) ->
             if not _NEEDS_BUILD.search(error.failure.message):
                 raise ProgramFailed(_explained(error.failure, lock)) from None
             try:
-                with confined_uv([folder]) as confined:
+                with _confined_uv(read, folder) as confined:
                     run([*sync, read], seconds=BUILD_SECONDS, **confined)
             except ProgramFailed as built:
                 raise ProgramFailed(_explained(built.failure, lock)) from None
 
 
 @contextmanager
-def confined_uv(writes: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def _confined_uv(read: Path, folder: Path) -> Iterator[dict[str, Any]]:
     """Arguments of `run_program` for a uv that may build what it downloads, which runs code of its authors.
 
-    It has a cache and a home of its own, because what a build writes into uv's cache would be installed for others. It
-    has the network, and no variable with a password.
+    It reads a lock and writes a virtual environment. It has a cache and a home of its own, because what a build writes
+    into uv's cache would be installed for others. It has the network, and no variable with a password.
     """
     with tempfile.TemporaryDirectory(prefix="envops-uv-") as scratch:
         place = Path(scratch)
@@ -241,7 +241,7 @@ def confined_uv(writes: Sequence[Path]) -> Iterator[dict[str, Any]]:
         variables |= {NO_SETTINGS: "1"}
         variables.pop("UV_CONFIG_FILE", None)
         python = own_interpreter().path
-        sandbox = sandbox_of("preferred", python, reads=[uv_program()], writes=[place, *writes], network="open")
+        sandbox = sandbox_of("preferred", python, reads=[uv_program(), read], writes=[place, folder], network="open")
         yield {"environment": variables, "sandbox": sandbox}
 
 

@@ -95,7 +95,7 @@ def in_a_command(root: Path, *, allow_network: bool) -> str:
     from envops.models.confined_command import confined_command
 
     with confined_command(
-        entry(), package_in(root), Workspace(root), threading.Event(), allow_network=allow_network
+        entry(), package_in(root), Workspace(root), threading.Event(), judge=None, allow_network=allow_network
     ) as confined:
         command = [str(confined.venv.python), "-c", "import thief"]
         done = subprocess.run(command, env=confined.variables, cwd=confined.scratch, capture_output=True, text=True)

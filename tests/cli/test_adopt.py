@@ -132,7 +132,7 @@ def test_adopt_folder_without_pyproject_takes_every_environment(
     (theirs / "environments/shared/shared.py").write_text("x = 1\n")
     assert adopt(repository, theirs) == 0
     assert {"date-arithmetic", "reverse-text"} < Repository.load(repository).packages.keys()
-    assert "passed over: shared (nothing in it imports verifiers" in printed(capsys)
+    assert "skipped: shared (nothing in it imports verifiers" in printed(capsys)
 
 
 def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):

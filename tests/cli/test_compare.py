@@ -117,7 +117,7 @@ def test_compare_supports_v0(
     code, output = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
     assert code == exit_codes.PASS, output
     assert len(models["base"].chats) == len(models["trained"].chats) == 8
-    by_name = {one["name"]: one for one in report(root, "date-arithmetic--base--trained")["functions"]}
+    by_name = {one["name"]: one for one in report(root, "date-arithmetic--base--trained--eval")["functions"]}
     assert by_name["format_reward"]["difference"]["value"] == 1.0
 
 

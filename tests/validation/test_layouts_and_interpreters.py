@@ -7,7 +7,10 @@ import shutil
 import subprocess
 import threading
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -230,14 +233,28 @@ def commit(folder: Path) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
-def test_source_in_a_git_repository_is_locked_to_its_commit(tmp_path: Path, helper: Path, fresh: Workspace) -> None:
+@pytest.fixture
+def served(helper: Path) -> Iterator[str]:
+    """The address of the git repository on loopback: the build of a locked package can read no other folder."""
+    git(helper, "update-server-info")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(helper))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/.git"
+        server.shutdown()
+
+
+def test_source_in_a_git_repository_is_locked_to_its_commit(
+    tmp_path: Path, helper: Path, served: str, fresh: Workspace
+) -> None:
     first = git(helper, "rev-parse", "HEAD")
-    source = f'[tool.uv.sources]\nhelper-of-a-package = {{ git = "file://{helper}", branch = "main" }}\n'
+    source = f'[tool.uv.sources]\nhelper-of-a-package = {{ git = "{served}", branch = "main" }}\n'
     package = write_plain(tmp_path / "environments" / "helped", ">=3.11", '["Helper.of-a_package>=1"]', source)
     assert package.lock is not None
-    assert package.lock.entries == (f"helper-of-a-package @ git+file://{helper}@{first}",)
+    assert package.lock.entries == (f"helper-of-a-package @ git+{served}@{first}",)
     (helper / "helper.py").write_text("VALUE = 2\n")
     commit(helper)
+    git(helper, "update-server-info")
     venv = environment_venv(package, fresh, threading.Event(), imported=False)
     assert (venv.site_packages / "helper_of_a_package.py").read_text() == "VALUE = 1\n"
 

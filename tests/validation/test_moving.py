@@ -35,7 +35,7 @@ NESTED = (tuple, dict, list, set, frozenset)
 
 def import_all(generation):
     """Import what a lock template imports, and forget its folder as a base does."""
-    assert main._import_everything(generation) == ""
+    assert main._import_everything(generation, "") == ""
     gc.unfreeze()
     folder = os.path.dirname(os.environ["HOME"])
     remembered = paths_below(folder)

@@ -238,7 +238,7 @@ def _confined_uv(read: Path, folder: Path) -> Iterator[dict[str, Any]]:
         place = Path(scratch)
         variables = {name: value for name, value in uv_environment().items() if _may_be_seen_by_builds(name, value)}
         variables |= {"HOME": scratch, "TMPDIR": scratch, "UV_CACHE_DIR": f"{scratch}/cache", "UV_LINK_MODE": "copy"}
-        variables |= {NO_SETTINGS: "1"}
+        variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
         variables.pop("UV_CONFIG_FILE", None)
         python = own_interpreter().path
         sandbox = sandbox_of("preferred", python, reads=[uv_program(), read], writes=[place, folder], network="open")

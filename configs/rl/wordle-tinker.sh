@@ -13,7 +13,7 @@ prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails
 
 arguments=(
   model_name=meta-llama/Llama-3.1-8B-Instruct            # runs.wordle-tinker.model
-  renderer_name=llama3                                   # what model_info recommends; the recipe's default is Qwen3.5's
+  renderer_name=llama3                                   # recommended by model_info; the recipe's default is Qwen3.5's
   lora_rank=32                                           # runs.wordle-tinker.lora.rank
   vf_env_id=wordle                                       # runs.wordle-tinker.environments[0].id
   group_size=8                                           # runs.wordle-tinker.rollouts_per_example
@@ -23,7 +23,7 @@ arguments=(
   temperature=1.0                                        # default of sampling.temperature
   max_steps=100                                          # runs.wordle-tinker.max_steps
   save_every=50                                          # runs.wordle-tinker.checkpoints.interval
-  log_path=outputs/wordle-tinker                         # metrics.jsonl lies there, for `envops watch`
+  log_path=outputs/wordle-tinker                         # contains metrics.jsonl, for `envops watch`
   behavior_if_log_dir_exists=resume                      # resumes when started again
 )
 

@@ -30,7 +30,9 @@ class Answer(BaseHTTPRequestHandler):
         self.server.asked.append(self.path)
         self.send_response(self.server.status)
         self.end_headers()
-        self.wfile.write(json.dumps({"workflow_runs": [{"head_sha": each} for each in self.server.commits]}).encode())
+        own = {"head_branch": "main", "head_repository": {"full_name": "acme/envs"}}
+        runs = [{**own, "head_sha": each} for each in self.server.commits]
+        self.wfile.write(json.dumps({"workflow_runs": runs}).encode())
 
     def log_message(self, *_: object) -> None:
         pass

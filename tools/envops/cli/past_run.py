@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 
 from envops import exit_codes
 from envops.github.api import GitHub, GitHubError
-from envops.github.workflow_runs import last_success, success_in_merge_queue
+from envops.github.workflow_runs import is_commit, last_success, success_in_merge_queue
 
 EXAMPLES = """examples:
   envops past-run pages.yml                                the last run on main that succeeded
@@ -32,7 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the id of the run, if there is one, and return the exit code."""
-    if options.queued and not all(re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", each) for each in options.queued):
+    if options.queued and not all(map(is_commit, options.queued)):
         return exit_codes.PASS  # without a release before, there is no base that a run of the queue could have had
     try:
         github = GitHub.of_workflow()

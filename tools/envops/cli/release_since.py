@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 
 from envops import exit_codes
 from envops.cli import arguments
 from envops.github.api import GitHub, GitHubError
+from envops.github.workflow_runs import commits_of_successes
 from envops.repository.git import git
 
 EXAMPLES = """examples:
@@ -17,8 +17,6 @@ EXAMPLES = """examples:
 it prints nothing if no release ended well before; everything must then be proved
 needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)
 """
-LOOKED_AT = 100
-"""Successful runs, the newest first. A commit that is not one of HEAD's ancestors is of another history."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -33,14 +31,11 @@ def run(options: argparse.Namespace) -> int:
     """Print the newest ancestor of HEAD whose release succeeded as a whole."""
     root = options.root.absolute()
     try:
-        path = f"actions/workflows/{options.workflow}/runs"
-        answer = GitHub.of_workflow().get(path, branch=options.branch, status="success", per_page=LOOKED_AT)
-        commits = [str(each["head_sha"]) for each in answer["workflow_runs"]]
-        commits = [commit for commit in commits if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", commit)]
+        commits = commits_of_successes(GitHub.of_workflow(), options.workflow, options.branch)
     except (GitHubError, KeyError, TypeError) as error:
         print(f"the runs of {options.workflow} cannot be read: {error}", file=sys.stderr)
         return exit_codes.ERROR
-    for commit in commits:
+    for commit in commits:  # one that is not an ancestor is of another history
         if git(root, "merge-base", "--is-ancestor", commit, "HEAD").returncode == 0:
             print(commit)
             return exit_codes.PASS

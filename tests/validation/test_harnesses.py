@@ -142,7 +142,7 @@ def test_harness_program_finds_uv_on_verifiers_path(
 
 
 @pytest.mark.parametrize(
-    ("harness", "expected"), [("nobody", "harness 'nobody' not found"), ("codex", "requires a container")]
+    ("harness", "expected"), [("unknown", "harness 'unknown' not found"), ("codex", "requires a container")]
 )
 def test_unusable_harness_is_an_infrastructure_failure(
     harness: str, expected: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch

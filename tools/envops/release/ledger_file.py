@@ -33,7 +33,7 @@ PUBLISHED = "published"
 
 
 class LedgerUnreadable(Exception):
-    """The file is no ledger of a release."""
+    """The file is not a ledger of a release."""
 
 
 @dataclass

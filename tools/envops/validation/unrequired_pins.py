@@ -1,4 +1,4 @@
-"""Pins of a lock that no requirement leads to: they would be installed for everyone, and nobody asked for them."""
+"""Pins of a lock that no requirement leads to: they would be installed for everyone."""
 
 from __future__ import annotations
 

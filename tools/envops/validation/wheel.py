@@ -112,10 +112,7 @@ def _make(
         shutil.copy(package.folder / name, target)
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
-    for boundary in (
-        ".git",
-        ".hg",
-    ):  # or hatchling reads the ignore file of a folder above
+    for boundary in (".git", ".hg"):  # or hatchling reads the ignore file of a folder above
         (work / boundary).mkdir()
     try:
         built = _built(package, source, work, tools, stop)
@@ -173,17 +170,8 @@ def _fetch_tools(
     run = partial(run_program, folder=folder, seconds=BUILD_SECONDS, stop=stop)
     run([tools.python, "-I", "-m", "venv", folder / "tools"], environment=_fetching_environment())
     python = folder / "tools/bin/python"
-    install: list[str | Path] = [
-        python,
-        "-I",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--only-binary",
-        ":all:",
-        "--requirement",
-    ]
+    install: list[str | Path] = [python, "-I", "-m", "pip", "install", "--quiet"]
+    install += ["--only-binary", ":all:", "--requirement"]
     wanted = folder / "requirements.txt"
     wanted.write_text("\n".join([f"build=={_pins()['build']}", *map(_readable, package.build_requires or BY_DEFAULT)]))
     run([*install, wanted], environment=_fetching_environment())

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from envops.text.python_source import parse_python
+
 TEXT_FILES = frozenset({".txt", ".md", ".prompt"})
 LONGEST_LINE = 100
 """Characters of a line of a prompt in Python source; longer lines are continued."""
@@ -74,7 +76,7 @@ def placement(folder: Path, old: str, new: str) -> Placement:
     source = there.path.read_bytes()
     start, stop = there.span
     text = (source[:start] + literal(new).encode() + source[stop:]).decode("utf-8")
-    ast.parse(text)
+    parse_python(text)
     return Placement(there.path, there.line, text)
 
 
@@ -115,7 +117,7 @@ def _literals(path: Path) -> Iterator[_Found]:
     """Every string of a Python file but its docstrings and the parts of f-strings."""
     source = path.read_bytes()
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError):
         return
     starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from envops.repository.declared_text import read_bytes, relative
 from envops.repository.package import Generation, SourceNote
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry_values import COMMIT, HUB_DATASET
+from envops.text.python_source import parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -125,9 +125,7 @@ def _is_importable(name: str, above: str, files: set[str]) -> bool:
 
 def _parse(content: bytes, path: Path, root: Path) -> ast.Module:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(content)
+        return parse_python(content)
     except SyntaxError as error:
         shown = (error.text or "").strip()[:120]
         problem = Problem(relative(path, root), error.lineno, f"is not Python: {error.msg}", found=shown)
@@ -278,7 +276,7 @@ def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
         if not name.endswith(".py") or name.startswith("tests/"):
             continue
         try:
-            tree = ast.parse((folder / name).read_bytes())
+            tree = parse_python((folder / name).read_bytes())
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue
         known = {

@@ -6,13 +6,13 @@ The requirement on verifiers is ignored: without an upper bound it allows releas
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from envops.repository.content import list_content
 from envops.repository.package import Generation
+from envops.text.python_source import parse_python
 
 V1_BASES = ("Taskset", "Harness")
 """A v1 package exports a class that derives from one with such a name."""
@@ -79,9 +79,7 @@ def _parsed(folder: Path) -> Iterator[tuple[str, ast.Module]]:
         if path.suffix != ".py" or _NO_PART & set(path.parts[:-1]) or (folder / name).is_symlink():
             continue
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield name, ast.parse((folder / name).read_bytes())
+            yield name, parse_python((folder / name).read_bytes())
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from envops.text.python_source import parse_python
+
 
 @dataclass(frozen=True)
 class CodeTest:
@@ -49,7 +51,7 @@ def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
         else:
             return
     try:
-        tree = ast.parse(text.strip())
+        tree = parse_python(text.strip())
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in ast.walk(tree):

@@ -12,6 +12,8 @@ from decimal import Decimal, InvalidOperation
 from textwrap import dedent
 from typing import Any
 
+from envops.text.python_source import parse_python
+
 LETTERS = "ABCDEFGHIJ"
 _NUMBER = re.compile(
     r"[-−+]?\s?[$€£]?\s?(?:\d{1,3}(?:[,_ \u00a0\u202f]\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?", re.ASCII
@@ -188,7 +190,7 @@ def _is_python(text: str) -> bool:
     if not re.search(r"[=(:]|\breturn\b", text):
         return False
     try:
-        tree = ast.parse(dedent(text).strip("\n"))
+        tree = parse_python(dedent(text).strip("\n"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     blocks = (

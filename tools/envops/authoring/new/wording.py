@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from envops.authoring.dataset.layout import AnswerFormat, Example
 from envops.authoring.new.plan import EnvironmentPlan
+from envops.text.python_source import parse_python
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def is_python(plan: EnvironmentPlan) -> bool:
     if plan.answer != "code":
         return False
     try:
-        return all(ast.parse(str(example.answer)) for example in plan.examples)
+        return all(parse_python(str(example.answer)) for example in plan.examples)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 

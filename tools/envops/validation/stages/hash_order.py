@@ -11,6 +11,7 @@ import ast
 from pathlib import Path
 
 from envops.repository.package import Package
+from envops.text.python_source import parse_python
 
 OTHER_SEED = 4711
 _MAKERS = {"set", "frozenset", "hash"}
@@ -25,7 +26,7 @@ def follows_hash_order(package: Package) -> bool:
 
 def _follows(path: Path) -> bool:
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = parse_python(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return False
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}

@@ -1,0 +1,54 @@
+"""Python source as a syntax tree."""
+
+import gc
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from envops.text.python_source import parse_python
+
+LINES = 400
+SOURCE = "x = [(1, [2, {3: -4}])]\n" * LINES
+
+
+class Garbage:
+    """An object that only the collector frees, and that lets other threads run then."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.sleep(0)
+
+
+@pytest.fixture
+def many_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(500, 2, 2)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("many_collections")
+def test_parse_python_in_threads_that_collect_garbage_returns_every_tree():
+    def parsed(source: str) -> int:
+        for _ in range(20):
+            Garbage()
+        return len(parse_python(source).body)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(parsed, [SOURCE] * 40)) == {LINES}
+
+
+def test_parse_python_source_with_a_warning_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert parse_python('pattern = "\\d"').body
+
+
+@pytest.mark.parametrize("source", ["x = (", b"\xff\xfe"])
+def test_parse_python_text_of_another_language_raises_syntax_error(source: str | bytes):
+    with pytest.raises(SyntaxError):
+        parse_python(source)

@@ -22,7 +22,7 @@ from envops.repository.package import Package
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
-from envops.text.scrubbing import SECRET_NAME
+from envops.text.scrubbing import without_secrets
 from envops.validation.wheel import built_wheel
 
 
@@ -117,7 +117,7 @@ def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> Non
 
 def run_without_key(command: list[str], root: Path, reports: Path, granted: Mapping[str, str], *, quiet: bool) -> None:
     """Run one of the tool's commands, without secrets in its variables except the granted ones."""
-    kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
+    kept = without_secrets(os.environ)
     kept.pop("GITHUB_STEP_SUMMARY", None)
     arguments = [*command, "--root", str(root), "--reports", str(reports), *(["--quiet"] if quiet else [])]
     subprocess.run([sys.executable, "-m", "envops", *arguments], env=kept | {**granted}, stdout=sys.stderr, check=False)

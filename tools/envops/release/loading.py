@@ -16,7 +16,7 @@ from envops.repository.package import Package
 from envops.repository.registry import EnvironmentEntry
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.text.scrubbing import SECRET_NAME, Scrubber
+from envops.text.scrubbing import Scrubber, without_secrets
 from envops.validation.interpreter import interpreter_for
 from envops.validation.job import StageFailed, WorkerLost
 from envops.validation.observation_request import ObservationRequest
@@ -77,7 +77,7 @@ class Loader:
         return Verified(True, f"installed from {how} and loaded", fetched.sha256, how)
 
     def _install(self, wanted: Path, index: str, overlay: Path, python: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if not SECRET_NAME.search(name)}
+        kept = without_secrets(os.environ)
         for name in ("UV_OFFLINE", "UV_NO_INDEX", "UV_FIND_LINKS", "VIRTUAL_ENV", "PYTHONPATH"):
             kept.pop(name, None)
         command: list[str | Path] = [uv_program(), "pip", "install", "--quiet", "--no-deps", "--no-cache"]

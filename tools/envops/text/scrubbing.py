@@ -34,6 +34,11 @@ _SHAPES = (
 )
 
 
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables without those whose names are names of secrets."""
+    return {name: value for name, value in variables.items() if not SECRET_NAME.search(name)}
+
+
 def holds_password(setting: str) -> bool:
     """Whether an address has `user:password@host` or `token@host`: with or without a scheme, alone or after `name=`."""
     return not setting.startswith("/") and _PASSWORD.search(setting) is not None

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from envops.repository.workspace import Workspace, mark_used
-from envops.text.scrubbing import SECRET_NAME, holds_password
+from envops.text.scrubbing import holds_password, without_secrets
 from envops.validation.job import Job
 from envops.validation.uv import uv_program
 
@@ -46,6 +46,8 @@ def _sweep(cache: Path) -> None:
 
 def settings_without_secrets() -> dict[str, str]:
     """The user's settings of uv and the network, without secrets, because the environment's code can read them."""
-    names = [name for name in os.environ if name.startswith("UV_") or name in _OF_THE_NETWORK]
-    kept = {name: os.environ[name] for name in names if not SECRET_NAME.search(name)}
-    return {name: value for name, value in kept.items() if not holds_password(value)}
+    return {
+        name: value
+        for name, value in without_secrets(os.environ).items()
+        if (name.startswith("UV_") or name in _OF_THE_NETWORK) and not holds_password(value)
+    }

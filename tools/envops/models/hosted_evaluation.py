@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from envops.facts.observed import Task
@@ -24,6 +23,7 @@ from envops.hub.access import HubAccess, Prime
 from envops.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.release.plan import Desired
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
 
 SUBMIT_SECONDS = 120.0
@@ -166,12 +166,10 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
     command += ["--eval-name", name, "--timeout-minutes", str(request.minutes)]
     if request.args:
         command += ["-a", json.dumps(dict(request.args))]
-    with TemporaryDirectory(prefix="envops-hosted-") as home:
-        environment = side.access.environment(Path(home))
+    with temporary_scratch("hosted") as home:
+        environment = side.access.environment(home)
         try:
-            output = run_program(
-                command, environment=environment, folder=Path(home), seconds=SUBMIT_SECONDS, stop=side.stop
-            )
+            output = run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=side.stop)
         except ProgramFailed as error:
             output = error.failure.message
     return decisive_line(side.access.scrubber.text(output))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from envops.facts.observed import Failure
 from envops.files.atomic_write import write_whole
 from envops.repository.lock import LOCK_FILE, inputs_digest, render
 from envops.repository.package import Package
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.uv import uv_environment, uv_program
 from envops.validation.venv import TOOL_LOCKS
@@ -84,10 +84,10 @@ def resolved_lock(
 
     Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
     """
-    with tempfile.TemporaryDirectory(prefix="envops-lock-") as folder:
-        wanted = Path(folder) / "environment.in"
+    with temporary_scratch("lock") as folder:
+        wanted = folder / "environment.in"
         wanted.write_text("\n".join(requires) + "\n")
-        resolved = _compile([wanted], oldest_python(requires_python), Path(folder), stop, resolution)
+        resolved = _compile([wanted], oldest_python(requires_python), folder, stop, resolution)
     try:
         return render(resolved, requires, requires_python)
     except ValueError as error:

@@ -20,6 +20,7 @@ from envops.repository.lock import LOCK_FILE, installable
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
 from envops.repository.workspace import Workspace, made_once, mark_used
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.text.scrubbing import SECRET_NAME
 from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
@@ -140,17 +141,23 @@ def keep_bytecode(venv: VirtualEnvironment, written: Path | None) -> None:
 
 
 def _import_verifiers(venv: VirtualEnvironment, stop: threading.Event) -> None:
-    with tempfile.TemporaryDirectory() as home, bytecode_folder(venv) as bytecode:
+    with temporary_scratch("import") as home, bytecode_folder(venv) as bytecode:
         if bytecode is None:
             return
-        variables = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1"}
-        sandbox = sandbox_of("preferred", venv.python, reads=(), writes=[Path(home), bytecode], network="loopback")
+        variables = {
+            "PATH": os.defpath,
+            "HOME": str(home),
+            "TMPDIR": str(home),
+            "LANG": "C.UTF-8",
+            "HF_HUB_OFFLINE": "1",
+        }
+        sandbox = sandbox_of("preferred", venv.python, reads=(), writes=[home, bytecode], network="loopback")
         command: list[str | Path] = [venv.python, "-I", "-c", IMPORTS, bytecode]
         with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
             run_program(
                 command,
                 environment=variables,
-                folder=Path(home),
+                folder=home,
                 seconds=IMPORT_SECONDS,
                 stop=stop,
                 sandbox=sandbox,
@@ -190,8 +197,8 @@ def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Even
     except (DeclarationError, ValueError, OSError) as error:
         message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}: {error}"
         raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message)) from None
-    with tempfile.TemporaryDirectory(prefix="envops-lock-") as neutral:
-        read = Path(neutral, LOCK_FILE)
+    with temporary_scratch("lock") as neutral:
+        read = neutral / LOCK_FILE
         read.write_text(text)
         run_program(
             [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
@@ -234,14 +241,14 @@ def _confined_uv(read: Path, folder: Path) -> Iterator[dict[str, Any]]:
     It reads a lock and writes a virtual environment. It has a cache and a home of its own, because what a build writes
     into uv's cache would be installed for others. It has the network, and no variable with a password.
     """
-    with tempfile.TemporaryDirectory(prefix="envops-uv-") as scratch:
-        place = Path(scratch)
+    with temporary_scratch("uv") as scratch:
         variables = {name: value for name, value in uv_environment().items() if _may_be_seen_by_builds(name, value)}
-        variables |= {"HOME": scratch, "TMPDIR": scratch, "UV_CACHE_DIR": f"{scratch}/cache", "UV_LINK_MODE": "copy"}
+        variables |= {"HOME": str(scratch), "TMPDIR": str(scratch)}
+        variables |= {"UV_CACHE_DIR": str(scratch / "cache"), "UV_LINK_MODE": "copy"}
         variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
         variables.pop("UV_CONFIG_FILE", None)
         python = own_interpreter().path
-        sandbox = sandbox_of("preferred", python, reads=[uv_program(), read], writes=[place, folder], network="open")
+        sandbox = sandbox_of("preferred", python, reads=[uv_program(), read], writes=[scratch, folder], network="open")
         yield {"environment": variables, "sandbox": sandbox}
 
 

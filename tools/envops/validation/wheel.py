@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from email.parser import Parser
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from envops.facts.observed import Failure, Wheel
 from envops.repository.content import strict_digest
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace, made_once, mark_used
+from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
 from envops.validation.cached_files import has_its_files, write_digests
 from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
@@ -129,10 +129,8 @@ def _built(package: Package, source: Path, target: Path, tools: VirtualEnvironme
     """Build a wheel by a process whose descendants end with it: a process that continued could write into the published
     files."""
     try:
-        with TemporaryDirectory(prefix="envops-build-") as fetched:
-            python = (
-                tools.python if _brought_along(package) else _fetch_tools(package, source, Path(fetched), tools, stop)
-            )
+        with temporary_scratch("build") as fetched:
+            python = tools.python if _brought_along(package) else _fetch_tools(package, source, fetched, tools, stop)
             _run_hooks(
                 python, ["-m", "build", "--wheel", *BUILD_WITH_TOOLS, "--outdir", target / OUT, source], target, stop
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from envops import exit_codes
@@ -15,7 +16,7 @@ from envops.rules.engine import GATES
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.store.settings import ADDRESS, KEY, SettingsRefused
 from envops.validation.store.sharing import adopted
-from envops.validation.verdicts import BRIEF_FROM, ValidationRequest, remembered_result
+from envops.validation.verdicts import ValidationRequest, remembered_result
 
 EXAMPLES = """examples:
   envops store push                        what the cache has of this commit
@@ -47,14 +48,14 @@ def run(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     choice = chosen_environments(root, options, set_apart=True)
     names = [name for name in choice.names if name in choice.repository.packages]
-    brief = len(choice.repository.registry.environments) >= BRIEF_FROM
-    request = ValidationRequest(choice.repository, Workspace(root), brief, GATES, ObservationRequest())
+    request = ValidationRequest(choice.repository, Workspace(root), False, GATES, ObservationRequest())
     if options.facts is not None:
         if not options.facts.is_dir():
             print(f"{options.facts} is not a folder: name the .envops/facts of the other job", file=sys.stderr)
             return exit_codes.USAGE
         taken = adopted(request, names, options.facts)
         print(f"took over facts of {len(taken)} of {len(names)} environments", file=sys.stderr)
-    for name in names:
-        remembered_result(request, name)  # judges facts that have no verdict yet
+    for brief in (False, True):  # runs of many environments have verdicts of their own
+        for name in names:
+            remembered_result(replace(request, brief=brief), name)  # judges facts that have no verdict yet
     return exit_codes.PASS if send(request, names, store, quiet=options.quiet) else exit_codes.ERROR

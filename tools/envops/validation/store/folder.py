@@ -27,6 +27,6 @@ class StoreFolder(LocalFileSystem):
             file.seek(start or 0)
             return file.read(-1 if end is None else end - (start or 0))
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+    def pipe_file(self, path: str, value: bytes, *_: Any, **__: Any) -> None:
         """Write a file in one step. Raises `OSError`."""
         write_whole(Path(path), value)

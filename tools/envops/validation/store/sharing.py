@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from envops.facts.observed import Facts, Signer, adapter, as_json
 from envops.rules.result import EnvironmentResult
@@ -22,6 +22,9 @@ from envops.validation.store.entries import CONTENT_BYTES, EntryName, EntryRefus
 from envops.validation.store.settings import StoreSettings
 from envops.validation.store.transport import StoreFailed, Transport
 from envops.validation.verdicts import KeptVerdict, ValidationRequest, kept_verdict
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 GROUP = 64
 """Environments whose facts are in memory at once while they are sent."""
@@ -67,7 +70,7 @@ def _exchanged(request: ValidationRequest, names: Sequence[str], store: StoreSet
         transport = Transport(store.address)
         for entry, content, signer in _entries(transport, list(verdicts), store.trusted, exchange):
             name, kept = verdicts[entry]
-            result = _read(EnvironmentResult, content, exchange)
+            result = _read(adapter(EnvironmentResult), content, exchange)
             if result is not None and _is_about(request, name, result.name, result.digest, exchange):
                 if keep:
                     kept.write(replace(result, observed_by=signer))
@@ -75,7 +78,7 @@ def _exchanged(request: ValidationRequest, names: Sequence[str], store: StoreSet
         known = set(exchange.names)
         missing = [entry for entry, name in facts.items() if name not in known]
         for entry, content, signer in _entries(transport, missing, store.trusted, exchange):
-            found = _read(Facts, content, exchange)
+            found = _read(adapter(Facts), content, exchange)
             if found is None or not _is_about(request, facts[entry], found.environment, found.digest, exchange):
                 continue
             if found.key == entry.key and not (
@@ -108,7 +111,7 @@ def sent(
     request: ValidationRequest,
     names: Sequence[str],
     store: StoreSettings,
-    listener: Callable[[int], None] = lambda done: None,
+    listener: Callable[[int], None],
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Exchange:
     """Sign and write what the cache has of these environments and the store lacks.
@@ -123,11 +126,14 @@ def sent(
         transport = Transport(store.address)
         for start in range(0, len(names), GROUP):
             group = names[start : start + GROUP]
-            contents = {entry: one for name in group for entry, one in _own_contents(request, name, exchange)}
-            for entry in _present(transport, list(contents), trusted):
-                contents.pop(entry)
+            shared = [own for name in group for own in _shared(request, name, exchange)]
+            verdicts = _present(transport, [entry for own in shared for entry in own.verdicts], trusted)
+            unproven = [own.facts for own in shared if verdicts.isdisjoint(own.verdicts)]
+            facts = _present(transport, unproven, trusted)
+            contents = {own.facts: own.content for own in shared if own.facts in unproven and own.facts not in facts}
+            contents |= {entry: one for own in shared for entry, one in own.verdicts.items() if entry not in verdicts}
             objects = {}
-            for entry, content in contents.items():
+            for entry, content in contents.items():  # facts first: where a verdict is, there are its facts
                 try:
                     objects[entry.path] = sealed(content, entry, store.key, clock())
                 except EntryRefused as refused:
@@ -184,17 +190,26 @@ def _entries(
             yield by_path[path], content, signer
 
 
-def _present(transport: Transport, entries: Sequence[EntryName], trusted: Mapping[str, bytes]) -> list[EntryName]:
+def _present(transport: Transport, entries: Sequence[EntryName], trusted: Mapping[str, bytes]) -> set[EntryName]:
     """The entries that the store has already; none where it cannot be read, which shows when it is written."""
-    found: list[EntryName] = []
+    found: set[EntryName] = set()
     with suppress(StoreFailed):
         for entry, _, _ in _entries(transport, entries, trusted, Exchange()):
-            found.append(entry)
+            found.add(entry)
     return found
 
 
-def _own_contents(request: ValidationRequest, name: str, exchange: Exchange) -> Iterator[tuple[EntryName, bytes]]:
-    """The facts and the verdict of an environment in the cache, if they may be shared."""
+@dataclass(frozen=True)
+class _Shared:
+    """What the cache has of one environment, as the store gets it."""
+
+    facts: EntryName
+    content: bytes
+    verdicts: Mapping[EntryName, bytes]
+
+
+def _shared(request: ValidationRequest, name: str, exchange: Exchange) -> Iterator[_Shared]:
+    """The facts and verdicts of an environment in the cache, if they may be shared."""
     for path in _facts_files(request, name) if name in request.repository.packages else ():
         try:
             facts = read_facts(path)
@@ -204,10 +219,10 @@ def _own_contents(request: ValidationRequest, name: str, exchange: Exchange) -> 
             exchange.refused[reason] += 1
             return
         exchange.names.append(name)
-        yield EntryName("facts", facts.key), as_json(facts)
-        kept = kept_verdict(request, name, path)
-        if (result := kept.read()) is not None and result.observed_by is None:
-            yield EntryName("verdict", kept.key), as_json(result)
+        kept = [kept_verdict(replace(request, brief=brief), name, path) for brief in (False, True)]
+        results = [(EntryName("verdict", one.key), one.read()) for one in kept]
+        verdicts = {entry: as_json(result) for entry, result in results if result and not result.observed_by}
+        yield _Shared(EntryName("facts", facts.key), as_json(facts), verdicts)
         return
 
 
@@ -220,14 +235,13 @@ def _reason_against(request: ValidationRequest, facts: Facts) -> str:
     return "observed without a sandbox" if facts.started.unconfined else ""
 
 
-def _read(kind: type[_Read], content: bytes, exchange: Exchange) -> _Read | None:
+def _read(checker: TypeAdapter[_Read], content: bytes, exchange: Exchange) -> _Read | None:
     """The content as a result or as facts; `None` for another shape, which is counted."""
     try:
-        found: _Read = adapter(kind).validate_json(content, strict=False)
+        return checker.validate_json(content, strict=False)
     except ValueError:
         exchange.refused["of another shape"] += 1
         return None
-    return found
 
 
 def _is_about(request: ValidationRequest, name: str, found: str, digest: str, exchange: Exchange) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ TOTAL_BYTES = 2 * 2**30
 """The most bytes of one reading."""
 _CLIENT = {"timeout": "20s", "connect_timeout": "5s"}
 _RETRIES = {"max_retries": 2}
+_SAID = re.compile(r"<Code>([^<]+)</Code><Message>([^<]+)</Message>")
+_EMPTY = "<Code>InvalidRange</Code>"
+"""The answer to a request for a part of an empty object."""
 
 
 class StoreFailed(Exception):
@@ -54,10 +59,9 @@ class Transport:
             raise StoreFailed("there is no such folder")
         deadline, held, failures = time.monotonic() + self._seconds, 0, []
         for group in _groups(paths):
-            found = self._at_once(
-                [self._files._cat_file(self._at(path), 0, ENTRY_BYTES + 1) for path in group], deadline
-            )
-            failed = [one for one in found if isinstance(one, Exception) and not isinstance(one, FileNotFoundError)]
+            calls = [partial(self._files._cat_file, self._at(path), 0, ENTRY_BYTES + 1) for path in group]
+            found = self._at_once(calls, deadline)
+            failed = [one for one in found if isinstance(one, Exception) and not _is_absent(one)]
             if len(failed) == len(group):
                 raise StoreFailed(_reason(failed[0]))
             failures += failed
@@ -74,28 +78,31 @@ class Transport:
         """Write all objects. Raises `StoreFailed` where one could not be written; others may be."""
         deadline = time.monotonic() + self._seconds
         for group in _groups(list(objects)):
-            done = self._at_once([self._files._pipe_file(self._at(path), objects[path]) for path in group], deadline)
+            calls = [partial(self._files._pipe_file, self._at(path), objects[path]) for path in group]
+            done = self._at_once(calls, deadline)
             if failed := [one for one in done if isinstance(one, Exception)]:
                 raise StoreFailed(_reason(failed[0]))
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"
 
-    def _at_once(self, calls: Sequence[Any], deadline: float) -> list[Any]:
-        """The results of all calls; an empty object that a range does not fit counts as empty content."""
+    def _at_once(self, calls: Sequence[Callable[[], Awaitable[Any]]], deadline: float) -> list[Any]:
+        """The results of all calls, or their exceptions. Raises `StoreFailed` when the time is over."""
         from fsspec.asyn import sync
 
         async def together() -> list[Any]:
-            return await asyncio.gather(*calls, return_exceptions=True)
+            return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
 
         async def in_time() -> list[Any]:
-            return await asyncio.wait_for(together(), max(0.0, deadline - time.monotonic()))
+            return await asyncio.wait_for(together(), deadline - time.monotonic())
 
         try:
+            if time.monotonic() > deadline:
+                raise TimeoutError
             results: list[Any] = sync(self._files.loop, in_time)
         except TimeoutError:
             raise StoreFailed(f"it took more than {seconds_text(self._seconds)}") from None
-        return [b"" if isinstance(one, Exception) and "InvalidRange" in str(one) else one for one in results]
+        return [b"" if isinstance(one, Exception) and _EMPTY in str(one) else one for one in results]
 
 
 def _files(scheme: str) -> Any:
@@ -119,6 +126,13 @@ def _groups(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     yield from filter(None, (paths[:1], *(paths[start : start + AT_ONCE] for start in range(1, len(paths), AT_ONCE))))
 
 
+def _is_absent(error: Exception) -> bool:
+    """Whether an object is not in the store; a missing bucket looks alike."""
+    return isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error)
+
+
 def _reason(error: Exception) -> str:
-    text = str(error).partition("Debug source")[0].strip() or type(error).__name__
+    """What a server or the system said, on one line."""
+    said = _SAID.search(str(error))
+    text = f"{said[1]}: {said[2]}" if said else str(error).partition("Debug source")[0].strip() or type(error).__name__
     return on_one_line(shortened(Scrubber.of_environment().text(text), 200))

@@ -121,6 +121,9 @@ def run() -> None:
     hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envops.repository.problem import DeclarationError
+    from envops.text.typed_streams import type_commands
+
+    type_commands()
 
     try:
         code = main()

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envops.rules.result import DECLARED_BUDGET
+from envops.text.commands import as_typed
 from envops.text.plain_data import number_text, seconds_text
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ _SEARCH_ENDINGS = {
     "time": "stopped at the time limit",
     "found": "stopped at an exploit",
 }
-_COMMAND = re.compile(r"nox -s (?:lock|bump|record|doctor|prepare)(?: -- [^`;,)]*)?")
+_FIXING = "(?:lock|bump|record|doctor|prepare)"
+_COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envops {_FIXING}(?: [^`;,)]*)?")
+"""In either form: a report that is read may have been written by another start of the tool."""
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -84,7 +87,12 @@ def policy_sentence(result: ValidationResult) -> str:
 
 
 def next_command(result: ValidationResult) -> str:
-    """The most helpful command: it fixes the first problem, or else explains it; empty after a pass."""
+    """The most helpful command, as the user types it; empty after a pass."""
+    return as_typed(_next_command(result))
+
+
+def _next_command(result: ValidationResult) -> str:
+    """A command that fixes the first problem, or else explains it."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
         return next((found for one in result.problems if (found := _fixing(one.fix))), f"nox -s {session}")

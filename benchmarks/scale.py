@@ -502,7 +502,7 @@ def main() -> int:
         "--sample",
         type=int,
         default=2,
-        help="how many of the ten run the usual workflow, and how many are proven without a store",
+        help="environments of the usual way: of the ten, or without a store",
     )
     options = parser.parse_args()
     sizes = SIZES[:2] if options.quick else SIZES

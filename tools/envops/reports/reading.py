@@ -84,6 +84,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         brief=data.get("brief", False),
         judge=data.get("judge"),
         observed_by=Signer(**data["observed_by"]) if data.get("observed_by") else None,
+        env_args=data.get("env_args"),
     )
 
 

@@ -21,7 +21,7 @@ from envops.validation.facts_cache import facts_files, read_facts, remember
 from envops.validation.store.entries import CONTENT_BYTES, EntryName, EntryRefused, opened, public_of, sealed
 from envops.validation.store.settings import StoreSettings
 from envops.validation.store.transport import StoreFailed, Transport
-from envops.validation.verdicts import KeptVerdict, ValidationRequest, kept_verdict
+from envops.validation.verdicts import KeptVerdict, ValidationRequest, kept_verdict, remembered_result
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -114,10 +114,11 @@ def sent(
     listener: Callable[[int], None],
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Exchange:
-    """Sign and write what the cache has of these environments and the store lacks.
+    """Sign and write what the cache has of these environments and the store lacks, also after a run without the cache.
 
     The listener gets the number of environments that were looked at. `store` has a private key.
     """
+    request = replace(request, observation=replace(request.observation, use_cache=True))
     exchange = Exchange()
     assert store.key is not None
     own = public_of(store.key)
@@ -219,6 +220,7 @@ def _shared(request: ValidationRequest, name: str, exchange: Exchange) -> Iterat
             exchange.refused[reason] += 1
             return
         exchange.names.append(name)
+        remembered_result(request, name)  # judges facts that have no verdict yet
         kept = [kept_verdict(replace(request, brief=brief), name, path) for brief in (False, True)]
         results = [(EntryName("verdict", one.key), one.read()) for one in kept]
         verdicts = {entry: as_json(result) for entry, result in results if result and not result.observed_by}

@@ -8,7 +8,13 @@ if TYPE_CHECKING:
     from envops.repository.registry import Registry
 
 CODEOWNERS_FILE = "CODEOWNERS"
-_HEADER = "# Generated from the maintainers and owners in registry.yaml: change them there, then run nox -s docs."
+_BEGINNING = "# Generated from the maintainers and owners in registry.yaml"
+_HEADER = f"{_BEGINNING}: change them there, then run nox -s docs."
+
+
+def is_generated(text: str) -> bool:
+    """Whether the text of a CODEOWNERS file is the tool's own, of any version."""
+    return text.startswith(_BEGINNING)
 
 
 def render(registry: Registry) -> str:

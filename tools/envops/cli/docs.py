@@ -22,7 +22,7 @@ from envops.cli.main import parser
 from envops.facts import stages
 from envops.facts.stages import Stage
 from envops.files.atomic_write import write_whole
-from envops.repository.codeowners import CODEOWNERS_FILE, render
+from envops.repository.codeowners import CODEOWNERS_FILE, is_handwritten, render
 from envops.repository.registry import SCHEMA_FILE, load_registry, registry_schema
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
 from envops.training.trainers import MATRIX_FILE, with_matrix
@@ -96,6 +96,10 @@ def run(options: argparse.Namespace) -> int:
         generated[SCHEMA_FILE] = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
     if (page := root / MATRIX_FILE).is_file():
         generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
+    if is_handwritten(root):
+        del generated[CODEOWNERS_FILE]
+        message = f"{CODEOWNERS_FILE} was not written by envops and stays as it is."
+        print(f"{message} To have it generated, declare its owners in registry.yaml and remove it.", file=sys.stderr)
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:

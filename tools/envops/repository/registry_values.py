@@ -34,7 +34,7 @@ HUB_DATASET = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 COMMIT = r"^[0-9a-f]{40}$"
 WORD = r"^\S+$"
 FILLED = r"\S"
-VERSIONS = r"^ *(~=|!=|[<>=]=|[<>]) *[0-9][0-9A-Za-z.+!*]*( *, *(~=|!=|[<>=]=|[<>]) *[0-9][0-9A-Za-z.+!*]*)*$"
+VERSIONS = r"^ *(!=|[<>=]=|[<>]) *{0}( *, *(!=|[<>=]=|[<>]) *{0})*$".format(r"[0-9]+([.][0-9]+)*((a|b|rc)[0-9]+)?")
 
 WORDS: Mapping[str, str] = {
     SLUG: "Letters, digits and single hyphens, underscores or dots between them.",

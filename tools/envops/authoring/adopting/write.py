@@ -16,6 +16,7 @@ from envops.repository.repository import ENVIRONMENTS_FOLDER
 def write_adoptions(staging: Staging) -> None:
     """Move the folders, then write the registry and CODEOWNERS; if a step fails, the repository is unchanged.
 
+    A CODEOWNERS that the team wrote stays as it is.
     Raises `RepositoryChanged` if a file that would be written has changed since the staging folder was made.
     """
     root = staging.root
@@ -31,7 +32,8 @@ def write_adoptions(staging: Staging) -> None:
             else:
                 _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
         write_undoable(registry_file, staging.text.encode(), undo)
-        write_undoable(owners_file, owners_text.encode(), undo)
+        if not codeowners.is_handwritten(root):
+            write_undoable(owners_file, owners_text.encode(), undo)
         undo.pop_all()
 
 

@@ -61,8 +61,7 @@ def render_upgrade(upgrade: Upgrade, *, width: int, colour: bool, check: bool) -
     conflicts = upgrade.conflicts
     if conflicts:
         page.paragraph(
-            "Files with a conflict stay as they are. Make the shown change in them, as far as you want it, and then keep"
-            " your text:"
+            "Files with a conflict stay as they are. Make the shown change, as far as you want it, and keep your text:"
         )
         page.line(f"  nox -s upgrade -- --keep {conflicts[0].path}")
         page.blank()

@@ -1,8 +1,8 @@
 """The plan of `envops upgrade`: a three-way merge of each file.
 
 The base is the text that the tool wrote, from the answers file; the two sides are the team's file and the text of this
-version. A change that the tool and the team made at the same lines is not merged: the file stays as it is, and the tool's
-change is shown each time until the team has made it or kept its own.
+version. A change that the tool and the team made at the same lines is not merged: the file stays as it is, and the
+tool's change is shown each time until the team has made it or kept its own.
 """
 
 from __future__ import annotations

@@ -190,3 +190,14 @@ def test_record_names_version_and_texts(tmp_path: Path):
     record = json.loads((tmp_path / ANSWERS_FILE).read_text())
     assert record["envops"] == __version__
     assert record["files"] == files_of(Answers(**{**record["answers"], "maintainers": ("@acme/reviewers",)}))
+
+
+@pytest.mark.worker
+def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    theirs, root = tmp_path / "reverse_text", tmp_path / "root"
+    ignored = shutil.ignore_patterns("recordings", "__pycache__")
+    shutil.copytree(ROOT / "environments/reverse_text", theirs, ignore=ignored)
+    assert init(root) == 0
+    assert main(["adopt", str(theirs), "--root", str(root)]) == 0
+    assert main(["validate", "--root", str(root)]) == 0
+    assert "1 environment: 1 passed; from the cache" in capsys.readouterr().out

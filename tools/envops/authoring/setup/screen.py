@@ -24,6 +24,7 @@ def render_initial(
     plan: InitialFiles, record: Record | None, folder: Path, *, width: int, colour: bool, dry_run: bool
 ) -> str:
     """The files that `init` wrote, those that stay, and the next command."""
+    has_repository = (folder / ".git").exists()
     page = Page(width=width, colour=colour)
     if record is not None:
         page.line(f"{ANSWERS_FILE} is there: nothing to do.")
@@ -39,6 +40,8 @@ def render_initial(
     if not plan.written:
         page.line("Nothing to do.")
     page.blank()
+    if not has_repository:
+        page.field("git", "this folder is no git repository yet: git init, before the first commit", indent=0)
     page.field("next", _next_command(plan, folder), indent=0, style="bold")
     return page.text()
 

@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
         generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
     if is_handwritten(root):
         del generated[CODEOWNERS_FILE]
-        message = f"{CODEOWNERS_FILE} was not written by envops and stays as it is."
+        message = f"{CODEOWNERS_FILE} was written by hand and stays as it is."
         print(f"{message} To have it generated, declare its owners in registry.yaml and remove it.", file=sys.stderr)
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:

@@ -127,7 +127,7 @@ def _refuse_place(root: Path) -> None:
     if around is not None:
         raise NotInitialised(
             f"{root} is inside the git repository {around}, and GitHub reads workflows and CODEOWNERS at its root only."
-            f" Run nox -s init in {around}, or make {root} a repository first: git init {root}"
+            f" Run it in {around}, or make {root} a repository first: git init {root}"
         )
 
 

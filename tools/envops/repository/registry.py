@@ -323,7 +323,7 @@ class RegistryKeys:
     ] = ()
     requires: Annotated[
         Omissible[Versions],
-        Field(description="Versions of envops that can read this file. Others name them and do nothing."),
+        Field(description="Versions of the tool that can read this file. Others name them and do nothing."),
     ] = None
 
 

@@ -29,7 +29,7 @@ def render_initial(
     if record is not None:
         page.line(f"{ANSWERS_FILE} is there: nothing to do.")
         if record.envops != __version__:
-            page.line(f"It is of envops {record.envops}, and this is {__version__}.")
+            page.line(f"It is of version {record.envops}, and this is {__version__}.")
         page.field("next", "nox -s upgrade -- --check", indent=0, style="bold")
         return page.text()
     for path in plan.written:
@@ -70,7 +70,7 @@ def render_upgrade(upgrade: Upgrade, *, width: int, colour: bool, check: bool) -
         page.blank()
     changed = len(upgrade.changes) - len(conflicts)
     if not upgrade.changes:
-        page.line(f"The files are those of envops {__version__}: nothing to do.")
+        page.line(f"The files are those of version {__version__}: nothing to do.")
     else:
         verb = "would change" if check else "changed"
         page.line(f"{changed} {'file' if changed == 1 else 'files'} {verb}, {len(conflicts)} in conflict.")

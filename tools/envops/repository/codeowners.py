@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 CODEOWNERS_FILE = "CODEOWNERS"
 _BEGINNING = "# Generated from the maintainers and owners in registry.yaml"
-_HEADER = f"{_BEGINNING}: change them there, then run nox -s docs."
+_HEADER = f"{_BEGINNING}: change them there, then run envops docs."
 
 
 def is_generated(text: str) -> bool:

@@ -147,6 +147,18 @@ def distribution(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def init(session: nox.Session) -> None:
+    """Write the files of a repository of environments. `-- [FOLDER] --owner SLUG`."""
+    envops(session, "init")
+
+
+@nox.session(default=False)
+def upgrade(session: nox.Session) -> None:
+    """Renew the files that `init` wrote, without touching what was edited. `-- --check`."""
+    envops(session, "upgrade")
+
+
+@nox.session(default=False)
 def prepare(session: nox.Session) -> None:
     """Download the data that environments declare, once. `-- NAME…`; the gates stay offline and read it."""
     envops(session, "prepare")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -24,6 +23,7 @@ from envops.authoring.new.wording import declared_by
 from envops.authoring.new.write import NotWritten, refuse_taken, usual_owners, write
 from envops.cli import arguments
 from envops.cli.inspect import add_hub_arguments
+from envops.cli.questions import answer, can_ask
 from envops.repository.package import Generation
 from envops.repository.references import reason_against_name
 from envops.repository.registry import Registry, load_registry
@@ -203,17 +203,9 @@ def _prompt(options: argparse.Namespace) -> None:
 
     Raises `NotWritten` in CI and without a terminal.
     """
-    if os.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise NotWritten("NAME is missing. For example: envops new capital-cities --data questions.jsonl")
-    options.name = _answer("name, such as capital-cities")
-    options.data = _answer("file or folder with questions and answers (none: a sample to begin with)") or None
-    options.kind = _answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
-    options.answer = _answer(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None
-
-
-def _answer(question: str, allowed: tuple[str, ...] = ()) -> str:
-    while True:
-        print(f"{question}: ", end="", file=sys.stderr, flush=True)
-        typed = sys.stdin.readline().strip()
-        if not typed or not allowed or typed in allowed:
-            return typed
+    options.name = answer("name, such as capital-cities")
+    options.data = answer("file or folder with questions and answers (none: a sample to begin with)") or None
+    options.kind = answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
+    options.answer = answer(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None

@@ -318,7 +318,8 @@ class Staging:
             for root in (self.root, self.folder):
                 equal = equal_lock(root, package.requires_to_lock, package.requires_python)
                 if equal is not None:
-                    shutil.copyfile(equal, package.folder / LOCK_FILE)
+                    if equal != package.folder / LOCK_FILE:  # the source may bring a lock that is up to date
+                        shutil.copyfile(equal, package.folder / LOCK_FILE)
                     return
             list(resolve_locks([package], self.stop))
 

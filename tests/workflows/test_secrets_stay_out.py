@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workflow_runner import ROOT, workflows
+from called_workflows import ROOT, workflows
 
 STRANGERS = {"pull_request", "merge_group"}
 """Events whose checkout is the code of a pull request, also of a stranger's."""

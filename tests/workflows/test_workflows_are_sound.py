@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workflow_runner import FOLDER, ROOT, workflows
+from called_workflows import FOLDER, ROOT, workflows
 
 NAMES = [name for name, _ in workflows()]
 JOBS = [

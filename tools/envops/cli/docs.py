@@ -83,19 +83,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write every generated file that is out of date, or with `--check` only list them."""
     root = options.root.absolute()
-    generated = {
-        CODEOWNERS_FILE: render(load_registry(root)),
-        CATALOGUE_FILE: render_catalogue(),
-        CLI_FILE: render_cli(parser()),
-        REGISTRY_FILE: render_registry(registry_schema()),
-        POLICIES_FILE: render_policies(),
-    }
-    if (root / STAGES_FILE).is_file():
-        generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
+    generated = {CODEOWNERS_FILE: render(load_registry(root))}
     if (root / SCHEMA_FILE).parent.is_dir():  # only if the tool itself is in the repository
-        generated[SCHEMA_FILE] = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
-    if (page := root / MATRIX_FILE).is_file():
-        generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
+        generated |= _pages_of_the_tool(root)
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:
@@ -105,6 +95,21 @@ def run(options: argparse.Namespace) -> int:
             write_whole(root / name, generated[name])
             print(f"{name}: written")
     return exit_codes.FAIL if options.check and stale else exit_codes.PASS
+
+
+def _pages_of_the_tool(root: Path) -> dict[str, str]:
+    pages = {
+        CATALOGUE_FILE: render_catalogue(),
+        CLI_FILE: render_cli(parser()),
+        REGISTRY_FILE: render_registry(registry_schema()),
+        POLICIES_FILE: render_policies(),
+        SCHEMA_FILE: json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n",
+    }
+    if (root / STAGES_FILE).is_file():
+        pages[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
+    if (page := root / MATRIX_FILE).is_file():
+        pages[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
+    return pages
 
 
 def _is(path: Path, text: str) -> bool:

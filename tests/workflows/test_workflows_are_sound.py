@@ -21,7 +21,7 @@ JOBS = [
 ACTION = ROOT / ".github/actions/envops/action.yml"
 FILES = [*sorted((ROOT / FOLDER).glob("*.yml")), *sorted((ROOT / ".github/actions").glob("*/action.yml"))]
 CALLER_FILES = sorted(CALLERS.glob("*.yml"))
-CALLS = r"\bnox\b|\benvops\b|\.ci/run"
+CALLS = r"\bnox\b|\benvops\b|\.ci/run|package_release"
 SPEAKS_WITH_HUB = re.compile(r"envops (plan|train|release (?!since|verify|join))")
 INSTALLS = re.compile(
     r"\bpipx?\b|\buvx\b|\buv (pip|tool|sync|add|run)\b|\bnpm\b|\bnpx\b|\bcurl\b|\bwget\b|\bapt(-get)?\b|\bbrew\b"

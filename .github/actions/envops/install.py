@@ -27,7 +27,10 @@ def install(folder: Path, *, hub: bool) -> Path:
     locks = [TOOLS / "requirements.lock", *([TOOLS / "requirements-prime.lock"] if hub else [])]
     python = folder / "bin" / "python"
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python)]
-    for command in (["venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], [*synced, *map(str, locks)]):
+    for command in (
+        ["venv", "--quiet", "--clear", "--python", sys.executable, str(folder)],
+        [*synced, *map(str, locks)],
+    ):
         subprocess.run([uv, "--no-config", *command], cwd=TOOLS, check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "envops.pth").write_text(f"{TOOLS}\n", encoding="utf-8")

@@ -41,7 +41,7 @@ def started(repository: Path, commit: str, file: str) -> Workflow:
 def workflow_with(
     job: str, workflow: Workflow, repositories: Mapping[str, Path], values: Mapping[str, str]
 ) -> Workflow | None:
-    """The workflow whose job has steps: this one, or one that it calls. Asserts that every call on the way is allowed."""
+    """The workflow whose job has steps: this one, or one that it calls. Asserts that the calls are allowed."""
     jobs = workflow.document["jobs"]
     if "steps" in jobs.get(job, {}):
         return workflow

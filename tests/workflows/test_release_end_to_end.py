@@ -1,5 +1,4 @@
-"""From a branch of a team's repository to a published environment: the jobs of the workflows that its files call, a merge
-between them, the Hub on loopback."""
+"""From a branch of a team's repository to a published environment, by the workflows that it calls, on loopback."""
 
 from __future__ import annotations
 

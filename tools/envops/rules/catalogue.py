@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envops.repository.problem import nearest
 from envops.rules.engine import ALL_GATES, Gate, Rule, Severity, all_rules
+from envops.text.commands import as_envops
 
 CATALOGUE_FILE = "docs/rules.md"
 
@@ -75,7 +76,7 @@ def render_catalogue() -> str:
     for gate in ALL_GATES:
         parts.append(f"\n## {_HEADINGS.get(gate, f'The {gate} gate')}\n\n{_GATES[gate]}")
         parts.extend(_entry(each) for each in rules if each.gate == gate)
-    return "\n".join(parts) + "\n"
+    return as_envops("\n".join(parts) + "\n")
 
 
 def _entry(known: Rule) -> str:

@@ -1,4 +1,4 @@
-"""Repositories with environments of this project: one with the tool in it, and one of a team that calls its workflows."""
+"""Repositories with environments of this project: one with the tool in it, and one of a team that calls workflows."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ ENVIRONMENTS = {
     "prime": ("requirements.lock", "requirements-prime.lock"),
     "inspect": ("requirements.lock", "requirements-inspect.lock"),
     "lint": ("requirements.lock", "requirements-lint.lock"),
-    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")),
+    "pages": ("requirements.lock", "requirements-pages.lock"),
+    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests", "-pages")),
     "trl": ("requirements.lock", "requirements-trl.lock"),
     "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
 }
@@ -372,6 +373,12 @@ def report(session: nox.Session) -> None:
 def site(session: nox.Session) -> None:
     """The catalogue as static pages in reports/site, from the results of the last validation. `-- --out FOLDER`"""
     envops(session, "site")
+
+
+@nox.session(tags=["project"], default=False)
+def pages(session: nox.Session) -> None:
+    """The documentation and, beside it, the catalogue, as static pages in reports/site. `-- --out FOLDER`"""
+    run(session, "pages", "python", "-m", "docs_site", *session.posargs)
 
 
 @nox.session(tags=["project"], default=False)

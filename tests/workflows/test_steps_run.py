@@ -215,6 +215,8 @@ def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, runner: R
     says = {
         "steps.past.outputs.run != ''": "false",
         "hashFiles('known/latest/timings/*.json') != ''": "true",
+        "hashFiles('tools/docs_site/zensical.toml') == ''": "false",
+        "hashFiles('tools/docs_site/zensical.toml') != ''": "true",
         "github.event_name == 'workflow_dispatch' && 'report' || 'evidence'": "evidence",
         "github.event.workflow_run.id || github.run_id": "1",
     }
@@ -226,7 +228,7 @@ def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, runner: R
     assert build.sessions == [
         "past-run pages.yml",
         "report merge known/earlier/ known/latest/ --current",
-        "site",
+        "pages",
         "warm",
     ]
     assert len(list(runner.folder.glob("pages.yml-build-*/.envops/timings/reverse-text.json"))) == 1

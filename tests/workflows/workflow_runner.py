@@ -53,7 +53,7 @@ function = session.replace("-", "_")
 assert f"\\ndef {{function}}(" in pathlib.Path("noxfile.py").read_text(), f"noxfile.py has no session {{session}}"
 with open(os.environ["STUB_LOG"], "a") as log:
     print(session, *rest, file=log)
-if session in ("tests", "learner", "lint", "models", "warm"):  # no commands of envops
+if session in ("tests", "learner", "lint", "models", "pages", "warm"):  # no commands of envops
     sys.exit(0)
 variables = {{**os.environ, "PYTHONPATH": "tools"}}
 parse = "from envops.cli.main import parsed; import sys; parsed(sys.argv[1:])"

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from envops.reports.distribution import markdown_lines, title
+from envops.reports.documentation import rule_address
 from envops.reports.evidence import ShownEvidence, shown_evidence
 from envops.reports.spill_list import SpillList
 from envops.reports.summary import headline, mutation_sentence, next_command, policy_sentence, search_sentence
@@ -205,7 +206,10 @@ def _failure_piece(stage: str, failure: Failure) -> _Piece:
 
 def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     kind = finding_kind(finding)
-    summary = f"<b>{inside_html(finding.rule)}</b> {kind} · {finding.gate} · {inside_html(finding.message)}"
+    name = inside_html(finding.rule)
+    if address := rule_address(finding.rule):
+        name = f'<a href="{address}">{name}</a>'
+    summary = f"<b>{name}</b> {kind} · {finding.gate} · {inside_html(finding.message)}"
     lines = []
     if finding.ignored is not None:
         lines.append(f"Ignored: {prose(finding.ignored)}\n")

@@ -30,7 +30,9 @@ MOST_PROBLEMS = 30
 
 def main(arguments: list[str] | None = None) -> int:
     """Build the site; 1 if something in it is wrong."""
-    parser = argparse.ArgumentParser(prog="nox -s pages --", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="nox -s pages --", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "reports" / "site", help="folder (default: reports/site)")
     options = parser.parse_args(arguments)
     try:
@@ -71,7 +73,7 @@ def generated(staged: Path) -> Path:
 
 
 def link_parts(site: Path) -> None:
-    """Let documentation and catalogue link to each other by relative addresses, which hold on every host and on disk."""
+    """Make links between documentation and catalogue relative, so that they hold on every host and on disk."""
     linked = re.compile(rf'(<a\b[^>]*\shref="){re.escape(documentation_address())}')
     for page in site.rglob("*.html"):
         up = "../" * (len(page.relative_to(site).parts) - 1)

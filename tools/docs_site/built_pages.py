@@ -44,7 +44,7 @@ def _page_problems(folder: Path, file: Path, path: str, served: str) -> Iterator
     for name, attributes in _tags(text):
         for address in _addresses(attributes):
             if _ADDRESS.match(address):
-                if name not in _READ_BY_A_CLICK and not _only_said(name, attributes) and not address.startswith("data:"):
+                if not address.startswith("data:") and _loads(name, attributes):
                     yield f"{path}: <{name}> loads {address}"
             elif address not in seen:
                 seen.add(address)
@@ -59,9 +59,11 @@ def _loaded_elsewhere(path: str, style: str) -> Iterator[str]:
             yield f"{path}: its style loads {address}"
 
 
-def _only_said(name: str, attributes: str) -> bool:
+def _loads(name: str, attributes: str) -> bool:
+    """Whether a browser loads the address without a click."""
     relation = re.search(r"""\brel=["']?([\w-]+)""", attributes)
-    return name == "link" and relation is not None and relation[1] in _SAID_ONLY
+    said_only = name == "link" and relation is not None and relation[1] in _SAID_ONLY
+    return name not in _READ_BY_A_CLICK and not said_only
 
 
 def _relative(address: str, path: str, served: str) -> str:

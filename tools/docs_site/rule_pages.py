@@ -53,8 +53,9 @@ def _linked(rule: str) -> str:
 
 
 def _ignoring(known: Rule) -> str:
-    where = "runs:\n  RUN" if known.gate in ("run", "diagnosis") else "environments:\n  NAME"
-    return f'In `registry.yaml`, with a reason that every report shows:\n\n```yaml\n{where}:\n    ignore:\n      {known.id}: "the reason"\n```'
+    above = "runs:\n  RUN" if known.gate in ("run", "diagnosis") else "environments:\n  NAME"
+    entry = f'{above}:\n    ignore:\n      {known.id}: "the reason"'
+    return f"In `registry.yaml`, with a reason that every report shows:\n\n```yaml\n{entry}\n```"
 
 
 def _examples(known: Rule, tests: Path) -> Iterator[str]:

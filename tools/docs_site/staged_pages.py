@@ -74,7 +74,8 @@ def stage(root: Path, folder: Path) -> None:
     shutil.copytree(root / "docs" / "screenshots", folder / "docs" / "screenshots")
     catalogue = f"{documentation_address()}{CATALOGUE}/index.html"
     config = config.replace(f'"{CATALOGUE}/index.html"', f'"{catalogue}"')
-    write_whole(folder / CONFIG, config.replace("[project]\n", f'[project]\nsite_url = "{documentation_address()}"\n', 1))
+    config = config.replace("[project]\n", f'[project]\nsite_url = "{documentation_address()}"\n', 1)
+    write_whole(folder / CONFIG, config)
     for page, staged in pages.items():
         text = (root / page).read_text(encoding="utf-8")
         _write(folder / "docs" / staged, rule_index() if page == CATALOGUE_FILE else relinked(text, page, repository))

@@ -206,17 +206,16 @@ def _failure_piece(stage: str, failure: Failure) -> _Piece:
 
 def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     kind = finding_kind(finding)
-    name = inside_html(finding.rule)
-    if address := rule_address(finding.rule):
-        name = f'<a href="{address}">{name}</a>'
-    summary = f"<b>{name}</b> {kind} · {finding.gate} · {inside_html(finding.message)}"
+    summary = f"<b>{inside_html(finding.rule)}</b> {kind} · {finding.gate} · {inside_html(finding.message)}"
     lines = []
     if finding.ignored is not None:
         lines.append(f"Ignored: {prose(finding.ignored)}\n")
     if place := where(environment, finding.place):
         lines.append(f"{code_span(place)}\n")
     lines += [_evidence(entry) for entry in shown_evidence(finding)]
-    lines.append(f"\n**Fix:** {prose(finding.fix)}\n")
+    address = rule_address(finding.rule)
+    page = f" ([{finding.rule}]({address}))" if address else ""
+    lines.append(f"\n**Fix:** {prose(finding.fix)}{page}\n")
     return _details(summary, "\n".join(lines), kind, opened=kind == "error")
 
 

@@ -213,7 +213,9 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
         page.field("reason", finding.ignored, indent=4, style=style)
         page.blank()
         return
-    page.paragraph((finding.rule, linked(style, finding.rule)), (f"{kind}:", style), finding.message, indent=2, hanging=9)
+    page.paragraph(
+        (finding.rule, linked(style, finding.rule)), (f"{kind}:", style), finding.message, indent=2, hanging=9
+    )
     if place := where(environment, finding.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
     for entry in shown_evidence(finding):

@@ -282,6 +282,16 @@ def releasing() -> list[Measurement]:
     ]
 
 
+def sandboxing() -> list[Measurement]:
+    """The same environments with and without the sandbox, alternately, nothing remembered."""
+    command = [sys.executable, ROOT / "benchmarks/sandboxing.py", "5"]
+    data = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    confined, plain = data["medians"]["preferred"], data["medians"]["none"]
+    note = f"{confined:.1f} and {plain:.1f} s for {data['environments']}, medians of {len(data['seconds']['none'])}"
+    name = "cost of the sandbox for each environment, in processor time"
+    return [Measurement(name, data["cost"], 0.05, "s", note=note)]
+
+
 def reporting() -> list[Measurement]:
     """The HTML report of a big monorepo: measured, written, and opened in a real browser."""
     command = [sys.executable, ROOT / "benchmarks/pages.py"]
@@ -316,6 +326,7 @@ STEPS: Sequence[Callable[[], list[Measurement]]] = (
     evaluation,
     judging,
     releasing,
+    sandboxing,
     reporting,
     calibration,
 )

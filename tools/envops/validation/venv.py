@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 from envops.facts.observed import Failure
 from envops.repository.lock import LOCK_FILE, installable
@@ -22,11 +21,11 @@ from envops.repository.problem import DeclarationError
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.text.scrubbing import SECRET_NAME
+from envops.validation.confined_uv import run_uv
 from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
-from envops.validation.sandbox import CERTIFICATES, sandbox_of
+from envops.validation.sandbox import sandbox_of
 from envops.validation.starting import IMPORT_WORKER
-from envops.validation.uv import NO_SETTINGS, uv_environment, uv_program
+from envops.validation.uv import uv_environment, uv_program
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
@@ -45,7 +44,6 @@ with collector_at_rest(), bytecode_below(sys.argv[1]):
 TOOL_LOCKS = Path(__file__).parent / "locks"
 """The tool's own packages are small and compiled at once. Of an environment's packages, an import of verifiers needs
 two fifths, and compiles them."""
-_NEEDS_BUILD = re.compile(r"no usable wheels|uilding source distributions is disabled|o usable wheel|--no-build")
 HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
 
 
@@ -223,38 +221,9 @@ def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) ->
         run([*sync, "--no-build", "--offline", read], environment=uv_environment(), seconds=120)
     except ProgramFailed:
         try:
-            run([*sync, "--no-build", read], environment=uv_environment(), seconds=BUILD_SECONDS)
+            run_uv(partial(run, seconds=BUILD_SECONDS), [*sync, read], reads=[read], writes=[folder])
         except ProgramFailed as error:
-            if not _NEEDS_BUILD.search(error.failure.message):
-                raise ProgramFailed(_explained(error.failure, lock)) from None
-            try:
-                with _confined_uv(read, folder) as confined:
-                    run([*sync, read], seconds=BUILD_SECONDS, **confined)
-            except ProgramFailed as built:
-                raise ProgramFailed(_explained(built.failure, lock)) from None
-
-
-@contextmanager
-def _confined_uv(read: Path, folder: Path) -> Iterator[dict[str, Any]]:
-    """Arguments of `run_program` for a uv that may build what it downloads, which runs code of its authors.
-
-    It reads a lock and writes a virtual environment. It has a cache and a home of its own, because what a build writes
-    into uv's cache would be installed for others. It has the network, and no variable with a password.
-    """
-    with temporary_scratch("uv") as scratch:
-        variables = {name: value for name, value in uv_environment().items() if _may_be_seen_by_builds(name, value)}
-        variables |= {"HOME": str(scratch), "TMPDIR": str(scratch)}
-        variables |= {"UV_CACHE_DIR": str(scratch / "cache"), "UV_LINK_MODE": "copy"}
-        variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
-        variables.pop("UV_CONFIG_FILE", None)
-        python = own_interpreter().path
-        sandbox = sandbox_of("preferred", python, reads=[uv_program(), read], writes=[scratch, folder], network="open")
-        yield {"environment": variables, "sandbox": sandbox}
-
-
-def _may_be_seen_by_builds(name: str, value: str) -> bool:
-    known = name in ("PATH", "LANG", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CERTIFICATES)
-    return (known or name.startswith("UV_")) and not SECRET_NAME.search(name) and "@" not in value
+            raise ProgramFailed(_explained(error.failure, lock)) from None
 
 
 def _explained(failure: Failure, lock: Path) -> Failure:

@@ -383,7 +383,7 @@ def pages(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def screenshots(session: nox.Session) -> None:
-    """Pictures of report and site for the docs, from made-up environments, by the system's Chromium."""
+    """Pictures of terminal, report and site for README and docs, by the system's Chromium."""
     run(session, "tests", "python", "benchmarks/screenshots.py", *session.posargs)
 
 

@@ -53,7 +53,10 @@ nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "none"  # sessions that need the same packages share an environment
 nox.options.sessions = ["validate"]
 
-FROM_SOURCE = {"PYTHONPATH": "tools"}  # nothing to build, so nothing to fetch once the locks are installed
+FROM_SOURCE = {
+    "PYTHONPATH": "tools",  # nothing to build, so nothing to fetch once the locks are installed
+    "ENVOPS_STARTED_BY": "nox",  # messages name sessions, because `envops` is not installed
+}
 ENVIRONMENTS = {
     "envops": ("requirements.lock",),
     "prime": ("requirements.lock", "requirements-prime.lock"),

@@ -1,7 +1,7 @@
 """Pictures of terminal, HTML report and site for README and docs/reports.md: `nox -s screenshots`.
 
-The terminal shows a real validation (`terminal_picture.py`). Everything else is made up from seeds, so the same code makes
-the same pictures; fonts are those of the machine.
+The terminal shows a real validation (`terminal_picture.py`). Everything else is made up from seeds, so the same code
+makes the same pictures; fonts are those of the machine.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -33,7 +34,7 @@ def terminal_picture(folder: Path) -> str:
 
 def drawn(text: str) -> str:
     """An SVG of coloured text, in the reader's own fonts."""
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))  # noqa: SIM115
+    console = Console(record=True, width=COLUMNS, file=io.StringIO())
     console.print(Text.from_ansi(text.rstrip()), soft_wrap=True)
     made = console.export_svg(title="envops validate", code_format=_FONT.sub("", CONSOLE_SVG_FORMAT), unique_id="t")
     return f"{made.replace('Fira Code, ', '')}\n"

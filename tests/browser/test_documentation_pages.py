@@ -16,6 +16,7 @@ from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, NotInNavigation, 
 from envops.reports.documentation import documentation_address, rule_address
 from envops.rules.catalogue import sections
 from envops.rules.engine import all_rules
+from envops.text.commands import as_envops
 from markdown_it import MarkdownIt
 from playwright.sync_api import expect
 
@@ -44,7 +45,7 @@ def test_every_rule_has_page_and_anchor(site: Path) -> None:
         page = site / rule_address(known.id).removeprefix(documentation_address())
         shown = " ".join(text_of(page).split())
         for text in (known.title, *sections(known).values()):
-            assert re.sub(r"[`*]", "", text) in re.sub(r"[`*]", "", shown), known.id
+            assert re.sub(r"[`*]", "", as_envops(text)) in re.sub(r"[`*]", "", shown), known.id
         assert {"what-it-checks", "example", "why", "how-to-fix", "how-to-ignore"} <= anchors(page)
 
 

@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def lines_of(picture: Path) -> tuple[tuple[int, int], list[bytes]]:
-    """The size of a PNG, and its lines as they are compressed: the difference to a neighbour, so 0 where nothing changes."""
+    """The size of a PNG, and its lines as they are packed: as differences to a neighbour, 0 where nothing changes."""
     data, at, packed = picture.read_bytes(), 8, b""
     width, height = struct.unpack(">II", data[16:24])
     while at < len(data):

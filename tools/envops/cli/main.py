@@ -13,6 +13,7 @@ import argparse
 import gc
 import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -91,12 +92,14 @@ GROUPS: Mapping[str, str] = {
     "report": "reports of past runs",
 }
 """Words that only start commands of two words."""
+_PYTHONS_WARNING = warnings.formatwarning
 _IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 """`owner/name`, which does not name a run: `envops train owner/name` is `envops train hub owner/name`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    warnings.formatwarning = _as_note
     options = parsed(sys.argv[1:] if arguments is None else arguments)
     if "command" not in options:
         parser(()).print_help()
@@ -107,6 +110,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.enable()
     code: int = command.run(options)
     return code
+
+
+def _as_note(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning that is meant for the user as one line, and every other as Python writes it."""
+    from envops.repository.older_keys import OlderName
+
+    if issubclass(category, OlderName):
+        return f"note: {message}\n"
+    return _PYTHONS_WARNING(message, category, filename, lineno, line)
 
 
 def _refuse_committed_results(options: argparse.Namespace) -> None:
@@ -121,6 +135,9 @@ def run() -> None:
     hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envops.repository.problem import DeclarationError
+    from envops.text.typed_streams import type_commands
+
+    type_commands()
 
     try:
         code = main()

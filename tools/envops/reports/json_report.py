@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from envops.reports.distribution import distribution_data
 from envops.rules.evidence import reply_text
 from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
+from envops.text.commands import as_typed
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from envops.facts.observed import Failure
     from envops.facts.recordings import RecordingFacts
     from envops.facts.search import Search
+    from envops.repository.problem import Problem
     from envops.rules.engine import Finding
     from envops.rules.profiles import RewardProfile
 
@@ -85,7 +87,7 @@ def head_data(result: ValidationResult) -> dict[str, Any]:
         "split": result.split,
         "shard": result.shard and asdict(result.shard),
         "runs": result.runs,
-        "problems": [asdict(problem) for problem in result.problems],
+        "problems": [_problem_data(problem) for problem in result.problems],
     }
 
 
@@ -115,6 +117,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "recordings": [_recording_data(recording) for recording in environment.recordings],
         "spending": environment.spending,
         "judge": environment.judge,
+        "env_args": environment.env_args,
         "mutation": _mutation_data(environment.mutation),
         "search": _search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
@@ -127,9 +130,9 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
         "rule": finding.rule,
         "gate": finding.gate,
         "severity": finding.severity,
-        "message": finding.message,
+        "message": as_typed(finding.message),
         "evidence": finding.evidence.named(),
-        "fix": finding.fix,
+        "fix": as_typed(finding.fix),
         "file": path_in_repository(environment, finding.place),
         "line": finding.place.line if finding.place else None,
         "inconclusive": finding.inconclusive,
@@ -140,12 +143,16 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
     }
 
 
+def _problem_data(problem: Problem) -> dict[str, Any]:
+    return {**asdict(problem), "message": as_typed(problem.message), "fix": as_typed(problem.fix)}
+
+
 def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
     return {
         "stage": stage,
         "kind": failure.kind,
         "type": failure.type,
-        "message": failure.message,
+        "message": as_typed(failure.message),
         "file": path_in_repository(environment, failure.place),
         "line": failure.place.line if failure.place else None,
         "traceback": failure.traceback,

@@ -25,6 +25,7 @@ from envops.rules.result import (
     weightiest_first,
     where,
 )
+from envops.text.commands import as_typed
 from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
 from envops.text.plain_data import seconds_text
 from envops.text.visible_text import shortened
@@ -164,7 +165,7 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
         _Piece(
             "finding",
             f"{fenced(shortened(str(problem), LONGEST_EVIDENCE))}\n",
-            ((without_evidence, f"- {code_span(problem.message)}\n"), (gone, "")),
+            ((without_evidence, f"- {code_span(as_typed(problem.message))}\n"), (gone, "")),
         )
         for problem in result.problems
     ]
@@ -200,7 +201,7 @@ def _distribution_piece(measured: Distribution) -> _Piece:
 def _failure_piece(stage: str, failure: Failure) -> _Piece:
     parts = " · ".join(inside_html(part) for part in (stage, failure.kind, f"{failure.type}: {failure.message}"))
     summary = f"<b>infrastructure</b> · {parts}"
-    text = fenced(shortened(failure.traceback or failure.message, LONGEST_EVIDENCE))
+    text = fenced(shortened(failure.traceback or as_typed(failure.message), LONGEST_EVIDENCE))
     return _details(summary, text, "error", opened=False)
 
 

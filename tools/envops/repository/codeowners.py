@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from envops.repository.registry import Registry
 
 CODEOWNERS_FILE = "CODEOWNERS"
-_HEADER = "# Generated from the maintainers and owners in registry.yaml: change them there, then run nox -s docs."
+_HEADER = "# Generated from the maintainers and owners in registry.yaml: change them there, then run envops docs."
 
 
 def render(registry: Registry) -> str:

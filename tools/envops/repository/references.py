@@ -101,13 +101,13 @@ def _source_problems(document: Document, run: str, key: Steps, known: list[str])
 
 
 def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Iterator[Problem]:
-    batch, group = run.get("batch_size"), run.get("rollouts_per_example")
+    batch, group = run.get("batch_size"), run.get("group_size")
     if isinstance(batch, int) and isinstance(group, int) and group > 0 and batch % group:
-        message = "is not a multiple of rollouts_per_example, so a group would be split"
-        message += _other_line(document, ("runs", name, "rollouts_per_example"))
+        message = "is not a multiple of group_size, so a group would be split"
+        message += _other_line(document, ("runs", name, "group_size"))
         near = max(group, round(batch / group) * group)
         yield _problem(
-            document, ("runs", name, "batch_size"), message, f"{batch}, {group} per example", nearest=str(near)
+            document, ("runs", name, "batch_size"), message, f"{batch}, {group} per group", nearest=str(near)
         )
 
 
@@ -136,7 +136,8 @@ def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield key, "gpus", "requires the node count of the other kind"
     if "train_nodes" in gpus and ("train" in gpus or "inference" in gpus):
         yield "gpus.train_nodes", "gpus.train" if "train" in gpus else "gpus.inference", "counts nodes, the other GPUs"
-    for source in run.get("environments") or []:
+    sources = run.get("environments")
+    for source in sources if isinstance(sources, list) else ():
         if isinstance(source, dict) and "args" in source and "taskset" in source:
             yield "environments", "environments", "args (v0) and taskset (v1) are given for one environment"
 

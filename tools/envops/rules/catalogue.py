@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envops.repository.problem import nearest
 from envops.rules.engine import ALL_GATES, Gate, Rule, Severity, all_rules
+from envops.text.commands import as_envops
 
 CATALOGUE_FILE = "docs/rules.md"
 
@@ -75,7 +76,7 @@ def render_catalogue() -> str:
     for gate in ALL_GATES:
         parts.append(f"\n## {heading(gate)}\n\n{QUESTIONS[gate]}")
         parts.extend(_entry(each) for each in rules if each.gate == gate)
-    return "\n".join(parts) + "\n"
+    return as_envops("\n".join(parts) + "\n")
 
 
 def heading(gate: Gate) -> str:

@@ -21,7 +21,7 @@ from envops.validation.venv import TOOL_LOCKS
 
 RESOLVE_SECONDS = 600.0
 OLDEST_PYTHON = "3.11"
-_HEADER = "# Written by `nox -s lock`. Every version is exact, every file has its hash.\n"
+_HEADER = "# Written by `envops lock`. Every version is exact, every file has its hash.\n"
 
 
 def resolve_locks(
@@ -42,11 +42,16 @@ def resolve_locks(
             except ProgramFailed as error:
                 failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
                 raise ProgramFailed(failure) from None
-        path = package.folder / LOCK_FILE
-        before = path.read_text() if path.is_file() else ""
-        if before != solved[inputs]:
-            write_whole(path, solved[inputs])
-        yield package, before != solved[inputs]
+        yield package, _renewed(package.folder / LOCK_FILE, solved[inputs])
+
+
+def _renewed(path: Path, text: str) -> bool:
+    """Write a lock, unless the one there differs in its first line alone, which names the command that wrote it."""
+    before = path.read_text() if path.is_file() else ""
+    if before.partition("\n")[2] == text.partition("\n")[2]:
+        return False
+    write_whole(path, text)
+    return True
 
 
 def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
@@ -55,7 +60,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     Raises `ProgramFailed` like `resolve_locks`.
     """
     own = tools / "requirements.lock"
-    write_whole(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    _renewed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
@@ -66,7 +71,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
         yield _resolve_group(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
-        write_whole(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        _renewed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
 
 
@@ -75,7 +80,7 @@ def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: thre
     path = tools / f"requirements-{group}.lock"
     constraints: list[str | Path] = [part for lock in agreeing for part in ("--constraint", lock)]
     wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", *constraints]
-    write_whole(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+    _renewed(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
     return path
 
 

@@ -195,7 +195,9 @@ def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
 
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
     details = finding.evidence.details
-    evidence = {key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()}
+    evidence: dict[str, Any] = {
+        key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()
+    }
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")

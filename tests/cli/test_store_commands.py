@@ -46,7 +46,7 @@ class Runner:
 def prover(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     """A trusted runner that has the private key; nothing is proven yet, and the store is not there."""
     folder = tmp_path_factory.mktemp("store")
-    root = small_repository(folder / "repository", "reverse_text", "gsm8k")
+    root = small_repository(folder / "repository", "reverse_text", "seating_order")
     store = {ADDRESS: str(folder / "proofs"), TRUSTS: PUBLIC.text(), KEY: PRIVATE.text()}
     return Runner(root, store)
 

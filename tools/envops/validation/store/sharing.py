@@ -1,7 +1,7 @@
 """Results between the cache of this user and a store: what is missing here is received, what was made here is sent.
 
 What is received is kept in the cache like an own observation, with the name of the key that signed it. Only own
-observations are sent, made in a sandbox and without declared secrets.
+observations are sent that pass, made in a sandbox and without declared secrets.
 """
 
 from __future__ import annotations
@@ -219,8 +219,11 @@ def _shared(request: ValidationRequest, name: str, exchange: Exchange) -> Iterat
         if reason := _reason_against(request, facts):
             exchange.refused[reason] += 1
             return
+        result = remembered_result(request, name)  # judges facts that have no verdict yet
+        if result is None or result.verdict != "pass":  # what failed here may pass on another machine
+            exchange.refused["not passed"] += 1
+            return
         exchange.names.append(name)
-        remembered_result(request, name)  # judges facts that have no verdict yet
         kept = [kept_verdict(replace(request, brief=brief), name, path) for brief in (False, True)]
         results = [(EntryName("verdict", one.key), one.read()) for one in kept]
         verdicts = {entry: as_json(result) for entry, result in results if result and not result.observed_by}

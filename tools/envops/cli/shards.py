@@ -22,7 +22,8 @@ EXAMPLES = """examples:
   envops shards --format k8s --image IMAGE --claim CLAIM
 
 each entry of the matrix has index, total, names and runs (for envops validate NAMES --runs RUNS), seconds (expected);
-scripts write a report for each shard below reports/shards, which `envops report merge` joins; for k8s the volume of CLAIM is the checkout, and variables come from a config map `envops`;
+scripts write a report for each shard below reports/shards, which `envops report merge` joins; for k8s the volume of
+CLAIM is the checkout, and variables come from a config map `envops`;
 changed runs and runs on environments of several entries have an entry of their own; an empty matrix means that nothing
 is to be proved
 """

@@ -48,9 +48,7 @@ class Transport:
         try:
             self._files = _files(scheme if separator else "file")
         except ImportError:
-            raise StoreFailed(
-                "fsspec, obstore and cryptography are not installed: install envops with its extra `store`"
-            ) from None
+            raise StoreFailed(_NOT_INSTALLED) from None
         self._is_folder = not separator or scheme == "file"
 
     def read(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -71,6 +71,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "cases add": ("tests/cli/test_cases_add.py",),
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
+    "completion": ("tests/cli/test_completion.py",),
     "diagnose": ("tests/training",),
     "distribution": ("tests/cli",),
     "distribution hosted": ("tests/release",),

@@ -19,6 +19,7 @@ from envops.reports.printing import print_message
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import TOOLS, Workspace, code_digest
+from envops.system.installation import command_with
 from envops.system.subprocesses import ProgramFailed
 from envops.training.trainers import HERE
 from envops.validation.job import StageFailed, WorkerLost
@@ -70,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
     """Probe one environment; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"a probe needs {', '.join(missing)}; install them with: nox -s train -- probe NAME", file=sys.stderr)
+        command = command_with("train", "train -- probe NAME")
+        print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:
         return _probe(options.root.absolute(), options.name, options)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from envops.repository.declared_text import read_text, relative
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.toml_document import parse_toml
+from envops.repository.tool_source import own_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,8 +30,6 @@ EXAMPLE_ENTRY = (
     "output_price = 0.0",
 )
 """The keys of an entry behind its name, as a message shows them."""
-OWN_CHECKOUT = Path(__file__).resolve().parents[3]
-"""The checkout that this tool is part of."""
 MAX_BYTES = 1_000_000
 Style = Literal["instruct", "reasoning"]
 STYLES: tuple[Style, ...] = ("instruct", "reasoning")
@@ -48,6 +47,7 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*endpoint[ \t]*\]\]")
 
 
+OWN_CHECKOUT = own_checkout()
 PRIME_KEY = "PRIME_API_KEY"
 """The variable of the key of Prime Inference, whose models need no entry."""
 

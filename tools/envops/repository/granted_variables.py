@@ -47,9 +47,9 @@ def registry_beside_key(registry: Registry, root: Path, dollars: float = math.in
     that it does not declare may cost `dollars`. Raises `DeclarationError` if the own registry is wrong.
     """
     own = endpoints.OWN_CHECKOUT
-    if root.resolve() == own or not (own / REGISTRY_FILE).is_file():
+    if root.resolve() == own:
         return registry
-    declared = load_registry(own).environments
+    declared = load_registry(own).environments if (own / REGISTRY_FILE).is_file() else {}
 
     def limited(entry: EnvironmentEntry) -> EnvironmentEntry:
         known = declared.get(entry.name, EnvironmentEntry(entry.name))

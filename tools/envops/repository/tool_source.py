@@ -1,13 +1,11 @@
-"""The repository that holds the tool's own source, and what the tool does there alone."""
+"""The tool's own source: whether a repository holds it, and which checkout is trusted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 TOOL_FOLDER = "tools"
+REGISTRY_FILE = "registry.yaml"
 
 
 def holds_tool(root: Path) -> bool:
@@ -17,3 +15,16 @@ def holds_tool(root: Path) -> bool:
     repository the tool is an installed package, and a folder `tools/` is the team's own.
     """
     return (root / TOOL_FOLDER / "envops" / "__init__.py").is_file()
+
+
+def own_checkout() -> Path:
+    """The checkout whose declarations count beside a key, whichever other one a command works on.
+
+    It is the one that this tool is part of. An installed tool is part of none: then it is the repository in which the
+    command was started.
+    """
+    source = Path(__file__).resolve().parents[3]
+    if holds_tool(source):
+        return source
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / REGISTRY_FILE).is_file()), here)

@@ -1,0 +1,47 @@
+"""This copy of the tool as a requirement that installers take, and its extras."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from envops.text.commands import as_typed, is_started_by_nox
+
+NAME = "envops"
+Extra = Literal["prime", "inspect", "train"]
+
+
+def command_with(extra: Extra, session: str) -> str:
+    """The command that runs `session`, written as in `nox -s SESSION`, with the packages of an extra."""
+    command = as_typed(f"nox -s {session}")
+    return command if is_started_by_nox() else f"uvx --from {shlex.quote(requirement(extra))} {command}"
+
+
+def requirement(extra: Extra | None = None) -> str:
+    """This tool with an extra, from where this copy was installed: an address, a file, or a version of an index.
+
+    A copy that runs from its source has no such place: the requirement is then its name alone.
+    """
+    named = f"{NAME}[{extra}]" if extra else NAME
+    try:
+        installed = distribution(NAME)
+    except PackageNotFoundError:
+        return named
+    address = _address(installed)
+    return f"{named} @ {address}" if address else f"{named}=={installed.version}"
+
+
+def _address(installed: Distribution) -> str:
+    """The address that the installer recorded (PEP 610), without a password; empty for a version of an index."""
+    text = installed.read_text("direct_url.json")
+    if text is None:
+        return ""
+    recorded = json.loads(text)
+    parts = urlsplit(recorded["url"])
+    address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    if source := recorded.get("vcs_info"):
+        address = f"{source['vcs']}+{address}@{source.get('requested_revision') or source['commit_id']}"
+    return f"{address}#subdirectory={recorded['subdirectory']}" if recorded.get("subdirectory") else address

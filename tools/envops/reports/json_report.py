@@ -117,6 +117,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "recordings": [_recording_data(recording) for recording in environment.recordings],
         "spending": environment.spending,
         "judge": environment.judge,
+        "env_args": environment.env_args,
         "mutation": _mutation_data(environment.mutation),
         "search": _search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],

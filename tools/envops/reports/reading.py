@@ -83,6 +83,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         started=StartMode(**data["worker"]) if data.get("worker") else None,
         brief=data.get("brief", False),
         judge=data.get("judge"),
+        env_args=data.get("env_args"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ _SEARCH_ENDINGS = {
     "time": "stopped at the time limit",
     "found": "stopped at an exploit",
 }
+LONGEST_ARGUMENTS = 200
+"""Characters of the arguments of a variant that a sentence shows."""
 _FIXING = "(?:lock|bump|record|doctor|prepare)"
 _COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envops {_FIXING}(?: [^`;,)]*)?")
 """In either form: a report that is read may have been written by another start of the tool."""
@@ -54,7 +57,18 @@ def headline(result: ValidationResult) -> str:
     noun = "environment" if total == 1 else "environments"
     start = "interrupted, partial report: " if result.interrupted else ""
     start += f"{problems_sentence(result)}; " if result.problems else ""
-    return f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
+    sentence = f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
+    return sentence + _variant(result)
+
+
+def _variant(result: ValidationResult) -> str:
+    """The arguments of a variant, which is always the only environment of its run."""
+    given = next(iter(result.environments)).env_args if len(result.environments) == 1 else None
+    if given is None:
+        return ""
+    shown = json.dumps(given, ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= LONGEST_ARGUMENTS else f"{shown[:LONGEST_ARGUMENTS]}…"
+    return f"; a variant (-a {shown}), not evidence for a release"
 
 
 def problems_sentence(result: ValidationResult) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from envops_worker.splits import Split
 
@@ -94,6 +94,9 @@ class EnvironmentResult:
     """The cost of a real model's calls; `None` if all policies are scripted."""
     judge: str | None = None
     """The model that judged a real model, or `scripted`; `None` if neither did."""
+    env_args: Mapping[str, Any] | None = None
+    """Arguments of the environment that the command line set beside the registry's: the result of a variant, which is
+    no evidence for a release. `None` without."""
 
 
 @dataclass(frozen=True)

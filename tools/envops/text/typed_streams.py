@@ -14,8 +14,13 @@ class TypedStream(io.TextIOWrapper):
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         stream.flush()
-        buffered = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
-        super().__init__(stream.buffer, encoding=stream.encoding, errors=stream.errors, **buffered)
+        super().__init__(
+            stream.buffer,
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
         self.stream = stream
 
     def write(self, text: str, /) -> int:

@@ -120,7 +120,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     """The run as reports show it; a change of the registry is a patch if its text is given."""
     series = run.series
     spec = run.spec
-    settings = {"batch_size", "rollouts_per_example", "learning_rate", "max_steps", "seq_len"}
+    settings = {"batch_size", "group_size", "learning_rate", "max_steps", "seq_len"}
     config = {name: getattr(spec, name) for name in sorted(settings)} if spec else {}
     return RunReport(
         name=run.name,
@@ -177,9 +177,9 @@ def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float
     Rollouts of one group belong to one task, so a group counts as one observation; the interval is at worst too wide.
     """
     spread, spec = series.get("reward_std"), run.spec
-    if spread is None or spec is None or spec.rollouts_per_example < 1:
+    if spread is None or spec is None or spec.group_size < 1:
         return {}
-    groups = max(1, spec.batch_size // spec.rollouts_per_example)
+    groups = max(1, spec.batch_size // spec.group_size)
     critical = t_quantile(0.95, groups - 1)
     if not isfinite(critical):
         return {}
@@ -195,7 +195,9 @@ def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
 
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
     details = finding.evidence.details
-    evidence = {key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()}
+    evidence: dict[str, Any] = {
+        key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()
+    }
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")

@@ -7,6 +7,7 @@ import threading
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from envops.facts.observed import Failure
@@ -15,7 +16,8 @@ from envops.repository.lock import LOCK_FILE, inputs_digest, render
 from envops.repository.package import Package
 from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.validation.uv import uv_environment, uv_program
+from envops.validation.confined_uv import run_uv
+from envops.validation.uv import uv_program
 from envops.validation.venv import TOOL_LOCKS
 
 RESOLVE_SECONDS = 600.0
@@ -63,7 +65,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
-    for part in ("prime", "inspect", "tests", "lint", "train"):
+    for part in ("prime", "inspect", "tests", "pages", "lint", "train"):
         written.append(_resolve_part(tools, part, written, stop))
         yield written[-1]
     for group in ("nox", "tinker", "prime-lora"):
@@ -119,11 +121,13 @@ def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Ev
 def _compile(
     wanted: Sequence[str | Path], python: str, folder: Path, stop: threading.Event, resolution: str = "highest"
 ) -> str:
+    """The text of a lock. Of versions with and without a wheel, uv takes one with a wheel where the requirements allow
+    it; the others are built in the sandbox, since uv runs their code to read what they require."""
     command: list[str | Path] = [uv_program(), "pip", "compile", *wanted, "--python-version", python]
     command += ["--universal", "--generate-hashes", "--upgrade", "--quiet", "--resolution", resolution]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
-    environment = uv_environment()
-    return run_program(command, environment=environment, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
+    run = partial(run_program, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
+    return run_uv(run, command, reads=[folder], writes=[])
 
 
 def oldest_python(requires_python: str) -> str:

@@ -90,7 +90,7 @@ def _compile(request: CompileRequest) -> Compiled:
 
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
-    group = spec.group_size(source)
+    group = spec.group_of(source)
     config.put("model", spec.model, origin(spec, "model"))
     config.put("rollouts.environment", source.id, origin(spec, "environments[0].id"))
     if source.settings:
@@ -105,7 +105,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         "max_steps": (spec.max_steps, origin(spec, "max_steps")),
         "per_device_train_batch_size": (micro, "rollouts of one backward pass; divides batch_size"),
         "gradient_accumulation_steps": (spec.batch_size // micro, origin(spec, "batch_size", "rollouts per step")),
-        "num_generations": (group, origin(spec, "rollouts_per_example")),
+        "num_generations": (group, origin(spec, "group_size")),
         "max_completion_length": (spec.sampling.max_tokens, origin(spec, "sampling.max_tokens")),
         "temperature": (spec.sampling.temperature, origin(spec, "sampling.temperature")),
         "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),

@@ -143,7 +143,7 @@ def test_command_without_its_extra_says_what_to_run(installed: Installed) -> Non
     done = installed.run("train", "probe", ENVIRONMENT)
     assert done.returncode == 2
     place = installed.wheel.as_uri()
-    assert f"run: uvx --from 'envops[train] @ {place}' envops train probe NAME\n" in done.stderr
+    assert f"run: uvx --from 'envops[train] @ {place}' envops train probe {ENVIRONMENT}\n" in done.stderr
 
 
 def test_missing_prime_names_its_installation(installed: Installed) -> None:

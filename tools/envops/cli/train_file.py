@@ -91,7 +91,7 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train as a compiled file declares; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        command = command_with("train", "train -- RUN")
+        command = command_with("train", "nox -s train -- RUN")
         print(f"training here needs {', '.join(missing)}, which are not installed; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:

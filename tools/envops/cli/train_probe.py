@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import importlib.util
 import json
+import shlex
 import shutil
 import sys
 import threading
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     """Probe one environment; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        command = command_with("train", "train -- probe NAME")
+        command = command_with("train", f"nox -s train -- probe {shlex.quote(options.name)}")
         print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:

@@ -36,7 +36,7 @@ def install_prime() -> str:
     by_hand = f"uv tool install prime=={TESTED_PRIME}"
     if is_started_by_nox():
         return f"nox installs it (nox -s plan); by hand: {by_hand}"
-    return f"{by_hand}; or once: {command_with('prime', 'plan')}"
+    return f"{by_hand}; or once: {command_with('prime', 'nox -s plan')}"
 
 
 class HubUnavailable(Exception):

@@ -1,8 +1,11 @@
-"""The tool's own source: whether a repository holds it, and which checkout is trusted."""
+"""Whether a repository holds the source of the tool, and which checkout is trusted."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TOOL_FOLDER = "tools"
 REGISTRY_FILE = "registry.yaml"
@@ -17,14 +20,10 @@ def holds_tool(root: Path) -> bool:
     return (root / TOOL_FOLDER / "envops" / "__init__.py").is_file()
 
 
-def own_checkout() -> Path:
-    """The checkout whose declarations count beside a key, whichever other one a command works on.
+def own_checkout(here: Path) -> Path:
+    """The checkout whose declarations count beside a key, whichever other one a command works on (`--root`).
 
-    It is the one that this tool is part of. An installed tool is part of none: then it is the repository in which the
-    command was started.
+    It is the repository in which the command was started: the nearest folder with a registry, or this folder. The
+    tool's own place says nothing, because the tool may be installed, or belong to another repository's action.
     """
-    source = Path(__file__).resolve().parents[3]
-    if holds_tool(source):
-        return source
-    here = Path.cwd()
     return next((folder for folder in (here, *here.parents) if (folder / REGISTRY_FILE).is_file()), here)

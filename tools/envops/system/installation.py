@@ -14,9 +14,9 @@ NAME = "envops"
 Extra = Literal["prime", "inspect", "train"]
 
 
-def command_with(extra: Extra, session: str) -> str:
-    """The command that runs `session`, written as in `nox -s SESSION`, with the packages of an extra."""
-    command = as_typed(f"nox -s {session}")
+def command_with(extra: Extra, command: str) -> str:
+    """The command, given as `nox -s COMMAND -- ARGUMENTS`, with the packages of an extra."""
+    command = as_typed(command)
     return command if is_started_by_nox() else f"uvx --from {shlex.quote(requirement(extra))} {command}"
 
 

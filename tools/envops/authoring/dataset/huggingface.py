@@ -41,7 +41,9 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
         from huggingface_hub import HfApi
         from huggingface_hub.constants import is_offline_mode
     except ImportError:
-        remedy = f"Run it with the package: {command_with('inspect', f'inspect -- {name}')}, or pip install datasets."
+        remedy = (
+            f"Run it with the package: {command_with('inspect', f'nox -s inspect -- {name}')}, or pip install datasets."
+        )
         raise SourceProblem(f"{name}: reading the Hub needs the package datasets", remedy) from None
     datasets.disable_progress_bars()
     with _explained(name, revision):

@@ -97,7 +97,12 @@ def test_version_is_that_of_the_package(installed: Installed) -> None:
 
 def test_package_declares_what_commands_ask_for(installed: Installed) -> None:
     (found,) = (installed.folder / "venv").rglob("envops-*.dist-info")
-    assert set(PathDistribution(found).metadata.get_all("Provides-Extra") or ()) == {"prime", "inspect", "train"}
+    assert set(PathDistribution(found).metadata.get_all("Provides-Extra") or ()) == {
+        "prime",
+        "inspect",
+        "store",
+        "train",
+    }
 
 
 def test_validate_outside_of_a_checkout_passes(

@@ -44,6 +44,11 @@ def test_requirement_is_the_address_it_was_installed_from(
     assert requirement("prime") == f"envops[prime] @ {address}"
 
 
+def test_requirement_of_a_copy_from_its_source_is_the_source() -> None:
+    source = Path(__file__).parents[2] / "tools"
+    assert requirement("store") == f"envops[store] @ {source.as_uri()}"
+
+
 @pytest.mark.usefixtures("recorded")
 def test_requirement_from_an_index_is_the_version() -> None:
     assert requirement() == "envops==1.2.3"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from envops.text.commands import as_typed, is_started_by_nox
 
 NAME = "envops"
-Extra = Literal["prime", "inspect", "train"]
+SOURCE = Path(__file__).resolve().parents[2]
+"""The folder of pyproject.toml, for a copy that is not installed."""
+Extra = Literal["prime", "inspect", "store", "train"]
 
 
 def command_with(extra: Extra, command: str) -> str:
@@ -20,16 +23,21 @@ def command_with(extra: Extra, command: str) -> str:
     return command if is_started_by_nox() else f"uvx --from {shlex.quote(requirement(extra))} {command}"
 
 
-def requirement(extra: Extra | None = None) -> str:
-    """This tool with an extra, from where this copy was installed: an address, a file, or a version of an index.
+def install_command(extra: Extra) -> str:
+    """The command that installs this tool with an extra, in place of the copy on PATH."""
+    return f"uv tool install {shlex.quote(requirement(extra))}"
 
-    A copy that runs from its source has no such place: the requirement is then its name alone.
+
+def requirement(extra: Extra | None = None) -> str:
+    """This tool with an extra, from where this copy is: its source, or the address, the file or the index it came from.
+
+    The name alone would be another project of the public index.
     """
     named = f"{NAME}[{extra}]" if extra else NAME
     try:
         installed = distribution(NAME)
     except PackageNotFoundError:
-        return named
+        return f"{named} @ {SOURCE.as_uri()}"
     address = _address(installed)
     return f"{named} @ {address}" if address else f"{named}=={installed.version}"
 

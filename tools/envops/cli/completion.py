@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the script."""
     import shtab
 
-    print(shtab.complete(completed_parser(), options.shell, preamble=_LIST_NAMES), end="")
+    print(shtab.complete(completed_parser(), options.shell, preamble=_LIST_NAMES[options.shell]), end="")
     return exit_codes.PASS
 
 

@@ -105,9 +105,10 @@ def run(options: argparse.Namespace) -> int:
         print("\ninterrupted, and nothing was written", file=sys.stderr)
         return exit_codes.INTERRUPTED
     if options.format == "json":
-        print(json.dumps(initial_data(plan), indent=2))
+        text = json.dumps(initial_data(plan), indent=2) + "\n"
     else:
-        print_text(for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour)))
+        text = for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour))
+    print_text(text, quoting=True)
     return exit_codes.PASS
 
 

@@ -246,21 +246,6 @@ def propose(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def warm(session: nox.Session) -> None:
-    """Download what the locks name into uv's cache, for the jobs that come after; none of it is run."""
-    for environment in ("envops", "prime", "lint", "tests"):
-        installed(session, environment)
-    locks = {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}
-    folder = Path(session.create_tmp()) / "locked"
-    synced = ["pip", "sync", "--quiet", "--no-config", "--require-hashes", "--no-build", "-p", str(folder)]
-    for lock in locks.values():
-        session.run(uv_program(), "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
-        # a lock that needs a build is left out: a build runs code
-        session.run(uv_program(), *synced, str(lock), external=True, success_codes=range(256))
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")
@@ -416,5 +401,5 @@ def doctor(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def cache(session: nox.Session) -> None:
-    """Show the size of the cache; `-- --older-than DAYS --max-size GB` prunes it."""
+    """Show the size of the cache; `-- --older-than DAYS --max-size GB` prunes it, `-- warm` fills uv's cache."""
     envops(session, "cache")

@@ -250,6 +250,17 @@ def test_adopt_source_without_environments_is_refused(
     assert contents(repository) == before
 
 
+def test_adopt_name_of_a_module_of_python_is_refused(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    project = theirs / "environments/reverse_text/pyproject.toml"
+    project.write_text(project.read_text().replace('name = "reverse-text"', 'name = "fractions"'))
+    before = contents(repository)
+    assert adopt(repository, project.parent) == 2
+    assert "the module fractions would be hidden by Python's own" in printed(capsys)
+    assert contents(repository) == before
+
+
 def test_adopt_git_reference_that_does_not_exist_is_refused(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -74,6 +74,7 @@ COMMANDS: Mapping[str, Command] = {
     "site": Command("the catalogue of the repository as static pages"),
     "shards": Command("divide environments among machines, by past timings"),
     "cache": Command("show the size of the cache, and remove old entries"),
+    "cache warm": Command("download what locks name into uv's cache, and run none of it"),
     "train": Command("submit the training runs that are due, or train one on this machine"),
     "train compile": Command("write the trainers' configurations of the declared runs"),
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),

@@ -25,6 +25,7 @@ from envops.cli import arguments
 from envops.cli.inspect import add_hub_arguments
 from envops.cli.questions import answer, can_ask
 from envops.repository.package import Generation
+from envops.repository.references import reason_against_name
 from envops.repository.registry import Registry, load_registry
 from envops.system.subprocesses import ProgramFailed
 
@@ -108,6 +109,8 @@ def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> Env
         raise NotWritten(
             f"{name!r} is not a valid name: use lower case letters and digits, in words joined by single hyphens."
         )
+    if why := reason_against_name(name):
+        raise NotWritten(f"{name!r} is not a valid name: {why}. Choose another one.")
     refuse_taken(root, registry, name)
     generation: Generation = "v0" if options.v0 else "v1"
     if options.v0 and options.kind == "multi-agent":

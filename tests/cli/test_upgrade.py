@@ -170,7 +170,7 @@ def test_upgrade_to_unreadable_registry_is_a_conflict(
 
 
 def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):
-    edit(repository / ANSWERS_FILE, "acme/envops@v1", "acme/envops@v2")
+    edit(repository / ANSWERS_FILE, "acme/envops@v0", "acme/envops@v2")
     code, changes = checked(repository, capsys)
     assert (code, (VALIDATE, "update") in changes) == (1, True)
     assert upgrade(repository) == 0

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 from envops import __version__
 from envops.authoring.setup.answers import ANSWERS_FILE, Answers
 from envops.authoring.setup.files import FILES, files_of
-from envops.cli.main import main
+from envops.cli.main import COMMANDS, main, parsed
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.endpoints import read_endpoints
 from envops.repository.registry import REGISTRY_FILE, load_registry
@@ -20,6 +24,7 @@ from envops.repository.registry import REGISTRY_FILE, load_registry
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
 """Of a repository without environments, as the documentation promises."""
+SKILL = ".agents/skills/envops/SKILL.md"
 CHOICES = ("--owner", "acme", "--maintainer", "@acme/reviewers", "--visibility", "public")
 
 
@@ -151,14 +156,31 @@ def test_init_without_noxfile_writes_none(tmp_path: Path):
     assert not (tmp_path / "noxfile.py").exists()
 
 
-def test_initial_noxfile_is_python_with_sessions_of_commands(tmp_path: Path):
+def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     init(tmp_path)
-    done = subprocess.run(
-        ["nox", "--list", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
-    ) if shutil.which("nox") else None  # fmt: skip
-    text = (tmp_path / "noxfile.py").read_text()
-    compile(text, "noxfile.py", "exec")
-    assert done is None or {"validate", "adopt"} <= {each["name"] for each in json.loads(done.stdout)}
+    sessions: dict[str, Callable[[Any], None]] = {}
+    nox = SimpleNamespace(options=SimpleNamespace(), Session=object)
+    nox.session = lambda run, *, name: sessions.update({name: run})
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    exec(compile((tmp_path / "noxfile.py").read_text(), "noxfile.py", "exec"), {})
+    called: list[tuple[str, ...]] = []
+    session = SimpleNamespace(posargs=["words", "-v"], run=lambda *words, **_: called.append(words))
+    for name in sessions:
+        sessions[name](session)
+    address = "envops @ git+https://github.com/acme/envops@v0#subdirectory=tools"
+    assert ("uvx", "--from", address, "envops", "validate", "words", "-v") in called
+    assert {each[4] for each in called} == set(sessions) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "path", ["AGENTS.md", "README.md", ".agents/skills/envops/SKILL.md", ".pre-commit-config.yaml"]
+)
+def test_initial_pages_name_commands_that_exist(path: str):
+    text = files_of(Answers("acme"))[path]
+    found = re.findall(r"(?:`|^|entry: .* )envops ([a-z][^`#\n]*)", text, re.MULTILINE)
+    assert found
+    for words in (one.split() for one in found):
+        parsed(["1" if word.isupper() else word for word in words if word != "--help"])
 
 
 def test_initial_files_are_whole_lines_and_yaml():

@@ -23,9 +23,7 @@ def repository(root: Path) -> Path:
     return root
 
 
-def on_a_terminal(
-    arguments: Sequence[str | Path], typed: str, **environment: str
-) -> subprocess.CompletedProcess[bytes]:
+def on_a_terminal(words: Sequence[str | Path], typed: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """A command with a terminal for standard input and error, with a user who types."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name != "CI"}

@@ -24,7 +24,6 @@ from envops.repository.registry import REGISTRY_FILE, load_registry
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
 """Of a repository without environments, as the documentation promises."""
-SKILL = ".agents/skills/envops/SKILL.md"
 CHOICES = ("--owner", "acme", "--maintainer", "@acme/reviewers", "--visibility", "public")
 
 
@@ -88,7 +87,7 @@ def test_init_without_owner_and_terminal_is_refused(tmp_path: Path, capsys: pyte
 
 
 def test_init_beside_files_of_the_team_keeps_and_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / ".gitignore").write_text("secret.txt\n")
+    (tmp_path / ".gitignore").write_text("dist/\nsecret.txt\n")
     (tmp_path / "README.md").write_text("# Ours\n")
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/CODEOWNERS").write_text("* @us\n")
@@ -100,6 +99,7 @@ def test_init_beside_files_of_the_team_keeps_and_shows_them(tmp_path: Path, caps
     for name in before:
         assert f"kept     {name}: it stays as it is" in printed
     assert "           .envops\n" in printed
+    assert "           dist/\n" not in printed
     assert "# Environments of acme" not in printed
     recorded = json.loads((tmp_path / ANSWERS_FILE).read_text())["files"]
     assert {".gitignore", "README.md"}.isdisjoint(recorded)

@@ -96,9 +96,10 @@ def _kept(page: Page, kept: KeptFile) -> None:
 
 
 def _added_lines(difference: str) -> list[str]:
-    """The lines that a unified diff adds, without empty ones."""
+    """The lines that a unified diff adds and does not only move, without empty ones."""
     rows = difference.splitlines()[2:]
-    return [row[1:] for row in rows if row.startswith("+") and row[1:].strip()]
+    known = {row[1:] for row in rows if not row.startswith("+")} | {""}
+    return [row[1:] for row in rows if row.startswith("+") and row[1:] not in known]
 
 
 def _environments(page: Page, plan: InitialFiles) -> None:

@@ -13,7 +13,7 @@ from envops.reports.evidence import READY_CASE, shown_evidence
 from envops.reports.first_screen import first_screen
 from envops.reports.page import LABEL_WIDTH, Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
-from envops.reports.summary import mutation_sentence, score_text, search_sentence
+from envops.reports.summary import mutation_sentence, score_text, search_sentence, time_text
 from envops.repository.registry import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.gold import ORACLE_FILE
@@ -27,7 +27,6 @@ from envops.rules.result import (
 )
 from envops.rules.rewards.gold import TO_COMPLETE
 from envops.rules.verdict import VERDICTS
-from envops.text.plain_data import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -138,7 +137,7 @@ def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
         (environment.name, "bold" if environment.verdict != "pass" else ""),
         (environment.generation or "–", "dim"),
         *((gate, VERDICT_STYLES[gate]) if gate else ("–", "dim") for gate in gates),
-        ("cached", "dim") if environment.cached else (seconds_text(environment.seconds), ""),
+        (time_text(environment), "dim" if environment.cached else ""),
     ]
 
 

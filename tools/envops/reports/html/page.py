@@ -11,12 +11,13 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from envops.reports.documentation import documentation_address
+from envops.reports.first_screen import first_screen
 from envops.reports.html.compact import PageData
 from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
 from envops.reports.json_report import head_data
 from envops.reports.reading import finding_of, result_of
-from envops.reports.summary import headline, next_command, score_text
+from envops.reports.summary import score_text
 from envops.rules.engine import GATES
 from envops.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envops.text.plain_data import plain_data, seconds_text
@@ -75,8 +76,7 @@ def page_parts(
             library=code(library),
             script=code(script),
             report=plain_data(head_data(result)),
-            headline=headline(result),
-            command=next_command(result),
+            screen=first_screen(result),
             counts=result.outline.counts,
             rows=_Rows(environments),
             unreadable=unreadable,

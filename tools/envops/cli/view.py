@@ -96,7 +96,7 @@ def _print_problems(opened: TranscriptFiles) -> None:
     """Name the lines that cannot be shown."""
     count = len(opened.problems)
     for problem in opened.problems[:MOST_PROBLEMS]:
-        print(on_one_line(f"{problem.file}:{problem.line} {problem.message}")[:500], file=sys.stderr)
+        print(on_one_line(f"{problem.place} {problem.message}")[:500], file=sys.stderr)
     if count > MOST_PROBLEMS:
         print(f"and {count - MOST_PROBLEMS:,} more lines; the page names them", file=sys.stderr)
     if count:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from envops.facts.transcripts import Transcript, Turn
+from envops.facts.transcripts import Transcript, TranscriptTurn
 from envops.text.harmless import harmless
 from envops.text.plain_data import plain_data
 
@@ -21,7 +21,7 @@ LIST_TEXT = 160
 """Characters of prompt and reply in a row; they are searched before any conversation is loaded."""
 LEVEL = 6
 
-PageData = dict[str, Any]
+RowData = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def unpacked(content: str) -> Any:
         raise ValueError(f"is not packed data: {error}") from None
 
 
-def transcript_row(listed: ListedTranscript, place: tuple[int, int]) -> PageData:
+def transcript_row(listed: ListedTranscript, place: tuple[int, int]) -> RowData:
     """A line of the list. `place` is the part that holds the conversation, and its place there."""
     one = listed.transcript
     row = {
@@ -83,7 +83,7 @@ def transcript_row(listed: ListedTranscript, place: tuple[int, int]) -> PageData
         "words": _words(one),
         "place": place,
     }
-    shown: PageData = harmless(plain_data(row), sys.maxsize)
+    shown: RowData = harmless(plain_data(row), sys.maxsize)
     return shown
 
 
@@ -93,18 +93,18 @@ def _words(one: Transcript) -> str:
     return " ".join(f"{prompt[:LIST_TEXT]} {reply[-LIST_TEXT:]}".split())
 
 
-def transcript_data(one: Transcript) -> PageData:
+def transcript_data(one: Transcript) -> RowData:
     """A whole conversation for the page; nothing in it is cut."""
     data: Mapping[str, Any] = {
         **{name: value for name, value in vars(one).items() if name not in ("turns", "functions")},
         "functions": [[name, score.score, score.weight, score.kind] for name, score in one.functions.items()],
         "turns": [_turn(turn) for turn in one.turns],
     }
-    shown: PageData = harmless(plain_data(data), sys.maxsize)
+    shown: RowData = harmless(plain_data(data), sys.maxsize)
     return shown
 
 
-def _turn(turn: Turn) -> PageData:
+def _turn(turn: TranscriptTurn) -> RowData:
     """A turn without what it does not have."""
     data = {
         **{name: value for name, value in vars(turn).items() if name not in ("parts", "calls")},

@@ -20,7 +20,7 @@ TranscriptKind = Literal["scripted", "recorded", "real", "file"]
 PartKind = Literal["text", "thinking", "media", "unknown"]
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>(.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_DATA_ADDRESS = re.compile(r"data:([^;,]{0,100})(?:;[^,;]{0,100})*(;base64)?,")
+_DATA_ADDRESS = re.compile(r"data:([^;,]{0,100})([^,]{0,200}),")
 _THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
 _MEDIA = ("image_url", "input_image", "image", "input_audio", "audio", "audio_url", "video_url", "file", "source")
@@ -55,7 +55,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class Turn:
+class TranscriptTurn:
     """A message of a conversation."""
 
     role: str
@@ -84,7 +84,7 @@ class Transcript:
     speaker: str
     task: int | str
     rollout: int
-    turns: tuple[Turn, ...]
+    turns: tuple[TranscriptTurn, ...]
     prompt_turns: int = 0
     """How many of the turns are the prompt."""
     reward: float | None = None
@@ -126,21 +126,21 @@ def rollout_id(kind: str, speaker: str, task: int | str, rollout: int) -> str:
     return hashlib.sha256(json.dumps([kind, speaker, task, rollout]).encode()).hexdigest()[:12]
 
 
-def turns_of(messages: Any) -> tuple[Turn, ...]:
+def turns_of(messages: Any) -> tuple[TranscriptTurn, ...]:
     """The turns of a conversation, whatever form its messages have."""
     if isinstance(messages, str):
-        return (Turn("assistant", tuple(_thoughts_apart(messages))),) if messages else ()
+        return (TranscriptTurn("assistant", tuple(_thoughts_apart(messages))),) if messages else ()
     if not isinstance(messages, Sequence):
-        return () if messages is None else (Turn("unknown", (_unknown(messages, "not a list of messages"),)),)
+        return () if messages is None else (TranscriptTurn("unknown", (_unknown(messages, "not a list of messages"),)),)
     return tuple(turn_of(message) for message in messages)
 
 
-def turn_of(message: Any, seconds: float | None = None, tokens: tuple[int, int] | None = None) -> Turn:
+def turn_of(message: Any, seconds: float | None = None, tokens: tuple[int, int] | None = None) -> TranscriptTurn:
     """One message as a turn."""
     if not isinstance(message, Mapping):
-        return Turn("unknown", (_unknown(message, "a message that is no object"),), seconds=seconds)
+        return TranscriptTurn("unknown", (_unknown(message, "a message that is no object"),), seconds=seconds)
     role = message.get("role")
-    return Turn(
+    return TranscriptTurn(
         role if isinstance(role, str) else "unknown",
         tuple(_parts(message)),
         tuple(_calls(message)),
@@ -215,7 +215,8 @@ def _media(kind: str, value: Any) -> Part:
     start = _DATA_ADDRESS.match(text[:400])
     if start is not None:
         size = len(text) - start.end()
-        return Part("media", "", f"{start[1] or kind}, {size * 3 // 4 if start[2] else size:,} bytes, embedded")
+        size = size * 3 // 4 if start[2].endswith(";base64") else size
+        return Part("media", "", f"{start[1] or kind}, {size:,} bytes, embedded")
     if text and "data" in held:
         named = _text(held.get("format") or held.get("media_type") or kind)
         return Part("media", "", f"{named}, {len(text) * 3 // 4:,} bytes, embedded")

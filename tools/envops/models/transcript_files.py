@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from envops.facts.packed_transcripts import ListedTranscript, PageData, packed, transcript_data, transcript_row
+from envops.facts.packed_transcripts import ListedTranscript, RowData, packed, transcript_data, transcript_row
 from envops.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
-from envops.facts.transcripts import Transcript, Turn, rollout_id, turn_of, turns_of
+from envops.facts.transcripts import Transcript, TranscriptTurn, rollout_id, turn_of, turns_of
 from envops.models.import_results import (
     FILES,
     KnownEnvironment,
@@ -49,11 +49,15 @@ class NoTranscripts(Exception):
 
 @dataclass(frozen=True)
 class FileProblem:
-    """A line that could not be read."""
+    """A line that could not be read; line 0 stands for the end of the file."""
 
     file: str
     line: int
     message: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class _File:
 class TranscriptFiles:
     """The rollouts of some files: their rows, and their conversations in parts."""
 
-    rows: list[PageData] = field(default_factory=list)
+    rows: list[RowData] = field(default_factory=list)
     problems: list[FileProblem] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     _open: list[_File] = field(default_factory=list)
@@ -122,14 +126,17 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
         listing = _Listing(opened)
         for path in found:
             name = str(path.absolute().relative_to(base))
-            descriptor = os.open(_lines_file(path, scratch), os.O_RDONLY | os.O_CLOEXEC)
+            lines, problem = _lines_file(path, scratch)
+            if problem:
+                opened.problems.append(FileProblem(name, 0, problem))
+            descriptor = os.open(lines, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
             opened.files.append(name)
             opened._open.append(_File(name, descriptor, _metadata(path)))
             listing.read(len(opened.files) - 1)
         listing.choose()
         if not opened.rows:
-            first = f"; the first problem: line {one.line} {one.message}" if (one := _first(opened.problems)) else ""
+            first = f"; the first problem: {one.place} {one.message}" if (one := _first(opened.problems)) else ""
             raise NoTranscripts(f"{', '.join(map(str, found))}: no rollout can be read{first}")
         yield opened
 
@@ -147,25 +154,30 @@ def _files_in(path: Path) -> Iterator[Path]:
         yield from named or sorted(file for ending in ENDINGS[:2] for file in path.rglob(f"*{ending}"))
 
 
-def _lines_file(path: Path, scratch: Path) -> Path:
-    """The file of lines that stands for a file: itself, or its unpacked or rewritten copy."""
+def _lines_file(path: Path, scratch: Path) -> tuple[Path, str]:
+    """The file of lines that stands for a file, itself or a copy, and why it is not all of it."""
+    target = scratch / f"{len(list(scratch.iterdir()))}.jsonl"
     if path.suffix == ".gz":
-        target = scratch / f"{len(list(scratch.iterdir()))}.jsonl"
-        try:
-            with gzip.open(path) as packed_file, target.open("wb") as file:
-                while (block := packed_file.read(1 << 20)) and file.tell() < MOST_UNPACKED:
-                    file.write(block)
-        except (OSError, EOFError, zlib.error) as error:
-            if not target.exists() or not target.stat().st_size:
-                raise NoTranscripts(f"{path} is damaged: {error}") from None
-        return target
+        with target.open("wb") as lines:
+            return target, _unpack(path, lines)
     if path.suffix == ".json":
-        target = scratch / f"{len(list(scratch.iterdir()))}.jsonl"
-        with target.open("w", encoding="utf-8") as lines:
-            for one in _samples(path):
-                lines.write(json.dumps(one) + "\n")
-        return target
-    return path
+        with target.open("wb") as lines:
+            lines.writelines(json.dumps(one).encode() + b"\n" for one in _samples(path))
+        return target, ""
+    return path, ""
+
+
+def _unpack(path: Path, lines: BinaryIO) -> str:
+    """Unpack an archive as far as it goes; returns why that is not all of it."""
+    try:
+        with gzip.open(path) as archive:
+            while block := archive.read1(1 << 16):
+                lines.write(block)
+                if lines.tell() > MOST_UNPACKED:
+                    return f"unpacks to more than {MOST_UNPACKED >> 30} GiB; the rest was not read"
+    except (OSError, EOFError, zlib.error) as error:
+        return f"is damaged, and was read up to there: {error}"
+    return ""
 
 
 def _samples(path: Path) -> Iterable[Any]:
@@ -282,7 +294,7 @@ def transcript_of(raw: Any, metadata: Mapping[str, Any], file: str, line: int) -
     return _of_anything(raw, metadata, file, line)
 
 
-def _of_row(row: EvaluationRow, prompt: tuple[Turn, ...], answer: Any, file: str, line: int) -> Transcript:
+def _of_row(row: EvaluationRow, prompt: tuple[TranscriptTurn, ...], answer: Any, file: str, line: int) -> Transcript:
     right = None if answer is None else answer if isinstance(answer, str) else json.dumps(answer, default=str)
     completion = row.completion or ()
     return Transcript(
@@ -323,7 +335,7 @@ def _of_episode(raw: Mapping[str, Any], row: EvaluationRow, file: str, line: int
     return replace(shown, turns=(*turns, *others), prompt_turns=prompt, cost=sum(known) if known else _cost(raw, None))
 
 
-def _turns_of_trace(trace: Mapping[str, Any]) -> tuple[tuple[Turn, ...], int]:
+def _turns_of_trace(trace: Mapping[str, Any]) -> tuple[tuple[TranscriptTurn, ...], int]:
     """The turns of a trace, with the time and tokens of each call; and how many are the prompt."""
     nodes = [node for node in trace.get("nodes") or [] if isinstance(node, Mapping)]
     calls = {call.get("node"): call for call in trace.get("calls") or [] if isinstance(call, Mapping)}
@@ -340,7 +352,7 @@ def _turns_of_trace(trace: Mapping[str, Any]) -> tuple[tuple[Turn, ...], int]:
     return tuple(turns), prompt
 
 
-def _named(trace: Mapping[str, Any]) -> Iterator[Turn]:
+def _named(trace: Mapping[str, Any]) -> Iterator[TranscriptTurn]:
     name = str((trace.get("agent") or {}).get("name") or "another agent")
     for turn in _turns_of_trace(trace)[0]:
         yield replace(turn, name=f"{name} {turn.name}".strip())
@@ -354,7 +366,9 @@ def _of_anything(raw: Any, metadata: Mapping[str, Any], file: str, line: int) ->
     if name is None:
         raise UnreadableRow(f"is not a result of a known format, and has none of {', '.join(MESSAGES)}")
     prompt = raw.get("prompt")
-    opening = (Turn("user", turn_of({"content": prompt}).parts),) if isinstance(prompt, str) else turns_of(prompt)
+    opening = (
+        (TranscriptTurn("user", turn_of({"content": prompt}).parts),) if isinstance(prompt, str) else turns_of(prompt)
+    )
     numbers = [raw[key] for key in ("example_id", "exampleId", "task", "id") if type(raw.get(key)) in (int, str)]
     answer = raw.get("answer")
     reward = finite(raw.get("reward"))

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import fmean, median, pstdev
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 EACH = 5
@@ -28,13 +28,17 @@ EACH = 5
 LEAST_ODD = 2.0
 """The least distance that is odd."""
 MOST_OF_ONE_REASON = 2
+LEAST_SCALE = 0.1
+"""A tenth more or less, in length or in repeated words, is never odd."""
 FARTHEST = 10.0
 NEIGHBOURS = 10
 """Rollouts of about the same length, on each side."""
+LARGEST = 1e100
+"""Numbers beyond this are shown as odd, and not compared."""
 MOST_WORDS = 2_000
 """Words that are looked at for repetitions."""
 
-Listed = Literal["best", "worst", "oddest"]
+ChosenList = Literal["best", "worst", "oddest"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class ChosenRollout(NamedTuple):
     """A chosen rollout, by its place among all."""
 
     place: int
-    listed: Listed
+    listed: ChosenList
     why: str
 
 
@@ -71,17 +75,22 @@ class _Signal(NamedTuple):
 
 def chosen_rollouts(seen: Sequence[SeenRollout], each: int = EACH) -> list[ChosenRollout]:
     """The best, then the worst, then the oddest; no rollout is in two of the lists."""
+    seen = [_usable(one) for one in seen]
     scored = [index for index, one in enumerate(seen) if one.reward is not None]
     best = _varied(seen, sorted(scored, key=lambda index: (-_reward(seen[index]), seen[index].key)), each)
     left = [index for index in scored if index not in best]
     worst = _varied(seen, sorted(left, key=lambda index: (_reward(seen[index]), seen[index].key)), each)
-    taken = {*best, *worst}
-    odd = [one for one in _oddest(seen, each + len(taken)) if one.place not in taken]
+    strongest = {index: signal for index, signal in _strongest(seen).items() if signal.strength >= LEAST_ODD}
+    odd = {index: signal for index, signal in strongest.items() if index not in {*best, *worst}}
     return [
-        *(ChosenRollout(index, "best", f"reward {_reward(seen[index]):g}") for index in best),
-        *(ChosenRollout(index, "worst", f"reward {_reward(seen[index]):g}") for index in worst),
-        *odd[:each],
+        *(ChosenRollout(index, "best", _reason(seen[index], strongest.get(index))) for index in best),
+        *(ChosenRollout(index, "worst", _reason(seen[index], strongest.get(index))) for index in worst),
+        *_oddest(seen, odd, each),
     ]
+
+
+def _reason(one: SeenRollout, signal: _Signal | None) -> str:
+    return f"reward {_reward(one):g}" if signal is None else f"reward {_reward(one):g}; odd: {signal.why}"
 
 
 def repeated_share(text: str) -> float:
@@ -91,8 +100,28 @@ def repeated_share(text: str) -> float:
     return 1 - len(set(runs)) / len(runs) if len(runs) >= NEIGHBOURS else 0.0
 
 
+def _usable(one: SeenRollout) -> SeenRollout:
+    """The rollout without numbers that cannot be compared."""
+    reward = one.reward if _is_usable(one.reward) else None
+    error = one.error or (f"its reward is {one.reward}" if one.reward is not None and reward is None else "")
+    functions = {name: score for name, score in one.functions.items() if _is_usable(score)}
+    return replace(one, reward=reward, error=error, functions=functions)
+
+
+def _is_usable(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and abs(value) < LARGEST
+
+
 def _reward(one: SeenRollout) -> float:
     return 0.0 if one.reward is None else one.reward
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The standard deviation, in one pass: that of the standard library is exact and takes ten times as long."""
+    if not values:
+        return 0.0
+    middle = fmean(values)
+    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
 
 
 def _varied(seen: Sequence[SeenRollout], ordered: Sequence[int], count: int) -> list[int]:
@@ -117,15 +146,14 @@ def _varied(seen: Sequence[SeenRollout], ordered: Sequence[int], count: int) -> 
     return found
 
 
-def _oddest(seen: Sequence[SeenRollout], count: int) -> list[ChosenRollout]:
+def _oddest(seen: Sequence[SeenRollout], signals: Mapping[int, _Signal], count: int) -> list[ChosenRollout]:
     """The strongest signals first, at most a few for one reason."""
-    strongest = _strongest(seen)
-    order = sorted(strongest, key=lambda index: (-strongest[index].strength, seen[index].key))
+    order = sorted(signals, key=lambda index: (-signals[index].strength, seen[index].key))
     reasons: Counter[str] = Counter()
     found: list[ChosenRollout] = []
     for index in order:
-        signal = strongest[index]
-        if signal.strength < LEAST_ODD or len(found) == count:
+        signal = signals[index]
+        if len(found) == count:
             break
         if reasons[signal.name] < MOST_OF_ONE_REASON:
             reasons[signal.name] += 1
@@ -163,7 +191,7 @@ def _against_task(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
     for index, one in enumerate(seen):
         if one.reward is not None:
             groups[one.task].append(index)
-    deviation = pstdev([_reward(one) for one in seen if one.reward is not None] or [0.0])
+    deviation = _deviation([_reward(one) for one in seen if one.reward is not None])
     if deviation == 0:
         return
     for members in groups.values():
@@ -177,28 +205,28 @@ def _against_task(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
 
 def _against_length(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
     """A reward against the rollouts of about the same length."""
-    order = sorted((one.characters, index) for index, one in enumerate(seen) if one.reward is not None)
+    order = sorted((one.characters, one.key, index) for index, one in enumerate(seen) if one.reward is not None)
     if len(order) < 2 * NEIGHBOURS:
         return
-    rewards = [_reward(seen[index]) for _, index in order]
-    for place, (characters, index) in enumerate(order):
+    rewards = [_reward(seen[index]) for *_, index in order]
+    for place, (characters, _, index) in enumerate(order):
         start = max(0, min(place - NEIGHBOURS, len(order) - 2 * NEIGHBOURS - 1))
         window = rewards[start : start + 2 * NEIGHBOURS + 1]
-        usual, spread = fmean(window), pstdev(window)
+        usual, spread = fmean(window), _deviation(window)
         away = abs(rewards[place] - usual) / spread if spread else 0.0
         why = f"reward {rewards[place]:g} for {characters:,} characters, where such lengths earn {usual:.2g} on average"
         yield index, _Signal(min(away, FARTHEST), "reward and length", why)
 
 
 def _far(seen: Sequence[SeenRollout], name: str, unit: str, values: Sequence[float]) -> Iterable[tuple[int, _Signal]]:
-    """Values far from their median; where more than half are equal, the standard deviation has to do."""
+    """Logarithms far from their median; where more than half are equal, their standard deviation counts."""
     if len(values) < NEIGHBOURS:
         return
     middle = median(values)
-    scale = 1.4826 * median(abs(value - middle) for value in values) or pstdev(values)
+    scale = max(LEAST_SCALE, 1.4826 * median(abs(value - middle) for value in values) or _deviation(values))
     usual = round(math.expm1(middle))
     for index, value in enumerate(values):
-        away = abs(value - middle) / scale if scale else 0.0
+        away = abs(value - middle) / scale
         held = seen[index].characters if name == "length" else seen[index].turns
         yield index, _Signal(min(away, FARTHEST), name, f"{held:,} {unit}, where {usual:,} are usual")
 
@@ -208,7 +236,7 @@ def _repeating(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
     shares = [one.repeated for one in seen]
     if not shares:
         return
-    middle, scale = median(shares), max(0.1, pstdev(shares))
+    middle, scale = median(shares), max(LEAST_SCALE, _deviation(shares))
     for index, share in enumerate(shares):
         why = f"{share:.0%} of its words repeat earlier ones, where {middle:.0%} is usual"
         yield index, _Signal(min((share - middle) / scale, FARTHEST), "repetition", why)
@@ -221,7 +249,7 @@ def _disagreeing(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
         for name, score in one.functions.items():
             if score is not None:
                 columns[name].append(score)
-    usual = {name: (fmean(scores), pstdev(scores)) for name, scores in columns.items()}
+    usual = {name: (fmean(scores), _deviation(scores)) for name, scores in columns.items()}
     for index, one in enumerate(seen):
         placed = sorted(
             ((score - usual[name][0]) / usual[name][1], name, score)

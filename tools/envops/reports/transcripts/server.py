@@ -62,7 +62,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _handler(token: str, answer: Callable[[str], tuple[str, bytes] | None]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class TranscriptHandler(BaseHTTPRequestHandler):
         timeout = IDLE_SECONDS
         server_version = "envops"
         sys_version = ""
@@ -97,4 +97,4 @@ def _handler(token: str, answer: Callable[[str], tuple[str, bytes] | None]) -> t
         def log_message(self, format: str, *args: Any) -> None:
             """Print nothing: addresses hold the token."""
 
-    return Handler
+    return TranscriptHandler

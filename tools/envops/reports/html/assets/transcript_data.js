@@ -84,6 +84,6 @@ function transcriptsSection(data) {
 }
 
 function chosenTable(name, rows) {
-  const lines = rows.flatMap((row) => row.lists.map(([list, why]) => [h("a", { href: transcriptAddress(name, row.id) }, `task ${row.task} by ${row.speaker}`), list, h("span.said", { dir: "auto" }, why), row.reward]));
-  return table("Chosen conversations", ["conversation", "list", "why", "reward"], lines);
+  const lines = rows.flatMap((row) => row.lists.map(([list, why]) => [h("a", { href: transcriptAddress(name, row.id) }, `task ${row.task} by ${row.speaker}`), SPOKEN_BY[row.kind], list, h("span.said", { dir: "auto" }, why), row.reward]));
+  return table("Chosen conversations", ["conversation", "from", "list", "why", "reward"], lines);
 }

@@ -126,10 +126,10 @@ def rollout_id(kind: str, speaker: str, task: int | str, rollout: int) -> str:
     return hashlib.sha256(json.dumps([kind, speaker, task, rollout]).encode()).hexdigest()[:12]
 
 
-def turns_of(messages: Any) -> tuple[TranscriptTurn, ...]:
-    """The turns of a conversation, whatever form its messages have."""
+def turns_of(messages: Any, role: str = "assistant") -> tuple[TranscriptTurn, ...]:
+    """The turns of a conversation, whatever form its messages have; a single text is one message of this role."""
     if isinstance(messages, str):
-        return (TranscriptTurn("assistant", tuple(_thoughts_apart(messages))),) if messages else ()
+        return (turn_of({"role": role, "content": messages}),) if messages else ()
     if not isinstance(messages, Sequence):
         return () if messages is None else (TranscriptTurn("unknown", (_unknown(messages, "not a list of messages"),)),)
     return tuple(turn_of(message) for message in messages)

@@ -284,7 +284,7 @@ def transcript_of(raw: Any, metadata: Mapping[str, Any], file: str, line: int) -
             return _of_row(row_of(raw), (), None, file, line)
         if found == "v0":
             row = replace(row_of_v0(raw, metadata, known), rollout=-1)
-            one = _of_row(row, turns_of(raw.get("prompt")), raw.get("answer"), file, line)
+            one = _of_row(row, turns_of(raw.get("prompt"), "user"), raw.get("answer"), file, line)
             return replace(one, weights_known=False, cost=_cost(raw, raw.get("token_usage")))
         if found == "v1":
             return _of_episode(raw, replace(row_of_episode(raw, known), rollout=-1), file, line)
@@ -365,10 +365,7 @@ def _of_anything(raw: Any, metadata: Mapping[str, Any], file: str, line: int) ->
     name = next((name for name in MESSAGES if raw.get(name)), None)
     if name is None:
         raise UnreadableRow(f"is not a result of a known format, and has none of {', '.join(MESSAGES)}")
-    prompt = raw.get("prompt")
-    opening = (
-        (TranscriptTurn("user", turn_of({"content": prompt}).parts),) if isinstance(prompt, str) else turns_of(prompt)
-    )
+    opening = turns_of(raw.get("prompt"), "user")
     numbers = [raw[key] for key in ("example_id", "exampleId", "task", "id") if type(raw.get(key)) in (int, str)]
     answer = raw.get("answer")
     reward = finite(raw.get("reward"))

@@ -65,7 +65,7 @@ function transcriptBrowser(bundle, address) {
       for (const number of wanted) {
         const conversations = await bundle.part(number).catch(() => []);
         if (turn !== state.searching) return;
-        for (const row of from) if (row.place[0] === number && !found.has(row) && hasWords(JSON.stringify(conversations[row.place[1]]), state.words)) found.add(row);
+        for (const row of from) if (row.place[0] === number && !found.has(row) && hasWords(spokenText(conversations[row.place[1]]), state.words)) found.add(row);
         done += 1;
         tell(done < wanted.size ? `; ${done} of ${wanted.size} parts searched` : "");
         if (done % 8 === 0) show(from.filter((row) => found.has(row)));
@@ -134,6 +134,13 @@ function stepTurn(pane, step) {
   const next = turns[Math.max(0, Math.min(turns.length - 1, at + (at < 0 && step < 0 ? 0 : step)))];
   if (next) next.focus();
   return Boolean(next);
+}
+
+/** Everything that is searched of a conversation. */
+function spokenText(one) {
+  if (!one) return "";
+  const turns = one.turns.flatMap((turn) => [turn.name, ...(turn.parts || []).map(([, text]) => text), ...(turn.calls || []).flatMap((call) => [call.name, call.arguments])]);
+  return [one.error, one.answer, one.extracted, ...turns].filter(Boolean).join("\n");
 }
 
 function hasWords(text, words) {

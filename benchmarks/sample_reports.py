@@ -134,7 +134,7 @@ def sample_run(name: str = "sorted-harbour-4b", steps: int = 200) -> RunReport:
             RewardBin(at / 10, (at + 1) / 10, count) for at, count in enumerate((9, 2, 1, 0, 3, 4, 6, 9, 24, 70))
         ),
         rewards_step=200,
-        config={"learning_rate": 1e-5, "batch_size": 128, "rollouts_per_example": 8},
+        config={"learning_rate": 1e-5, "batch_size": 128, "group_size": 8},
         simulated=True,
     )
 

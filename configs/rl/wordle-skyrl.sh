@@ -46,7 +46,7 @@ arguments=(
   generator.inference_engine.num_engines=1               # training and sampling share the GPUs
   generator.inference_engine.tensor_parallel_size=1      # default of gpus.tensor_parallel
   generator.max_input_length=3072                        # default of seq_len; less sampling.max_tokens
-  generator.n_samples_per_prompt=8                       # runs.wordle-skyrl.rollouts_per_example
+  generator.n_samples_per_prompt=8                       # runs.wordle-skyrl.group_size
   generator.sampling_params.max_generate_length=1024     # runs.wordle-skyrl.sampling.max_tokens
   generator.sampling_params.temperature=1.0              # default of sampling.temperature
 )

@@ -294,6 +294,6 @@ RUN = """    backend: prime
     environments: [{id: taboo-words}]
     max_steps: 10
     batch_size: 8
-    rollouts_per_example: 8
+    group_size: 8
     learning_rate: 1.0e-6
 """

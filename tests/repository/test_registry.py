@@ -226,7 +226,7 @@ def test_registry_wrong_entry_is_one_problem(text: str) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "batch_size: 100\n    rollouts_per_example: 8",
+        "batch_size: 100\n    group_size: 8",
         "lora: {rank: 0}",
         "submit: always",
         "learning_rate: 0",

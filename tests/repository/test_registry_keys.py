@@ -26,7 +26,7 @@ SOURCE = {"id": "sums", "name": "first", "args": {}, "taskset": {}, "harness": {
 RUN = {
     "backend": "prime",
     "model": "Qwen/Qwen3-4B",
-    "environments": [{**SOURCE, "ratio": 2.0, "rollouts_per_example": 4}],
+    "environments": [{**SOURCE, "ratio": 2.0, "group_size": 4}],
     "max_steps": 10,
     "eval": {},
     "resume": {"step": 3},

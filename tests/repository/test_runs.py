@@ -18,7 +18,7 @@ def spec(rows: str = "") -> RunSpec:
 
 def test_run_without_optional_keys_has_defaults() -> None:
     found = spec()
-    assert (found.batch_size, found.rollouts_per_example, found.seq_len, found.learning_rate) == (128, 8, 4096, 1e-6)
+    assert (found.batch_size, found.group_size, found.seq_len, found.learning_rate) == (128, 8, 4096, 1e-6)
     assert (found.schema, found.submit, found.lora, found.eval) == ("portable", "manual", None, None)
     assert not found.says("batch_size")
 
@@ -50,7 +50,7 @@ def test_run_merged_keys_count_as_written() -> None:
         ("    checkpoints: {interval: 200}\n", 10, 9, "none would be written before the end"),
         ("    gpus: {train_nodes: 2}\n", 10, 10, "requires the node count of the other kind"),
         ("    gpus:\n      train: 1\n      train_nodes: 2\n      inference_nodes: 1\n", 12, 11, "counts nodes"),
-        ("    batch_size: 100\n    rollouts_per_example: 8\n", 10, 11, "is not a multiple of rollouts_per_example"),
+        ("    batch_size: 100\n    group_size: 8\n", 10, 11, "is not a multiple of group_size"),
     ],
 )
 def test_run_contradiction_names_both_lines(rows: str, line: int, other: int, words: str) -> None:

@@ -49,12 +49,12 @@ CASES = {
     ),
     "RUN060": RuleCases(
         fires={
-            "a small batch": run(multi_turn=True, rollouts_per_example=16),
+            "a small batch": run(multi_turn=True, group_size=16),
             "small groups": run(multi_turn=True, batch_size=512),
         },
         silent={
             "one turn": run(),
-            "as the guide has it": run(multi_turn=True, batch_size=512, rollouts_per_example=16),
+            "as the guide has it": run(multi_turn=True, batch_size=512, group_size=16),
         },
     ),
     "RUN061": RuleCases(
@@ -198,22 +198,22 @@ CASES = {
     ),
     "RUN020": RuleCases(
         fires={
-            "of one environment": run(sources=[{"id": "plain-sums", "rollouts_per_example": 12}]),
+            "of one environment": run(sources=[{"id": "plain-sums", "group_size": 12}]),
             "by an override": overridden("orchestrator.batch_size", 100),
         },
         silent={"whole": run(), "tokens": overridden("orchestrator.batch_size", 64)},
     ),
     "RUN021": RuleCases(
         fires={
-            "declared": run(rollouts_per_example=1),
-            "of a source": run(sources=[{"id": "plain-sums", "rollouts_per_example": 1}]),
+            "declared": run(group_size=1),
+            "of a source": run(sources=[{"id": "plain-sums", "group_size": 1}]),
             "forgotten in an override": run(
                 overrides={"orchestrator": {"train": {"source": [{"env": {"taskset": {"id": "plain-sums"}}}]}}}
             ),
         },
         silent={
             "eight": run(),
-            "not relative": run(V0, backend="rllm-verl", algorithm="reinforce", rollouts_per_example=1),
+            "not relative": run(V0, backend="rllm-verl", algorithm="reinforce", group_size=1),
             "shared by an override": run(
                 overrides={
                     "orchestrator": {"group_size": 8, "train": {"source": [{"env": {"taskset": {"id": "plain-sums"}}}]}}
@@ -347,8 +347,8 @@ CASES = {
         },
     ),
     "RUN041": RuleCases(
-        fires={"batch": run(batch_size=32), "group": run(rollouts_per_example=4)},
-        silent={"usual": run(), "one is worse than small": run(rollouts_per_example=1, sources=[{"id": "plain-sums"}])},
+        fires={"batch": run(batch_size=32), "group": run(group_size=4)},
+        silent={"usual": run(), "one is worse than small": run(group_size=1, sources=[{"id": "plain-sums"}])},
     ),
     "RUN042": RuleCases(
         fires={"binary": run(recorded=BINARY)},

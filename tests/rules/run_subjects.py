@@ -19,7 +19,7 @@ SOUND: Mapping[str, Any] = {
     "environments": [{"id": "plain-sums"}],
     "max_steps": 200,
     "batch_size": 128,
-    "rollouts_per_example": 8,
+    "group_size": 8,
     "learning_rate": 1e-5,
     "lora": {"rank": 16, "alpha": 32},
     "eval": {"interval": 50},

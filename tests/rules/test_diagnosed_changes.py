@@ -15,7 +15,7 @@ from run_subjects import SOUND, spec_of
 
 @pytest.mark.parametrize(
     ("backend", "keys"),
-    [("prime", {"difficulty_filter"}), ("trl", {"rollouts_per_example", "batch_size"})],
+    [("prime", {"difficulty_filter"}), ("trl", {"group_size", "batch_size"})],
 )
 def test_diagnosis_zero_variance_groups_suggest_filter(backend: str, keys: set[str]) -> None:
     series = {"zero_variance": Series("dead_groups", tuple((step, 0.9) for step in range(40)))}

@@ -23,7 +23,7 @@ def generated_run(seed: int, *, sound: bool = False) -> dict[str, Any]:
         "environments": _sources(draw, group, sound=sound),
         "max_steps": draw.choice([1, 20, 200, 1000]),
         "batch_size": group * draw.choice([1, 4, 8, 32]),
-        "rollouts_per_example": group,
+        "group_size": group,
     }
     optional = _optional(draw, declared, sound=sound)
     declared |= {key: value for key, value in optional.items() if draw.random() < 0.5}
@@ -40,7 +40,7 @@ def _sources(draw: random.Random, group: int, *, sound: bool) -> list[dict[str, 
         if draw.random() < 0.5:
             source["ratio"] = draw.choice([0.25, 1, 3.0])
         if draw.random() < 0.3:
-            source["rollouts_per_example"] = group if sound else draw.choice([2, 3, group])
+            source["group_size"] = group if sound else draw.choice([2, 3, group])
         if draw.random() < 0.2:
             source["max_turns"] = draw.choice([1, 4])
         if draw.random() < 0.2:

@@ -23,7 +23,7 @@ DECLARED: dict[str, Any] = {
     "environments": [{"id": "sums"}],
     "max_steps": 200,
     "batch_size": 128,
-    "rollouts_per_example": 8,
+    "group_size": 8,
     "learning_rate": 2e-5,
     "lora": {"rank": 32, "alpha": 64},
     "sampling": {"max_tokens": 512, "temperature": 0.9},

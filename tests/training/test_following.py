@@ -121,7 +121,7 @@ def test_metrics_missing_raise_with_expected_file(tmp_path: Path) -> None:
         {"sampling.max_tokens": 1024},
         {"sampling.temperature": 0.7, "learning_rate": 1.5e-5},
         {"difficulty_filter": True},
-        {"batch_size": 256, "rollouts_per_example": 16},
+        {"batch_size": 256, "group_size": 16},
         {"sampling.enable_thinking": False},
         {"eval.interval": 25},
         {"lora.alpha": 64.0},
@@ -200,11 +200,11 @@ def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
     declared = {"backend": "trl", "model": "M", "environments": [{"id": "sums"}], "max_steps": 9}
     changes = {}
     for group in (16, 8):
-        spec = run_spec("mine", {**declared, "rollouts_per_example": group, "lora": {"rank": 8}}, {}, "registry.yaml")
+        spec = run_spec("mine", {**declared, "group_size": group, "lora": {"rank": 8}}, {}, "registry.yaml")
         [found] = findings(RunLog(enough, spec, log="CUDA out of memory\n"))
         changes[group] = found.evidence.details["change"]
         assert "adapter" not in found.evidence.details["next"]
-    assert changes == {16: {"rollouts_per_example": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
+    assert changes == {16: {"group_size": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
 
 
 def test_diagnosis_of_queued_run_reports_queued() -> None:

@@ -117,7 +117,7 @@ def test_generated_runs_that_pass_rules_are_accepted_by_prime_rl(
 
 def old_runs() -> list[dict[str, Any]]:
     """Declarations for trainers of v0 environments, drawn widely."""
-    keys = ("environments", "max_steps", "batch_size", "rollouts_per_example", "learning_rate", "sampling", "eval")
+    keys = ("environments", "max_steps", "batch_size", "group_size", "learning_rate", "sampling", "eval")
     keys += ("checkpoints", "wandb", "max_concurrent", "difficulty_filter", "lora", "seq_len")
     found = []
     for seed in range(30):

@@ -70,7 +70,7 @@ def test_changed_run_with_error_fails_plan_validation_and_shard(
     branch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry = branch / "registry.yaml"
-    registry.write_text(registry_with(first="    rollouts_per_example: 1\n", second=""))
+    registry.write_text(registry_with(first="    group_size: 1\n", second=""))
 
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 1
     output = capsys.readouterr().out
@@ -95,7 +95,7 @@ def test_changed_run_with_error_fails_plan_validation_and_shard(
 def test_changed_run_is_annotated_and_shown_in_the_comment(
     branch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (branch / "registry.yaml").write_text(registry_with(first="    rollouts_per_example: 1\n", second=""))
+    (branch / "registry.yaml").write_text(registry_with(first="    group_size: 1\n", second=""))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     main(["plan", "--changed", "main", "--root", str(branch)])
     assert "::error file=registry.yaml,line=12,title=RUN021 run first::" in capsys.readouterr().err

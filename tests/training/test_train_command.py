@@ -124,7 +124,7 @@ def test_train_refuses_run_that_fails_its_rules(
 ) -> None:
     published(signed_in, repository)
     registry = repository / "registry.yaml"
-    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
+    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    group_size: 1"))
     assert train(repository, "hosted", "--format", "json") == 1
     assert states(capsys) == {"hosted": "refused"}
     assert signed_in.state()["run"] == []
@@ -288,7 +288,7 @@ def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:
 
 def test_train_report_is_printed_as_markdown(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     registry = repository / "registry.yaml"
-    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    rollouts_per_example: 1"))
+    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    group_size: 1"))
     assert train(repository, "compile", "--format", "markdown") == 1
     output = capsys.readouterr().out
     assert "| ✗ | `hosted` | `prime` |" in output

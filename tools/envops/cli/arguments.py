@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from pathlib import Path
+from typing import Any
+
+_EXAMPLE = '{"difficulty": "hard"}'
 
 
 def root(command: argparse.ArgumentParser) -> None:
@@ -46,17 +51,88 @@ def network(command: argparse.ArgumentParser, who: str, when: str) -> None:
 def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer | None = None) -> None:
     """A real model and its limits; `speaker` is the group of `--endpoint`."""
     group = command.add_argument_group("size, and a real model", "see docs/models.md")
-    group.add_argument("-n", "--tasks", type=positive, metavar="N", help="number of tasks")
-    group.add_argument("-r", "--rollouts", type=positive, metavar="N", help="number of rollouts on each")
-    (speaker or group).add_argument(
-        "--endpoint",
-        "--model",
-        metavar="NAME",
-        help="use this model: a name or model of configs/endpoints.toml, or owner/model of Prime Inference",
+    size(group)
+    concurrency(group)
+    model_name(
+        speaker or group,
+        "use this model: a name or model of configs/endpoints.toml, or owner/model of Prime Inference",
     )
     split(group, "train")
     max_cost(group, "the run")
     scripted_judge(group)
+
+
+def size(command: argparse._ActionsContainer) -> None:
+    """The size of an evaluation, under the names that verifiers and prime use."""
+    command.add_argument(
+        "-n", "--num-tasks", "--tasks", dest="tasks", type=positive, metavar="N", help="number of tasks"
+    )
+    _older(command, "--num-examples", "tasks", "--num-tasks")
+    command.add_argument(
+        "-r",
+        "--num-rollouts",
+        "--rollouts",
+        dest="rollouts",
+        type=positive,
+        metavar="N",
+        help="number of rollouts on each",
+    )
+    _older(command, "--rollouts-per-example", "rollouts", "--num-rollouts")
+
+
+def group_size(command: argparse._ActionsContainer, default: int) -> None:
+    """The rollouts of each task in training, under the names that trainers use."""
+    command.add_argument(
+        "--group-size",
+        "--rollouts",
+        dest="rollouts",
+        type=positive,
+        default=default,
+        metavar="N",
+        help=f"rollouts of each task (default: {default})",
+    )
+    _older(command, "--rollouts-per-example", "rollouts", "--group-size")
+
+
+def concurrency(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "-c",
+        "--max-concurrent",
+        type=positive,
+        metavar="N",
+        help="rollouts in flight at the same time (default: the concurrency of the endpoint, or of the gate)",
+    )
+
+
+def model_name(command: argparse._ActionsContainer, what: str, *, required: bool = False) -> None:
+    named = command.add_argument("-m", "--model", "--endpoint", dest="endpoint", metavar="NAME", help=what)
+    named.required = required
+
+
+def environment_arguments(command: argparse._ActionsContainer, what: str) -> None:
+    """Arguments of the environment as a JSON object, under the names that verifiers and prime use."""
+    command.add_argument("-a", "--env-args", "--args", dest="env_args", type=json_object, metavar="JSON", help=what)
+
+
+def _older(command: argparse._ActionsContainer, flag: str, dest: str, current: str) -> None:
+    """A flag that is still read, with a note."""
+    command.add_argument(
+        flag, dest=dest, type=positive, action=_OlderFlag, current=current, help=argparse.SUPPRESS, default=None
+    )
+
+
+class _OlderFlag(argparse.Action):
+    """Stores the value, and prints the current name."""
+
+    def __init__(self, *positional: Any, current: str, **named: Any) -> None:
+        super().__init__(*positional, **named)
+        self.current = current
+
+    def __call__(
+        self, _: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        print(f"note: {option_string} is the older name of {self.current}", file=sys.stderr)
+        setattr(namespace, self.dest, values)
 
 
 def scripted_judge(command: argparse._ActionsContainer) -> None:
@@ -83,6 +159,31 @@ def reports(command: argparse._ActionsContainer, what: str = "the reports go") -
     command.add_argument(
         "--reports", type=Path, metavar="FOLDER", help=f"where {what} (default: reports/ in the repository)"
     )
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """An object in JSON, such as `{"difficulty": "hard"}`, with plain values and each name once."""
+    try:
+        value = json.loads(text, object_pairs_hook=_each_once, parse_constant=_refused_constant)
+    except RecursionError:
+        raise argparse.ArgumentTypeError("is nested too deeply") from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"is not JSON: {error}; write for example '{_EXAMPLE}'") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"must be a JSON object, such as '{_EXAMPLE}'")
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} occurs twice")
+    return found
+
+
+def _refused_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number of JSON")
 
 
 def cost(text: str) -> float | str:

@@ -35,6 +35,7 @@ from envops.models.model_run import (
     TASKS_PLAYED,
     EvaluationProgress,
     approve,
+    at_concurrency,
     breaking_off,
     ceiling_of,
     default_tasks,
@@ -93,8 +94,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--before", required=True, metavar="SIDE", help=side)
     command.add_argument("--after", required=True, metavar="SIDE", help="the same")
     calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
-    calls.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="number of tasks")
-    calls.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="number of rollouts on each")
+    arguments.size(calls)
+    arguments.concurrency(calls)
     arguments.split(calls, "that of a file, else eval if the environment has it")
     arguments.max_cost(calls, "both sides together")
     arguments.scripted_judge(calls)
@@ -317,6 +318,7 @@ def _evaluated(
     first: bool,
 ) -> EvaluatedSide:
     entry, package, options = comparison.entry, comparison.package, comparison.options
+    endpoint = at_concurrency(endpoint, options)
     path = comparison.rollouts_file(side)
     with relay_for(endpoint, ceiling, options.seed) as relay:
 

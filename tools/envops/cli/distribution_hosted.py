@@ -55,11 +55,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--no-cache", action="store_true", help="evaluate again even if nothing changed")
     arguments.network(command, "the environment", "it loads here")
     arguments.reports(command)
-    command.add_argument(
-        "--endpoint", required=True, metavar="NAME", help="a model of configs/endpoints.toml at Prime Inference"
-    )
-    command.add_argument("-n", "--tasks", type=arguments.positive, metavar="N", help="number of tasks")
-    command.add_argument("-r", "--rollouts", type=arguments.positive, metavar="N", help="number of rollouts on each")
+    arguments.model_name(command, "a model of configs/endpoints.toml at Prime Inference", required=True)
+    arguments.size(command)
+    arguments.concurrency(command)
     arguments.max_cost(command, "the evaluation")
 
 

@@ -10,6 +10,7 @@ from envops import exit_codes
 from envops.cli import arguments
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
+from envops.repository.tool_source import TOOL_FOLDER, holds_tool
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks, resolve_tool_locks
 
@@ -52,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
         for package, changed in resolve_locks(packages, threading.Event(), options.resolution):
             print(f"{package.name}: {'renewed' if changed else 'unchanged'}")
         own = not options.names and not options.environments
-        if own and (root / "tools" / "pyproject.toml").is_file():
-            for path in resolve_tool_locks(root / "tools", threading.Event()):
+        if own and holds_tool(root):
+            for path in resolve_tool_locks(root / TOOL_FOLDER, threading.Event()):
                 print(f"{path.relative_to(root)}: written")
     except ProgramFailed as error:
         print(f"uv could not resolve the lock:\n{error.failure.message}", file=sys.stderr)

@@ -13,6 +13,7 @@ import argparse
 import gc
 import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -33,6 +34,8 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
+    "upgrade": Command("renew the files that init wrote, without touching what was edited"),
     "validate": Command("run all gates on environments"),
     "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
     "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
@@ -71,7 +74,11 @@ COMMANDS: Mapping[str, Command] = {
     "report merge": Command("join the reports of several machines"),
     "site": Command("the catalogue of the repository as static pages"),
     "shards": Command("divide environments among machines, by past timings"),
+    "store key": Command("make a key that signs entries of a shared store"),
+    "store push": Command("write proven results into the shared store"),
+    "store status": Command("show the shared store, its keys, and what it has of this commit"),
     "cache": Command("show the size of the cache, and remove old entries"),
+    "cache warm": Command("download what locks name into uv's cache, and run none of it"),
     "train": Command("submit the training runs that are due, or train one on this machine"),
     "train compile": Command("write the trainers' configurations of the declared runs"),
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),
@@ -90,14 +97,17 @@ COMMANDS: Mapping[str, Command] = {
 GROUPS: Mapping[str, str] = {
     "cases": "cases of an environment's tests/cases.yaml",
     "report": "reports of past runs",
+    "store": "facts and verdicts that machines share",
 }
 """Words that only start commands of two words."""
+_PYTHONS_WARNING = warnings.formatwarning
 _IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 """`owner/name`, which does not name a run: `envops train owner/name` is `envops train hub owner/name`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    warnings.formatwarning = _as_note
     options = parsed(sys.argv[1:] if arguments is None else arguments)
     if "command" not in options:
         parser(()).print_help()
@@ -108,6 +118,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.enable()
     code: int = command.run(options)
     return code
+
+
+def _as_note(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning that is meant for the user as one line, and every other as Python writes it."""
+    from envops.repository.older_keys import OlderName
+
+    if issubclass(category, OlderName):
+        return f"note: {message}\n"
+    return _PYTHONS_WARNING(message, category, filename, lineno, line)
 
 
 def _refuse_committed_results(options: argparse.Namespace) -> None:
@@ -122,6 +143,9 @@ def run() -> None:
     hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envops.repository.problem import DeclarationError
+    from envops.text.typed_streams import type_commands
+
+    type_commands()
 
     try:
         code = main()

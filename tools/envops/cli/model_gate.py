@@ -15,7 +15,7 @@ from pathlib import Path
 from envops_worker.splits import Split
 
 from envops import __version__, exit_codes
-from envops.cli.selection import HarnessUnsupported, beside_key, check_harness, chosen_environments
+from envops.cli.selection import HarnessUnsupported, beside_key, check_harness, chosen_environments, with_flags
 from envops.facts.observed import Facts
 from envops.facts.results import ResultsWriter
 from envops.facts.stages import StageName
@@ -99,7 +99,7 @@ def run_with_model(options: argparse.Namespace) -> int:
         endpoint=options.endpoint,
         split=options.split or "train",
     )
-    if result.verdict == "pass" and len(names) == 1:
+    if result.verdict == "pass" and len(names) == 1 and options.env_args is None:
         then = "distribution" if options.command == "smoke" else "record"
         result = replace(result, next_command=f"nox -s {then} -- {names[0]} --endpoint {options.endpoint}")
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
@@ -117,6 +117,7 @@ def _chosen(root: Path, options: argparse.Namespace) -> tuple[Repository, tuple[
     else:
         choice = chosen_environments(root, options)
         repository, names = choice.repository, choice.names
+    repository = with_flags(repository, names, options)
     approved = DEFAULT_CEILING if options.max_cost is None else options.max_cost
     return beside_key(repository, names, math.inf if approved == "none" else float(approved)), names
 
@@ -128,6 +129,7 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
     tasks, rollouts = _wanted(entry, shared.gate)
     asked = requested_of(shared.options, shared.relay.endpoint, tasks, rollouts)
     of_split = "" if asked.split == "train" else f"--{asked.split}"
+    of_split += "" if shared.options.env_args is None else "--variant"
     path = shared.reports / "rollouts" / f"{name}--{shared.relay.endpoint.name}{of_split}.jsonl".replace("/", "_")
 
     root, name_of_judge = shared.repository.root, None
@@ -168,7 +170,8 @@ def _evaluated(shared: ModelRun, name: str) -> EnvironmentResult:
         judgement = judge(Subject(entry, package, facts), [shared.gate])
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=root, cached=False, seconds=seconds)
-    return replace(result, spending=shared.relay.spending.since(before), judge=name_of_judge)
+    spending = shared.relay.spending.since(before)
+    return replace(result, spending=spending, judge=name_of_judge, env_args=shared.options.env_args)
 
 
 def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:

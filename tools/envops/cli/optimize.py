@@ -58,12 +58,10 @@ OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
-    command.add_argument(
-        "--endpoint",
-        "--model",
+    arguments.model_name(
+        command,
+        "the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
         required=True,
-        metavar="NAME",
-        help="the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
     )
     budget = command.add_argument_group("budget", "shown before the start, and refused above the limit")
     budget.add_argument(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from envops.facts.observed import Facts
 from envops.reports.open_progress import open_progress
@@ -153,6 +154,38 @@ def beside_key(repository: Repository, names: Collection[str], dollars: float = 
             )
     print_grants(limited, names)
     return limited
+
+
+def refused_variant(options: argparse.Namespace) -> str:
+    """Why `-a` cannot be used beside the other arguments; empty if it can: a variant is of one named environment."""
+    if options.env_args is None:
+        return ""
+    if options.changed is not None or getattr(options, "shard", None) is not None or getattr(options, "runs", None):
+        return "-a needs one NAME, without --changed, --shard or --runs: its arguments are those of one environment"
+    if len(options.names) != 1:
+        given = f"{len(options.names)} are given" if options.names else "none is given"
+        return f"-a needs one NAME, and {given}: its arguments are those of one environment"
+    return ""
+
+
+def with_flags(repository: Repository, names: Collection[str], options: argparse.Namespace) -> Repository:
+    """The repository with the arguments and the concurrency that flags set for these environments.
+
+    The arguments are added to those of the registry. Facts and verdicts are cached by all of them.
+    """
+    given: dict[str, Any] | None = getattr(options, "env_args", None)
+    at_once: int | None = getattr(options, "max_concurrent", None)
+    if given is None and at_once is None:
+        return repository
+    registry = repository.registry
+    changed = {}
+    for name in names:
+        entry = registry.environments[name]
+        if at_once is not None:
+            smoke = replace(entry.gates.smoke, max_concurrent=at_once)
+            entry = replace(entry, gates=replace(entry.gates, smoke=smoke))
+        changed[name] = replace(entry, args={**entry.args, **(given or {})})
+    return replace(repository, registry=replace(registry, environments={**registry.environments, **changed}))
 
 
 def facts_of(

@@ -74,7 +74,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "environments", nargs="+", metavar="OWNER/NAME", help="train on it; several are a mix; @VERSION pins one"
     )
-    command.add_argument("--model", metavar="M", help="the model to start from; prompted for on a terminal")
+    command.add_argument("-m", "--model", metavar="M", help="the model to start from; prompted for on a terminal")
     size = command.add_argument_group("the run")
     size.add_argument(
         "--max-steps", type=arguments.positive, default=STEPS, metavar="N", help=f"training steps (default: {STEPS})"
@@ -82,9 +82,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     size.add_argument(
         "--batch", type=arguments.positive, default=BATCH, metavar="N", help=f"rollouts per step (default: {BATCH})"
     )
-    size.add_argument(
-        "--rollouts", type=arguments.positive, default=GROUP, metavar="N", help=f"of each task (default: {GROUP})"
-    )
+    arguments.group_size(size, GROUP)
     size.add_argument("--lr", type=float, metavar="RATE", help="learning rate (default: 1e-6)")
     size.add_argument("--tokens", type=arguments.positive, metavar="N", help="of one reply at most (default: 1024)")
     size.add_argument(
@@ -190,7 +188,8 @@ def command_line(options: argparse.Namespace, **changed: str) -> str:
     words = ["envops", "train", "hub", *given["environments"]]
     for name, default in (("model", None), ("max_steps", STEPS), ("batch", BATCH), ("rollouts", GROUP), ("lr", None)):
         if given[name] != default:
-            words += [f"--{name.replace('_', '-')}", str(given[name])]
+            flag = "group-size" if name == "rollouts" else name.replace("_", "-")
+            words += [f"--{flag}", str(given[name])]
     if given["tokens"]:
         words += ["--tokens", str(given["tokens"])]
     if given["gpus"]:
@@ -209,7 +208,7 @@ def _declared(options: argparse.Namespace, external: dict[str, ExternalEntry]) -
         "environments": [{"id": entry.name} for entry in external.values()],
         "max_steps": options.max_steps,
         "batch_size": options.batch,
-        "rollouts_per_example": options.rollouts,
+        "group_size": options.rollouts,
     }
     if options.lr is not None:
         declared["learning_rate"] = options.lr

@@ -50,20 +50,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--seconds", type=float, default=120.0, metavar="S", help="training time in seconds (default: 120)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, tasks and samples (default: 0)")
-    command.add_argument(
-        "--args",
-        type=_mapping,
-        metavar="JSON",
-        help="arguments of the environment (default: `probe: {args}` of its entry)",
-    )
+    arguments.environment_arguments(command, "arguments on top of `args` and `probe: {args}` of its entry, in JSON")
     arguments.printed(command)
-
-
-def _mapping(text: str) -> dict[str, Any]:
-    value = json.loads(text)
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError("must be a JSON object")
-    return value
 
 
 def run(options: argparse.Namespace) -> int:
@@ -88,7 +76,7 @@ def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
     (chosen,) = repository.select([name])
     print_grants(repository, [chosen])
     entry, package = repository.registry.environments[chosen], repository.packages[chosen]
-    args = {**entry.probe.args, **(options.args or {})}
+    args = {**entry.probe.args, **(options.env_args or {})}
     workspace = Workspace(root)
     if entry.judge is not None or package.uses_judge:
         print_message(f"{chosen}: a scripted judge decides, as in the gates")

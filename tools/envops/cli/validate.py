@@ -16,7 +16,16 @@ from pathlib import Path
 from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.after_passing import after_passing
-from envops.cli.selection import Choice, HarnessUnsupported, check_harness, chosen_environments, print_grants
+from envops.cli.selection import (
+    Choice,
+    HarnessUnsupported,
+    check_harness,
+    chosen_environments,
+    print_grants,
+    refused_variant,
+    with_flags,
+)
+from envops.cli.sharing import declared_store, refuse_key_beside_unconfined, send
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError, Problem
@@ -28,6 +37,7 @@ from envops.rules.verdict import worst
 from envops.system.capacity import usable_cores
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.runner import run_all
+from envops.validation.store.settings import SettingsRefused
 from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
 
 PLAYED = ("smoke", "distribution")
@@ -39,6 +49,7 @@ _ON_ALL = """examples:
   envops {name} reverse-text gsm8k     these two
   envops {name} --changed              those that differ from the main branch
   envops {name} --changed HEAD~1       those that differ from a commit
+  envops {name} gsm8k -a '{{"split": "test"}}'    a variant: other arguments; no evidence for a release
   envops {name} --format json --quiet  for machines
 """
 _WITH_A_MODEL = "  envops {name} gsm8k --endpoint qwen3-30b --max-cost 0.50\n"
@@ -54,7 +65,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.printed(command, "markdown")
     arguments.extent(command)
     command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+    command.add_argument("--no-store", action="store_true", help="neither read nor write the store of ENVOPS_STORE")
     arguments.network(command, "environments", "they load")
+    arguments.environment_arguments(
+        command, "prove a variant of one NAME: arguments on top of the registry's `args`, in JSON; no evidence"
+    )
     command.add_argument(
         "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
     )
@@ -89,6 +104,9 @@ def _shard(text: str) -> tuple[int, int]:
 
 def run(options: argparse.Namespace) -> int:
     """Validate the chosen environments and return the exit code."""
+    if refusal := refused_variant(options):
+        print(refusal, file=sys.stderr)
+        return exit_codes.USAGE
     if getattr(options, "endpoint", None) is not None:
         from envops.cli.model_gate import run_with_model  # scripted runs do not wait for the imports of models
 
@@ -111,13 +129,19 @@ def _run_scripted(options: argparse.Namespace) -> int:
     gates = GATES if options.command == "validate" else (options.command,)
     reports = options.reports or root / "reports"
     try:
+        store = declared_store(options)
         choice = chosen_environments(root, options, set_apart=True)
+        refuse_key_beside_unconfined(store, choice)
         problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
         return exit_codes.USAGE
+    except SettingsRefused as error:
+        print(f"{error}; nothing was run", file=sys.stderr)
+        return exit_codes.USAGE
     names = choice.names
+    choice = replace(choice, repository=with_flags(choice.repository, names, options))
     try:
         observation = _observation_request(options, gates, choice.repository, names)
     except HarnessUnsupported as error:
@@ -128,11 +152,13 @@ def _run_scripted(options: argparse.Namespace) -> int:
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
             progress.note(choice.note)
-        results, interrupted = run_all(request, names, options.jobs or usable_cores(), progress, threading.Event())
+        workers, stop = options.jobs or usable_cores(), threading.Event()
+        results, interrupted = run_all(request, names, workers, progress, stop, store)
     finished = set(results.names)
+    environments = results if options.env_args is None else [replace(one, env_args=options.env_args) for one in results]
     result = ValidationResult(
         verdict=worst([*(one.verdict for one in results), *_besides(problems, interrupted)]),
-        environments=results,
+        environments=environments,
         problems=problems,
         interrupted=interrupted,
         unfinished=tuple(name for name in names if name not in finished),
@@ -142,11 +168,13 @@ def _run_scripted(options: argparse.Namespace) -> int:
         shard=choice.share,
         runs=choice.runs if "schema" in gates else (),
     )
-    if result.verdict == "pass" and gates == GATES:
+    if result.verdict == "pass" and gates == GATES and options.env_args is None:
         result = replace(result, next_command=after_passing(choice.repository, names, options.changed))
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if interrupted:
         return exit_codes.INTERRUPTED
+    if store is not None and store.key is not None:
+        send(request, names, store, quiet=options.quiet)
     return exit_codes.USAGE if problems else exit_codes.OF_VERDICT[result.verdict]
 
 

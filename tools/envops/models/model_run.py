@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envops_worker.splits import Split
@@ -79,9 +79,15 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
 
     Raises `RunRefused` with the endpoint's message, and `DeclarationError`.
     """
-    endpoint = endpoint_named(root, options.endpoint)
+    endpoint = at_concurrency(endpoint_named(root, options.endpoint), options)
     with relay_for(endpoint, ceiling_of(options, endpoint)) as relay:
         yield relay
+
+
+def at_concurrency(endpoint: Endpoint, options: argparse.Namespace) -> Endpoint:
+    """The endpoint with the calls at the same time that `-c` sets."""
+    given: int | None = getattr(options, "max_concurrent", None)
+    return endpoint if given is None else replace(endpoint, concurrency=given)
 
 
 @contextmanager
@@ -137,7 +143,7 @@ def requested_of(
     if tasks > most:
         more = "envops distribution hosted NAME --endpoint NAME"
         raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
-    concurrent = endpoint.concurrency if endpoint else 32
+    concurrent = getattr(options, "max_concurrent", None) or (endpoint.concurrency if endpoint else 32)
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
     split: Split | None = getattr(options, "split", None)
     return EvaluationSize(

@@ -29,11 +29,15 @@ class ValidationEvidence:
     reason: str = ""
     filename: str = ""
     """Of that wheel."""
+    is_variant: bool = False
+    """Whether it had other arguments than those of the registry."""
 
     def refusal(self, package: Package, wheel: str = "") -> str:
         """Why the package, and the wheel with this sha256, may not be published; empty if they may."""
         if (self.digest, self.hub_hash) != (package.digest, package.hub_hash):
             return f"the validation is for {self.digest[:19]}…, the package is {package.digest[:19]}…"
+        if self.is_variant:
+            return "the validation is of a variant: -a set other arguments than registry.yaml"
         missing = [gate for gate in GATES if gate not in self.gates]
         if missing:
             return f"the validation did not check {', '.join(missing)}"
@@ -118,5 +122,6 @@ def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:
         gates={str(gate): str(verdict) for gate, verdict in entry["gates"].items()},
         wheel=str(wheel.get("sha256") or ""),
         filename=str(wheel.get("filename") or ""),
+        is_variant=entry.get("env_args") is not None,
         reason=", ".join(dict.fromkeys(fired)) or "; ".join(broke)[:300],
     )

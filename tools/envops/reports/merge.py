@@ -58,11 +58,12 @@ def merged(
 def current(reports: Sequence[dict[str, Any]], digests: Mapping[str, str]) -> dict[str, Any]:
     """One report from those of several runs, the latest last: of each environment the latest that is of its digest.
 
-    Reports of another version or for other gates than the latest are left out. Environments of none are unfinished.
+    Reports of another version or for other gates than the latest are left out, and so are results of variants.
+    Environments of none are unfinished.
     """
     latest = reports[-1]
     alike = [part for part in reports if all(part[key] == latest[key] for key in SAME)]
-    every = [one for part in alike for one in part["environments"]]
+    every = [one for part in alike for one in part["environments"] if one.get("env_args") is None]
     found = {one["name"]: one for one in every if one["digest"] and one["digest"] == digests.get(one["name"])}
     missing = sorted(digests.keys() - found.keys())
     verdicts: list[Verdict] = [one["verdict"] for one in found.values()]

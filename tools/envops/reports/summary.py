@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
 from envops.rules.result import DECLARED_BUDGET
+from envops.text.commands import as_typed
 from envops.text.plain_data import number_text, seconds_text
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from envops.facts.mutation import Mutation
     from envops.facts.search import Search
     from envops.rules.engine import Verdict
-    from envops.rules.result import ValidationResult
+    from envops.rules.result import EnvironmentResult, ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
 """The most environments named in a command; with more, it validates all."""
@@ -30,7 +32,11 @@ _SEARCH_ENDINGS = {
     "time": "stopped at the time limit",
     "found": "stopped at an exploit",
 }
-_COMMAND = re.compile(r"nox -s (?:lock|bump|record|doctor|prepare)(?: -- [^`;,)]*)?")
+LONGEST_ARGUMENTS = 200
+"""Characters of the arguments of a variant that a sentence shows."""
+_FIXING = "(?:lock|bump|record|doctor|prepare)"
+_COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envops {_FIXING}(?: [^`;,)]*)?")
+"""In either form: a report that is read may have been written by another start of the tool."""
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -51,7 +57,18 @@ def headline(result: ValidationResult) -> str:
     noun = "environment" if total == 1 else "environments"
     start = "interrupted, partial report: " if result.interrupted else ""
     start += f"{problems_sentence(result)}; " if result.problems else ""
-    return f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
+    sentence = f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
+    return sentence + _variant(result)
+
+
+def _variant(result: ValidationResult) -> str:
+    """The arguments of a variant, which is always the only environment of its run."""
+    given = next(iter(result.environments)).env_args if len(result.environments) == 1 else None
+    if given is None:
+        return ""
+    shown = json.dumps(given, ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= LONGEST_ARGUMENTS else f"{shown[:LONGEST_ARGUMENTS]}…"
+    return f"; a variant (-a {shown}), not evidence for a release"
 
 
 def problems_sentence(result: ValidationResult) -> str:
@@ -64,9 +81,17 @@ def cache_sentence(result: ValidationResult) -> str:
     """The number of verdicts from cached observations."""
     cached = result.outline.cached
     again = " (--no-cache observes again)" if cached and result.verdict != "pass" else ""
+    shared = "".join(f", {count} observed by {key}" for key, count in result.outline.signers.items())
     if cached and cached == len(result.environments):
-        return f"{'all from the cache' if cached > 1 else 'from the cache'}{again}"
-    return f"{cached} from the cache{again}"
+        return f"{'all from the cache' if cached > 1 else 'from the cache'}{shared}{again}"
+    return f"{cached} from the cache{shared}{again}"
+
+
+def time_text(environment: EnvironmentResult) -> str:
+    """How long an environment took, or whose observation its verdict rests on."""
+    if environment.observed_by is not None:
+        return f"{environment.observed_by.key} {environment.observed_by.date[:10]}"
+    return "cached" if environment.cached else seconds_text(environment.seconds)
 
 
 def policy_sentence(result: ValidationResult) -> str:
@@ -84,7 +109,12 @@ def policy_sentence(result: ValidationResult) -> str:
 
 
 def next_command(result: ValidationResult) -> str:
-    """The most helpful command: it fixes the first problem, or else explains it; empty after a pass."""
+    """The most helpful command, as the user types it; empty after a pass."""
+    return as_typed(_next_command(result))
+
+
+def _next_command(result: ValidationResult) -> str:
+    """A command that fixes the first problem, or else explains it."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
         return next((found for one in result.problems if (found := _fixing(one.fix))), f"nox -s {session}")

@@ -21,13 +21,13 @@ from envops.repository.registry import (
     load_registry,
     registry_of,
 )
+from envops.repository.tool_source import TOOL_FOLDER, holds_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHARED_FOLDERS = ("tools",)
-"""A change below these can change the verdict of any environment."""
 SHARED_FILES = ("noxfile.py", "pyproject.toml")
+"""A change of these can change the verdict of any environment, as one of the tool does in its own repository."""
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
 _BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
 _NOTHING = re.compile(r"0{40}|0{64}")
@@ -85,7 +85,8 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
             names |= _changed_entries(earlier.environments, now.environments)
             removed |= earlier.environments.keys() - now.environments.keys() - now.external.keys()
             runs, removed_runs = _changed_runs(earlier, now), set(earlier.runs.keys() - now.runs.keys())
-    shared = sorted(file for file in files if _is_shared(file))
+    folder = f"{TOOL_FOLDER}/" if holds_tool(root) else None
+    shared = sorted(file for file in files if file in SHARED_FILES or (folder and file.startswith(folder)))
     if shared:
         more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
         reason = f"{shared[0]}{more} changed, which every environment depends on"
@@ -145,10 +146,6 @@ def _objects_in(root: Path, folder: str) -> set[str]:
     ]
     hashed = git(root, "hash-object", "--stdin-paths", sends=b"\n".join(paths) + b"\n" if paths else b"")
     return set(hashed.stdout.decode().split())
-
-
-def _is_shared(file: str) -> bool:
-    return file in SHARED_FILES or file.split("/")[0] in SHARED_FOLDERS
 
 
 _Entry = TypeVar("_Entry", EnvironmentEntry, ExternalEntry)

@@ -37,11 +37,17 @@ def reference_problems(
 
 def _environment_problems(document: Document) -> Iterator[Problem]:
     for name in _mapping(document.data, "environments"):
-        steps: Steps = ("environments", name)
-        module = folder_of(name)
-        if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "verifiers":
-            message = f"the module {module} would be hidden by Python's own or by verifiers"
-            yield _problem(document, steps, message, name, fix="choose another name")
+        if why := reason_against_name(name):
+            steps: Steps = ("environments", name)
+            yield _problem(document, steps, why, name, fix="choose another name")
+
+
+def reason_against_name(name: str) -> str:
+    """Why no environment can have a name that is otherwise valid; empty if one can."""
+    module = folder_of(name)
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "verifiers":
+        return f"the module {module} would be hidden by Python's own or by verifiers"
+    return ""
 
 
 def _secret_problems(document: Document, model_keys: Mapping[str, str]) -> Iterator[Problem]:
@@ -101,13 +107,13 @@ def _source_problems(document: Document, run: str, key: Steps, known: list[str])
 
 
 def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Iterator[Problem]:
-    batch, group = run.get("batch_size"), run.get("rollouts_per_example")
+    batch, group = run.get("batch_size"), run.get("group_size")
     if isinstance(batch, int) and isinstance(group, int) and group > 0 and batch % group:
-        message = "is not a multiple of rollouts_per_example, so a group would be split"
-        message += _other_line(document, ("runs", name, "rollouts_per_example"))
+        message = "is not a multiple of group_size, so a group would be split"
+        message += _other_line(document, ("runs", name, "group_size"))
         near = max(group, round(batch / group) * group)
         yield _problem(
-            document, ("runs", name, "batch_size"), message, f"{batch}, {group} per example", nearest=str(near)
+            document, ("runs", name, "batch_size"), message, f"{batch}, {group} per group", nearest=str(near)
         )
 
 
@@ -136,7 +142,8 @@ def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield key, "gpus", "requires the node count of the other kind"
     if "train_nodes" in gpus and ("train" in gpus or "inference" in gpus):
         yield "gpus.train_nodes", "gpus.train" if "train" in gpus else "gpus.inference", "counts nodes, the other GPUs"
-    for source in run.get("environments") or []:
+    sources = run.get("environments")
+    for source in sources if isinstance(sources, list) else ():
         if isinstance(source, dict) and "args" in source and "taskset" in source:
             yield "environments", "environments", "args (v0) and taskset (v1) are given for one environment"
 

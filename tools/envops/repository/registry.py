@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
 from envops.repository.endpoints import key_variables
 from envops.repository.environment_names import with_canonical_names
+from envops.repository.older_keys import OlderName, with_current_keys
 from envops.repository.package import Generation, Package, folder_of
 from envops.repository.preparation import Preparation
 from envops.repository.problem import DeclarationError, Problem
@@ -40,8 +42,10 @@ from envops.repository.registry_values import (
     Table,
     Unique,
     Variable,
+    Versions,
     Whole,
 )
+from envops.repository.required_version import version_problem
 from envops.repository.run import RunKeys, RunSpec, run_spec
 from envops.repository.schema import ToldApartBy, checked, json_schema
 
@@ -319,6 +323,10 @@ class RegistryKeys:
             "owns: the tool, the workflows, the registry and the configs. The first line of CODEOWNERS names them."
         ),
     ] = ()
+    requires: Annotated[
+        Omissible[Versions],
+        Field(description="Versions of the tool that can read this file. Others name them and do nothing."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -329,7 +337,7 @@ class Registry:
     environments: Mapping[str, EnvironmentEntry]
     external: Mapping[str, ExternalEntry] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """As written."""
+    """As written, with today's names of keys."""
     specs: Mapping[str, RunSpec] = field(default_factory=dict)
     """The runs as read."""
     run_lines: Mapping[str, int] = field(default_factory=dict)
@@ -348,6 +356,8 @@ def load_registry(root: Path) -> Registry:
     Raises `DeclarationError` with every problem of the file.
     """
     document = load_document(root / REGISTRY_FILE, root)
+    if note := with_current_keys(document).note:
+        warnings.warn(note, OlderName, stacklevel=1)
     declared = document.data.get("environments") if isinstance(document.data, dict) else None
     entries = declared.values() if isinstance(declared, dict) else ()
     asks = any(isinstance(entry, dict) and "secrets" in entry for entry in entries)
@@ -365,7 +375,9 @@ def registry_of(document: Document, model_keys: Mapping[str, str] = MappingProxy
         raise DeclarationError(
             [Problem(document.file, 1, message, found=found, allowed="a mapping with version, owner")]
         )
-    document = with_canonical_names(document)
+    if other := version_problem(document):
+        raise DeclarationError([other])
+    document = with_canonical_names(with_current_keys(document).document)
     keys, problems = checked(RegistryKeys, document)
     problems += [
         *document.problems,

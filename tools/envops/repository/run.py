@@ -53,7 +53,7 @@ class Source:
         Omissible[Slug], Field(description="Name in metrics; required if an environment is used twice.")
     ] = None
     ratio: Annotated[Positive, Field(description="Weight in the mix, relative to the others.")] = 1.0
-    rollouts_per_example: Annotated[
+    group_size: Annotated[
         Omissible[Count], Field(description="Rollouts of each task here, if they differ from the run's.")
     ] = None
     args: Annotated[Table, Field(description="Arguments of load_environment (v0).")] = field(default_factory=dict)
@@ -222,9 +222,7 @@ class RunKeys:
     batch_size: Annotated[
         Count, Field(description="Rollouts per step, over all tasks. Converted for trainers that count tasks.")
     ] = 128
-    rollouts_per_example: Annotated[
-        Count, Field(description="Rollouts of each task that are compared with each other.")
-    ] = 8
+    group_size: Annotated[Count, Field(description="Rollouts of each task that are compared with each other.")] = 8
     learning_rate: Annotated[
         Omissible[Positive], Field(description="Peak learning rate; 1e-5 by default with LoRA, 1e-6 without.")
     ] = None
@@ -310,9 +308,9 @@ class RunSpec(RunKeys):
         """The environments of training and evaluation, each once."""
         return tuple(dict.fromkeys(source.id for source in (*self.environments, *self.evaluated)))
 
-    def group_size(self, source: Source) -> int:
+    def group_of(self, source: Source) -> int:
         """Rollouts of each task of an environment of the mix."""
-        return source.rollouts_per_example or self.rollouts_per_example
+        return source.group_size or self.group_size
 
 
 def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str, command: str = "") -> RunSpec:

@@ -214,7 +214,7 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
     series = run.series.get("zero_variance")
     if series is None or series.tail() <= MOST_WITHOUT_VARIANCE:
         return
-    larger = run.scaled("rollouts_per_example", 2, most=64) | run.scaled("batch_size", 2, most=4096)
+    larger = run.scaled("group_size", 2, most=64) | run.scaled("batch_size", 2, most=4096)
     yield run.found(
         f"{series.tail():.0%} of the groups have no variance ({series.metric})",
         series=series,
@@ -310,11 +310,11 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
 def _fewer_rollouts(run: RunLog) -> dict[str, Any]:
     """Half the rollouts of each task and step; empty if groups are small or cannot be halved."""
     spec = run.spec
-    if spec is None or any(source.rollouts_per_example for source in spec.environments):
+    if spec is None or any(source.group_size for source in spec.environments):
         return {}
-    if spec.rollouts_per_example < 2 * LEAST_GROUP or spec.rollouts_per_example % 2:
+    if spec.group_size < 2 * LEAST_GROUP or spec.group_size % 2:
         return {}
-    return run.scaled("rollouts_per_example", 0.5) | run.scaled("batch_size", 0.5)
+    return run.scaled("group_size", 0.5) | run.scaled("batch_size", 0.5)
 
 
 def _shorter_sequences(run: RunLog) -> dict[str, Any]:

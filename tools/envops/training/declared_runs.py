@@ -248,10 +248,10 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
     reward += " by a scripted judge" if recorded.scripted_judge else ""
     other = "" if recorded.speaker == spec.model else f"; the run starts from {spec.model}"
     stale = "" if recorded.current else ", other files than here"
-    size = next((spec.group_size(each) for each in spec.environments if each.label == used.label), 0)
+    size = next((spec.group_of(each) for each in spec.environments if each.label == used.label), 0)
     tasks = " on held-out tasks" if recorded.split == "eval" else ""
     about = f"{recorded.speaker}{tasks}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
-    return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.rollouts_per_example)}{other}"
+    return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.group_size)}{other}"
 
 
 def last_recording(package: Package) -> Recorded | None:

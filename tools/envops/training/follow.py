@@ -20,6 +20,7 @@ from envops.rules.diagnosis import RunLog
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile
 from envops.statistics.series import Series, series_of
+from envops.text.commands import as_typed
 from envops.training.registry_patch import registry_patch
 from envops.training.submit import RunIdentity
 from envops.training.trainers import metric_names, trainer_named, zero_variance_pairs
@@ -119,7 +120,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     """The run as reports show it; a change of the registry is a patch if its text is given."""
     series = run.series
     spec = run.spec
-    settings = {"batch_size", "rollouts_per_example", "learning_rate", "max_steps", "seq_len"}
+    settings = {"batch_size", "group_size", "learning_rate", "max_steps", "seq_len"}
     config = {name: getattr(spec, name) for name in sorted(settings)} if spec else {}
     return RunReport(
         name=run.name,
@@ -176,9 +177,9 @@ def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float
     Rollouts of one group belong to one task, so a group counts as one observation; the interval is at worst too wide.
     """
     spread, spec = series.get("reward_std"), run.spec
-    if spread is None or spec is None or spec.rollouts_per_example < 1:
+    if spread is None or spec is None or spec.group_size < 1:
         return {}
-    groups = max(1, spec.batch_size // spec.rollouts_per_example)
+    groups = max(1, spec.batch_size // spec.group_size)
     critical = t_quantile(0.95, groups - 1)
     if not isfinite(critical):
         return {}
@@ -193,7 +194,10 @@ def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
 
 
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
-    evidence = dict(finding.evidence.details)
+    details = finding.evidence.details
+    evidence: dict[str, Any] = {
+        key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()
+    }
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")
@@ -201,10 +205,10 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
     return RunFinding(
         rule=finding.rule,
         severity=finding.severity,
-        message=finding.message,
+        message=as_typed(finding.message),
         because=advice,
         evidence=evidence | ({"change": change} if change else {}),
-        fix=finding.fix,
+        fix=as_typed(finding.fix),
         patch=patch,
         steps=(steps[0], steps[1]) if isinstance(steps, list) and len(steps) == 2 else None,
     )

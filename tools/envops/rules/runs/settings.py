@@ -39,12 +39,12 @@ def groups_of_one(run: RunSubject) -> Iterator[Found]:
     What: A group-relative algorithm has at least two rollouts of each task. prime-rl accepts one, and it is its
         default. Source: prime-rl docs/algorithms.md; it aborts after repeated empty batches.
     Why: Every advantage is 0, and nothing is learned.
-    Fix: Set rollouts_per_example to 8 or more.
+    Fix: Set group_size to 8 or more.
     """
     relative = [name for name in run.settings.algorithms if name in GROUP_RELATIVE]
     for name, size in run.settings.groups.items():
         if relative and size < 2:
-            key = "rollouts_per_example"
+            key = "group_size"
             yield run.found(
                 key, f"one rollout of each task ({name}) gives {relative[0]} no advantage", environment=name
             )

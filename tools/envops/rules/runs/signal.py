@@ -50,7 +50,7 @@ def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
     What: At least 64 rollouts per step and 8 of each task. Source: prime-rl docs/training.md, which has 128 to 512
         for ablations and groups of 16 to 32 as common.
     Why: A step with few tasks is noisy; a small group estimates its own mean badly.
-    Fix: Raise batch_size or rollouts_per_example; for a first trial of the setup ignore this rule.
+    Fix: Raise batch_size or group_size; for a first trial of the setup ignore this rule.
     """
     batch, groups = run.settings.batch, run.settings.groups
     if batch is not None and batch < SMALL_BATCH:
@@ -58,7 +58,7 @@ def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
     for name, size in groups.items():
         if 1 < size < SMALL_GROUP:
             message = f"{size} rollouts of each task ({name}) are few; the usual minimum is {SMALL_GROUP}"
-            yield run.found("rollouts_per_example", message)
+            yield run.found("group_size", message)
 
 
 @rule("RUN042", gate="run", severity="advice")
@@ -111,7 +111,7 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
         pᵥᴳ; DAPO, arXiv 2503.14476, section 3.2). Recordings of scripted policies do not describe a model and are
         skipped.
     Why: Advantages of a group with equal rewards are all 0: its rollouts cost compute and teach nothing.
-    Fix: Raise rollouts_per_example, drop tasks that are always or never solved, or give partial credit.
+    Fix: Raise group_size, drop tasks that are always or never solved, or give partial credit.
     """
     for used in run.trained_on:
         if used.recorded is None or used.recorded.scripted:
@@ -123,7 +123,7 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
                 f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording of "
             )
             message += used.recorded.speaker
-            yield run.found("rollouts_per_example", message, environment=used.id, dead_share=round(share, 3))
+            yield run.found("group_size", message, environment=used.id, dead_share=round(share, 3))
 
 
 @rule("RUN045", gate="run", severity="warning")
@@ -250,7 +250,7 @@ def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
         train-with-environments of Prime's Lab, for complex and long-horizon environments; 8 and 128 are its values
         for simple ones.
     Why: Rewards of long conversations differ more by chance, and a small group estimates its mean badly.
-    Fix: Raise rollouts_per_example to 16 and batch_size to 512, step by step from settings that are stable.
+    Fix: Raise group_size to 16 and batch_size to 512, step by step from settings that are stable.
     """
     several = [used for used in run.trained_on if used.multi_turn]
     if several and run.settings.batch is not None and run.settings.batch < LONG_BATCH:
@@ -261,7 +261,7 @@ def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
             message = (
                 f"{_group_of(run, used)} rollouts of each task; {LONG_GROUP} are usual for several turns ({used.id})"
             )
-            yield run.found("rollouts_per_example", message, environment=used.id)
+            yield run.found("group_size", message, environment=used.id)
 
 
 @rule("RUN061", gate="run", severity="advice")
@@ -359,7 +359,7 @@ def _drops_thinking(model: str) -> bool:
 
 
 def _group_of(run: RunSubject, used: TrainedOn) -> int:
-    return run.settings.groups.get(used.label, run.spec.rollouts_per_example)
+    return run.settings.groups.get(used.label, run.spec.group_size)
 
 
 def _older(there: str, here: str) -> bool:

@@ -83,7 +83,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     config.put("model", spec.model, origin(spec, "model"))
     config.put("max_steps", spec.max_steps, origin(spec, "max_steps"))
     config.put("batch_size", spec.batch_size, origin(spec, "batch_size", "rollouts per step"))
-    config.put("rollouts_per_example", spec.rollouts_per_example, origin(spec, "rollouts_per_example"))
+    config.put("rollouts_per_example", spec.group_size, origin(spec, "group_size"))
     config.put("max_inflight_rollouts", spec.max_concurrent, origin(spec, "max_concurrent"))
     config.put("learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
     if spec.lora is not None:
@@ -125,7 +125,7 @@ def _sources(config: NativeConfig, request: CompileRequest) -> None:
         config.put(("env", index, "name"), source.name, origin(spec, f"{key}.name"))
         config.put(("env", index, "ratio"), source.ratio, origin(spec, f"{key}.ratio"))
         if environment.generation == "v1":
-            config.put(("env", index, "group_size"), source.rollouts_per_example, origin(spec, key))
+            config.put(("env", index, "group_size"), source.group_size, origin(spec, key))
         config.put(("env", index, "max_turns"), source.max_turns, origin(spec, f"{key}.max_turns"))
 
 
@@ -153,7 +153,7 @@ def _evaluation(config: NativeConfig, request: CompileRequest) -> None:
 def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
     """The settings; each environment has its own size of groups."""
     found = settings_at(PATHS, LIMITS)(spec, native)
-    groups = {source.label: source.rollouts_per_example or found.groups[source.label] for source in spec.environments}
+    groups = {source.label: source.group_size or found.groups[source.label] for source in spec.environments}
     return replace(found, groups=groups)
 
 

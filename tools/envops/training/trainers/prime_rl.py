@@ -284,9 +284,9 @@ def _train_source(config: NativeConfig, request: CompileRequest, index: int, sou
     at: tuple[str | int, ...] = ("orchestrator", "train", "source", index)
     config.put((*at, "name"), source.label, origin(spec, f"{key}.name" if source.name else f"{key}.id"))
     config.put((*at, "ratio"), source.ratio, origin(spec, f"{key}.ratio"))
-    own = source.rollouts_per_example is not None
-    size = f"{key}.rollouts_per_example" if own else "rollouts_per_example"
-    config.put((*at, "group_size"), spec.group_size(source), origin(spec, size, "rollouts of each task"))
+    own = source.group_size is not None
+    size = f"{key}.group_size" if own else "group_size"
+    config.put((*at, "group_size"), spec.group_of(source), origin(spec, size, "rollouts of each task"))
     _environment(config, request, at, source, key, source.settings, hosted=hosted)
     config.put((*at, "algo", "type"), spec.algorithm, origin(spec, "algorithm"))
     if spec.difficulty_filter:
@@ -347,8 +347,8 @@ def _evaluation(config: NativeConfig, request: CompileRequest, evaluated: Evalua
         name = source.label if evaluated.environments else f"{source.label}-eval"
         config.put((*at, "name"), name, origin(spec, f"{key}.id"))
         if evaluated.environments:
-            own = origin(spec, f"{key}.rollouts_per_example")
-            config.put((*at, "group_size"), source.rollouts_per_example, own)
+            own = origin(spec, f"{key}.group_size")
+            config.put((*at, "group_size"), source.group_size, own)
         _environment(config, request, at, source, key, request.evaluation_settings(source), hosted=hosted)
 
 

@@ -112,7 +112,7 @@ def _compile(request: CompileRequest) -> Compiled:
 
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
-    group, limit = spec.group_size(source), spec.sampling.max_tokens
+    group, limit = spec.group_of(source), spec.sampling.max_tokens
     config.put("verifiers.env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     config.put("verifiers.dataset", spec.name, "rLLM stores data by name: the run's name avoids collisions")
     if source.settings:
@@ -121,7 +121,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
     config.put("model.name", spec.model, origin(spec, "model"))
     config.put("model.lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
-    config.put("training.group_size", group, origin(spec, "rollouts_per_example"))
+    config.put("training.group_size", group, origin(spec, "group_size"))
     config.put("training.learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
     config.put("training.max_length", spec.seq_len, origin(spec, "seq_len"))
     config.put("training.default_local_dir", f"outputs/{spec.name}", "checkpoints")

@@ -98,7 +98,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.put("verifiers.sampling_args.max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
     config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
     config.put("algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
-    note = f"tasks: {spec.batch_size} rollouts / {spec.group_size(source)}"
+    note = f"tasks: {spec.batch_size} rollouts / {spec.group_of(source)}"
     config.put("data.train_batch_size", tasks, origin(spec, "batch_size", note))
     config.put("data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
     config.put("data.max_response_length", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
@@ -114,7 +114,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.put(f"{actor}.ppo_max_token_len_per_gpu", spec.seq_len, origin(spec, "seq_len"))
     config.put(f"{rollout}.name", "vllm", "fixed")
     config.put(f"{rollout}.mode", "async", "verifiers sends requests over HTTP")
-    config.put(f"{rollout}.n", spec.group_size(source), origin(spec, "rollouts_per_example"))
+    config.put(f"{rollout}.n", spec.group_of(source), origin(spec, "group_size"))
     config.put(f"{rollout}.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
     tensor = origin(spec, "gpus.tensor_parallel")
     config.put(f"{rollout}.tensor_model_parallel_size", spec.gpus.tensor_parallel, tensor)

@@ -99,7 +99,7 @@ def _add_environment(environment: Environment) -> str:
 
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
-    group, gpus = spec.group_size(source), spec.gpus
+    group, gpus = spec.group_of(source), spec.gpus
     if source.settings:
         message = "SkyRL's verifiers integration loads an environment by name, without arguments"
         raise CompileError(f"{message}: {', '.join(source.settings)}")
@@ -161,7 +161,7 @@ def _generator(config: NativeConfig, request: CompileRequest, group: int) -> Non
     prompt = max(1, spec.seq_len - limit)
     config.put("trainer.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
     config.put("generator.max_input_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
-    config.put("generator.n_samples_per_prompt", group, origin(spec, "rollouts_per_example"))
+    config.put("generator.n_samples_per_prompt", group, origin(spec, "group_size"))
     config.put("generator.sampling_params.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
     config.put("generator.sampling_params.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
     if spec.eval is not None:

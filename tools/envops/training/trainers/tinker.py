@@ -104,8 +104,8 @@ def _config(request: CompileRequest) -> NativeConfig:
     if source.settings:
         text = json.dumps(source.settings, ensure_ascii=False, sort_keys=True)
         config.put("vf_env_args", text, origin(spec, "environments[0].args"))
-    config.put("group_size", spec.group_size(source), origin(spec, "rollouts_per_example"))
-    note = f"tasks: {spec.batch_size} rollouts / {spec.group_size(source)}"
+    config.put("group_size", spec.group_of(source), origin(spec, "group_size"))
+    note = f"tasks: {spec.batch_size} rollouts / {spec.group_of(source)}"
     config.put("groups_per_batch", tasks, origin(spec, "batch_size", note))
     config.put("learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
     config.put("max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))

@@ -104,7 +104,7 @@ class CompileRequest:
 
     def tasks_per_step(self, source: Source) -> int:
         """The batch in tasks, for trainers that count these; raises `CompileError` if it splits a group."""
-        group = self.spec.group_size(source)
+        group = self.spec.group_of(source)
         if self.spec.batch_size % group:
             raise CompileError(f"batch_size {self.spec.batch_size} is not a multiple of {group} rollouts per example")
         return self.spec.batch_size // group
@@ -325,7 +325,7 @@ def _settings(
         return whole_at(native, paths[name]) if name in paths else None
 
     labels = [source.label for source in spec.environments]
-    group = count("group") or spec.rollouts_per_example
+    group = count("group") or spec.group_size
     batch, limit, temperature, interval = count("batch"), count("max_tokens"), number("temperature"), count("interval")
     if limits.batch_unit == "tasks" and batch is not None:
         batch *= group

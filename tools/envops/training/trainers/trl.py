@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envops.text.commands import as_envops
 from envops.training.trainers.native_config import NativeConfig, origin, toml_text
 from envops.training.trainers.trainer import (
     Compiled,
@@ -75,7 +76,7 @@ def _compile(request: CompileRequest) -> Compiled:
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
     command = ("nox", "-s", "train", "--", spec.name)
-    about = heading(request, LIMITS.title, " ".join(command))
+    about = heading(request, LIMITS.title, as_envops(" ".join(command)))
     text = toml_text(config, about)
     return Compiled(
         files={path: text},
@@ -89,7 +90,7 @@ def _compile(request: CompileRequest) -> Compiled:
 
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
-    group = spec.group_size(source)
+    group = spec.group_of(source)
     config.put("model", spec.model, origin(spec, "model"))
     config.put("rollouts.environment", source.id, origin(spec, "environments[0].id"))
     if source.settings:
@@ -104,7 +105,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         "max_steps": (spec.max_steps, origin(spec, "max_steps")),
         "per_device_train_batch_size": (micro, "rollouts of one backward pass; divides batch_size"),
         "gradient_accumulation_steps": (spec.batch_size // micro, origin(spec, "batch_size", "rollouts per step")),
-        "num_generations": (group, origin(spec, "rollouts_per_example")),
+        "num_generations": (group, origin(spec, "group_size")),
         "max_completion_length": (spec.sampling.max_tokens, origin(spec, "sampling.max_tokens")),
         "temperature": (spec.sampling.temperature, origin(spec, "sampling.temperature")),
         "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),

@@ -92,7 +92,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         "run_name": (spec.name, "the run's name"),
         "max_steps": (spec.max_steps, origin(spec, "max_steps")),
         "batch_size": (spec.batch_size, origin(spec, "batch_size", "rollouts per step")),
-        "rollouts_per_example": (spec.rollouts_per_example, origin(spec, "rollouts_per_example")),
+        "rollouts_per_example": (spec.group_size, origin(spec, "group_size")),
         "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),
         "weight_decay": (spec.weight_decay, origin(spec, "weight_decay")),
         "max_seq_len": (spec.seq_len, origin(spec, "seq_len")),

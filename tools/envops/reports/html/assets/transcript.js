@@ -33,7 +33,7 @@ function transcriptFacts(one, link) {
 function readSection(one, words) {
   return [h("h3", null, "The reply as it is read"),
     pairs([["right answer", one.answer === null ? null : longText(one.answer, "right answer", words)], ["read from the reply", one.extracted === null ? null : longText(one.extracted, "read from the reply", words)]]),
-    one.extracted !== null && h("p.muted", null, "Read by the usual marks: the last tag, \\boxed{}, ####, a field of JSON. The environment's own parser may read something else: ", h("code", null, "nox -s rewards -- reply"), ".")];
+    one.extracted !== null && h("p.muted", null, "Read by the usual marks: the last tag, \\boxed{}, ####, a field of JSON. The environment's own parser may read something else: ", h("code", null, "envops rewards reply"), ".")];
 }
 
 /** The result of each tool call, where its id names one that comes later. */

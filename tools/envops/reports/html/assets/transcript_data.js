@@ -66,7 +66,7 @@ function transcriptsOf(data) {
 
 function transcriptsMissing(error) {
   return h("p.note", { role: "alert" }, "The transcripts could not be loaded from ", h("code", null, error.message),
-    ". Keep the folder transcripts beside this page, or write one file: ", h("code", null, "nox -s report -- open --one-file"), ".");
+    ". Keep the folder transcripts beside this page, or write one file: ", h("code", null, "envops report open --one-file"), ".");
 }
 
 /** On an environment's page: what was chosen, each with its reason; loaded when it comes into view. */

@@ -1,0 +1,107 @@
+"""Sizes, models and arguments on the command line under the names that verifiers and prime use.
+
+Seen in `vf-eval --help` of verifiers 0.3 and 0.4 and in `prime eval run --help` of prime 0.18.
+"""
+
+from __future__ import annotations
+
+import pytest
+from envops.cli.main import parsed
+
+SIZED = (
+    "smoke sums",
+    "distribution sums",
+    "record sums --policy oracle",
+    "compare sums --before a --after b",
+    "distribution hosted sums --endpoint e",
+)
+WITH_A_MODEL = ("smoke sums", "distribution sums", "record sums", "distribution hosted sums", "optimize sums")
+GATES = ("validate", "schema", "rewards", "smoke", "distribution")
+
+
+@pytest.mark.parametrize("command", SIZED)
+@pytest.mark.parametrize("flag", ["-n", "--num-tasks", "--tasks"])
+def test_number_of_tasks_has_one_meaning_under_each_name(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert parsed([*command.split(), flag, "7"]).tasks == 7
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", SIZED)
+@pytest.mark.parametrize("flag", ["-r", "--num-rollouts", "--rollouts"])
+def test_number_of_rollouts_has_one_meaning_under_each_name(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert parsed([*command.split(), flag, "7"]).rollouts == 7
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", SIZED)
+@pytest.mark.parametrize("flag", ["-c", "--max-concurrent"])
+def test_concurrency_has_one_meaning_under_each_name(command: str, flag: str) -> None:
+    assert parsed([*command.split(), flag, "7"]).max_concurrent == 7
+
+
+@pytest.mark.parametrize("command", WITH_A_MODEL)
+@pytest.mark.parametrize("flag", ["-m", "--model", "--endpoint"])
+def test_model_has_one_meaning_under_each_name(command: str, flag: str) -> None:
+    assert parsed([*command.split(), flag, "acme/tiny"]).endpoint == "acme/tiny"
+
+
+@pytest.mark.parametrize("flag", ["-m", "--model"])
+def test_model_to_train_has_one_meaning_under_each_name(flag: str) -> None:
+    assert parsed(["train", "hub", "acme/sums", flag, "acme/tiny"]).model == "acme/tiny"
+
+
+@pytest.mark.parametrize("command", [*(f"{gate} sums" for gate in GATES), "train probe sums"])
+@pytest.mark.parametrize("flag", ["-a", "--env-args", "--args"])
+def test_environment_arguments_have_one_meaning_under_each_name(command: str, flag: str) -> None:
+    assert parsed([*command.split(), flag, '{"difficulty": "hard", "n": [1]}']).env_args == {
+        "difficulty": "hard",
+        "n": [1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "current"),
+    [
+        *(((*command.split(), "--num-examples", "7"), "tasks", "--num-tasks") for command in SIZED),
+        *(((*command.split(), "--rollouts-per-example", "7"), "rollouts", "--num-rollouts") for command in SIZED),
+        (("train", "hub", "acme/sums", "--rollouts-per-example", "7"), "rollouts", "--group-size"),
+    ],
+)
+def test_older_name_is_read_with_one_note(
+    words: tuple[str, ...], name: str, current: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert getattr(parsed(words), name) == 7
+    assert capsys.readouterr().err == f"note: {words[-2]} is the older name of {current}\n"
+
+
+@pytest.mark.parametrize("flag", ["--group-size", "--rollouts"])
+def test_group_size_of_training_has_one_meaning_under_each_name(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert parsed(["train", "hub", "acme/sums", flag, "16"]).rollouts == 16
+    assert parsed(["train", "hub", "acme/sums"]).rollouts == 8
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("difficulty=hard", "is not JSON"),
+        ("[1]", "must be a JSON object"),
+        ("null", "must be a JSON object"),
+        ('{"a": NaN}', "NaN is not a number of JSON"),
+        ('{"a": 1, "a": 2}', "a occurs twice"),
+        ('{"a": ' + "9" * 5_000 + "}", "is not JSON"),
+        ("[" * 200_000, "is nested too deeply"),
+    ],
+    ids=["no-json", "list", "null", "nan", "twice", "long-number", "deep"],
+)
+def test_malformed_environment_arguments_are_refused_with_reason(
+    text: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        parsed(["validate", "sums", "-a", text])
+    assert refused.value.code == 2
+    assert reason in capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""`-a`: a gate on an environment with other arguments than those of the registry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.release.evidence import read_evidence
+from envops.reports.merge import current
+from envops.repository.repository import Repository
+from small_repository import small_repository
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_repository(tmp_path_factory.mktemp("variants"), "reverse_text", "word_problems")
+
+
+def schema(repository: Path, *words: str) -> int:
+    return main(["schema", "--root", str(repository), *words])
+
+
+def report_of(repository: Path) -> dict[str, object]:
+    report: dict[str, object] = json.loads((repository / "reports" / "validate.json").read_text())
+    return report
+
+
+def test_variant_is_judged_by_itself_and_is_no_evidence(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert schema(repository, "reverse-text") == exit_codes.PASS
+    registered = report_of(repository)
+
+    assert schema(repository, "reverse-text", "-a", '{"letters": 5}') == exit_codes.PASS
+    assert 'a variant (-a {"letters": 5}), not evidence for a release' in " ".join(capsys.readouterr().out.split())
+    variant = report_of(repository)
+    (one,) = variant["environments"]  # type: ignore[misc]
+    assert (one["env_args"], one["cached"]) == ({"letters": 5}, False), (
+        "the registry's facts are not those of a variant"
+    )
+    evidence = read_evidence(repository / "reports" / "validate.json")["reverse-text"]
+    package = Repository.load(repository, ["reverse-text"]).packages["reverse-text"]
+    assert evidence.refusal(package) == "the validation is of a variant: -a set other arguments than registry.yaml"
+    assert "variant" not in replace(evidence, is_variant=False).refusal(package)
+
+    joined = current([registered, variant], {"reverse-text": package.digest})  # type: ignore[list-item]
+    assert joined["environments"][0]["env_args"] is None, "the page of a repository shows what is registered"
+
+    assert schema(repository, "reverse-text") == exit_codes.PASS
+    (again,) = report_of(repository)["environments"]  # type: ignore[misc]
+    assert (again["env_args"], again["cached"]) == (None, True)
+    assert "variant" not in capsys.readouterr().out
+
+
+def test_variant_with_unknown_argument_fails(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert schema(repository, "reverse-text", "-a", '{"no_such_argument": 5}') == exit_codes.FAIL
+    assert "no_such_argument" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("reverse-text", "word-problems"), "-a needs one NAME, and 2 are given"),
+        ((), "-a needs one NAME, and none is given"),
+        (("reverse-text", "--changed"), "-a needs one NAME, without --changed, --shard or --runs"),
+        (("reverse-text", "--shard", "1/2"), "-a needs one NAME, without --changed, --shard or --runs"),
+    ],
+)
+def test_variant_of_other_than_one_environment_is_refused(
+    repository: Path, words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert schema(repository, "-a", "{}", *words) == exit_codes.USAGE
+    assert reason in capsys.readouterr().err

@@ -108,6 +108,11 @@ def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
     session.run(uv, *synced, *map(str, files), external=True)
 
 
+def names_shared_lock(lock: Path) -> bool:
+    """Whether a lock only names one in locks/."""
+    return re.search(r"^-r \.\./\.\./locks/", lock.read_text(), re.MULTILINE) is not None
+
+
 def uv_program() -> str:
     """The uv that was installed beside nox, or the one of this machine."""
     return shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
@@ -235,7 +240,8 @@ def warm(session: nox.Session) -> None:
     """Download what the locks name into uv's cache, for the jobs that come after; none of it is run."""
     for environment in ("envops", "prime", "lint", "tests"):
         installed(session, environment)
-    locks = {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}
+    own = [file for file in sorted(Path("environments").glob("*/requirements.lock")) if not names_shared_lock(file)]
+    locks = {file.read_bytes(): file for file in [*own, *sorted(Path("locks").glob("*.lock"))]}
     folder = Path(session.create_tmp()) / "locked"
     synced = ["pip", "sync", "--quiet", "--no-config", "--require-hashes", "--no-build", "-p", str(folder)]
     for lock in locks.values():

@@ -33,18 +33,27 @@ def resolve_locks(
     """
     solved: dict[str, str] = {}
     for package in packages:
-        inputs = inputs_digest(package.requires_to_lock, package.requires_python)
+        inputs = inputs_of(package)
         if inputs not in solved:
             try:
                 solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
             except ProgramFailed as error:
                 failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
                 raise ProgramFailed(failure) from None
-        path = package.folder / LOCK_FILE
-        before = path.read_text() if path.is_file() else ""
-        if before != solved[inputs]:
-            write_whole(path, solved[inputs])
-        yield package, before != solved[inputs]
+        yield package, write_changed(package.folder / LOCK_FILE, solved[inputs])
+
+
+def inputs_of(package: Package) -> str:
+    """The digest of what a package requires, by which locks are found."""
+    return inputs_digest(package.requires_to_lock, package.requires_python)
+
+
+def write_changed(path: Path, text: str) -> bool:
+    """Write a file if its text differs; returns whether it did."""
+    if path.is_file() and path.read_bytes() == text.encode():
+        return False
+    write_whole(path, text)
+    return True
 
 
 def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
@@ -78,16 +87,23 @@ def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: thre
 
 
 def resolved_lock(
-    requires: Sequence[str], requires_python: str, stop: threading.Event, resolution: str = "highest"
+    requires: Sequence[str],
+    requires_python: str,
+    stop: threading.Event,
+    resolution: str = "highest",
+    agreeing: Sequence[str] = (),
 ) -> str:
-    """The text of a requirements.lock for these requirements.
+    """The text of a requirements.lock for these requirements, which agrees with the given entries of other locks.
 
     Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
     """
     with temporary_scratch("lock") as folder:
         wanted = folder / "environment.in"
         wanted.write_text("\n".join(requires) + "\n")
-        resolved = _compile([wanted], oldest_python(requires_python), folder, stop, resolution)
+        known = folder / "agreeing.txt"
+        known.write_text("\n".join(agreeing) + "\n")
+        constraints: list[str | Path] = ["--constraint", known] if agreeing else []
+        resolved = _compile([wanted, *constraints], oldest_python(requires_python), folder, stop, resolution)
     try:
         return render(resolved, requires, requires_python)
     except ValueError as error:

@@ -34,6 +34,7 @@ from envops.repository.read_package import read_package
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.registry_values import ENVIRONMENT_NAME
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.repository.shared_lock import copy_shared_lock
 from envops.repository.workspace import Workspace
 from envops.rules.schema.wheel import OUT_OF_PLACE, imported_as
 from envops.system.subprocesses import ProgramFailed
@@ -314,6 +315,7 @@ class Staging:
                 equal = equal_lock(root, package.requires_to_lock, package.requires_python)
                 if equal is not None:
                     shutil.copyfile(equal, package.folder / LOCK_FILE)
+                    copy_shared_lock(equal, root, self.folder)
                     return
             list(resolve_locks([package], self.stop))
 

@@ -254,7 +254,7 @@ def _require_together(parts: Sequence[ParsedLock]) -> None:
             versions = tuple(sorted({(pin.version, frozenset(pin.hashes)) for pin in pins}))
             known = first.setdefault(name, versions)
             if known != versions:
-                one, other = (", ".join(version for version, _ in each) for each in (known, versions))
+                one, other = sorted(", ".join(version for version, _ in each) for each in (known, versions))
                 detail = f"{name} {one} and {other}" if one != other else f"{name} {one} with other hashes"
                 raise NotTogether(detail)
 

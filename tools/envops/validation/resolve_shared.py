@@ -124,8 +124,7 @@ def _largest(sets: Mapping[str, Sequence[Package]], resolve: Resolve) -> tuple[l
     try:
         _union([users[0] for users in sets.values()], resolve)
     except ProgramFailed:
-        if len(sets) == 1:
-            raise
+        pass
     else:
         return list(sets), {}
     together: list[str] = []
@@ -134,6 +133,7 @@ def _largest(sets: Mapping[str, Sequence[Package]], resolve: Resolve) -> tuple[l
         try:
             _union([*(sets[each][0] for each in together), users[0]], resolve)
         except ProgramFailed as error:
+            _union(users[:1], resolve)  # fails without an index, which is no conflict
             apart[inputs] = conflict(users[0], [sets[each][0] for each in together], resolve, error)
         else:
             together.append(inputs)

@@ -186,6 +186,7 @@ def sets_of(path: Path, root: Path) -> tuple[RequirementSet, ...]:
     return _sets_of(read_bytes(path, root), path, root)
 
 
+@lru_cache(maxsize=16)  # once per content: a thousand environments share some
 def _sets_of(content: bytes, path: Path, root: Path) -> tuple[RequirementSet, ...]:
     mistakes, sets = _read_sets(text_of(content, path, root))
     if mistakes:
@@ -195,7 +196,6 @@ def _sets_of(content: bytes, path: Path, root: Path) -> tuple[RequirementSet, ..
     return sets
 
 
-@lru_cache(maxsize=16)  # once per content: a thousand environments share some
 def _read_sets(text: str) -> tuple[tuple[tuple[int, str, str], ...], tuple[RequirementSet, ...]]:
     """The mistakes of a shared lock, and its sets if there are none."""
     parsed = parse_lock(text)

@@ -30,6 +30,7 @@ from typing import Any
 
 import psutil
 import scale
+import starting
 from envops.repository.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
@@ -282,6 +283,16 @@ def releasing() -> list[Measurement]:
     ]
 
 
+def sandboxing() -> list[Measurement]:
+    """The same environments with and without the sandbox, alternately, nothing remembered."""
+    command = [sys.executable, ROOT / "benchmarks/sandboxing.py", "5"]
+    data = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    confined, plain = data["medians"]["preferred"], data["medians"]["none"]
+    note = f"{confined:.1f} and {plain:.1f} s for {data['environments']}, medians of {len(data['seconds']['none'])}"
+    name = "cost of the sandbox for each environment, in processor time"
+    return [Measurement(name, data["cost"], 0.05, "s", note=note)]
+
+
 def reporting() -> list[Measurement]:
     """The HTML report of a big monorepo: measured, written, and opened in a real browser."""
     command = [sys.executable, ROOT / "benchmarks/pages.py"]
@@ -308,14 +319,23 @@ def calibration() -> list[Measurement]:
     ]
 
 
+def from_empty_folder() -> list[Measurement]:
+    """The first three commands of a team, by an installed wheel."""
+    seconds = starting.seconds_of_commands()
+    note = ", ".join(f"{name} {part:.1f} s" for name, part in seconds.items())
+    return [Measurement("`init`, `adopt`, `validate` in an empty folder", sum(seconds.values()), 180.0, "s", note=note)]
+
+
 STEPS: Sequence[Callable[[], list[Measurement]]] = (
     help_time,
+    from_empty_folder,
     one_environment,
     cached_validate,  # of what was just observed
     throughput,
     evaluation,
     judging,
     releasing,
+    sandboxing,
     reporting,
     calibration,
 )

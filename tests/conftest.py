@@ -10,12 +10,19 @@ from pathlib import Path
 
 import pytest
 from envops.facts import stages
+from envops.text.commands import STARTED_BY
 
 
 @pytest.fixture(autouse=True, scope="session")
 def users_cache() -> None:
     """Virtual environments of tests are this checkout's own, and outlive the tests."""
     os.environ.setdefault("ENVOPS_CACHE_DIR", str(Path(__file__).parents[1] / ".envops" / "users"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def started_by_nox() -> None:
+    """Commands in messages are sessions, as in the code; `tests/text/test_commands.py` tests the other form."""
+    os.environ.setdefault(STARTED_BY, "nox")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,4 +1,4 @@
-"""A locked package without a wheel: its build runs in the sandbox, without the user's files and keys."""
+"""A package without a wheel: its build runs in the sandbox, when it is locked and when it is installed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import io
 import json
 import tarfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from envops.repository.workspace import CACHE_DIR, Workspace
+from envops.validation.resolve import resolved_lock
 from envops.validation.venv import venv_for
 from test_hostile_uv_settings import Index
 
 FILES = {
     "PKG-INFO": "Metadata-Version: 2.1\nName: envops-attack-source\nVersion: 1.0\n",
     "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    '[project]\nname = "envops-attack-source"\nversion = "1.0"\n',
+    '[project]\nname = "envops-attack-source"\ndynamic = ["version", "dependencies"]\n',
     "backend.py": """
 import json, os, zipfile
 from pathlib import Path
@@ -28,13 +30,24 @@ def attempt(action):
     except OSError as error:
         return type(error).__name__
 
+users = Path({users!r})
+seen = {{
+    "read": attempt((users / "canary").read_text),
+    "written": attempt(lambda: (users / "cache/planted").write_text("planted")),
+    "variables": [name for name, value in os.environ.items() if "canary" in value],
+}}
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    about = Path(metadata_directory, "envops_attack_source-1.0.dist-info")
+    about.mkdir()
+    reached = seen["variables"] + [value for value in (seen["read"], seen["written"]) if value != "PermissionError"]
+    needed = "".join(f"Requires-Dist: reached-{{number}}\\n" for number, _ in enumerate(reached))
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\\nName: envops-attack-source\\nVersion: 1.0\\n" + needed
+    )
+    return about.name
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    users = Path({users!r})
-    seen = {{
-        "read": attempt((users / "canary").read_text),
-        "written": attempt(lambda: (users / "cache/planted").write_text("planted")),
-        "variables": [name for name, value in os.environ.items() if "canary" in value],
-    }}
     name = "envops_attack_source-1.0-py3-none-any.whl"
     with zipfile.ZipFile(Path(wheel_directory, name), "w") as archive:
         archive.writestr("envops_attack_source.json", json.dumps(seen))
@@ -59,25 +72,35 @@ def source_archive(users: Path) -> bytes:
     return content.getvalue()
 
 
-def test_build_of_a_locked_package_reaches_no_file_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
+    """The hostile source distribution, at the index of a user who has a file and a key to steal."""
     users = tmp_path / "user"
     (users / "cache").mkdir(parents=True)
     (users / "canary").write_text("canary")
-    archive = source_archive(users)
-    index = Index(archive, "envops_attack_source-1.0.tar.gz")
+    made = source_archive(users)
+    index = Index(made, "envops_attack_source-1.0.tar.gz")
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "shared"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(users / "cache"))
     monkeypatch.setenv("MODEL_KEY", "canary")
     monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
     for name in ("UV_CACHE_DIR", "UV_OFFLINE", "UV_INDEX", "UV_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE"):
         monkeypatch.delenv(name, raising=False)
+    yield made
+    index.server.shutdown()
+    index.server.server_close()
+
+
+def test_build_of_a_locked_package_reaches_no_file_and_no_key(archive: bytes, tmp_path: Path) -> None:
     lock = tmp_path / "checkout/environments/hostile/requirements.lock"
     lock.parent.mkdir(parents=True)
     lock.write_text(f"envops-attack-source==1.0 --hash=sha256:{hashlib.sha256(archive).hexdigest()}\n")
-    try:
-        venv = venv_for(lock, Workspace(lock.parents[2]), threading.Event(), imported=False)
-    finally:
-        index.server.shutdown()
-        index.server.server_close()
+    venv = venv_for(lock, Workspace(lock.parents[2]), threading.Event(), imported=False)
     seen = json.loads((venv.site_packages / "envops_attack_source.json").read_text())
     assert seen == {"read": "PermissionError", "written": "PermissionError", "variables": []}
+
+
+def test_build_of_a_required_package_reaches_no_file_and_no_key_when_it_is_locked(archive: bytes) -> None:
+    lock = resolved_lock(["envops-attack-source"], ">=3.11", threading.Event())
+    assert "envops-attack-source==1.0" in lock
+    assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in lock

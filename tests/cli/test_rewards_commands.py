@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -265,5 +266,9 @@ def test_fixtures_play_conversations(clean: Path) -> None:
 
 def run_test(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "envops", "test", "--root", str(root), *arguments]
-    environment = {"PYTHONPATH": str(ROOT / "tools"), "PATH": "/usr/bin:/bin"}
+    environment = {
+        "PYTHONPATH": str(ROOT / "tools"),
+        "PATH": "/usr/bin:/bin",
+        "ENVOPS_CACHE_DIR": os.environ["ENVOPS_CACHE_DIR"],
+    }
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -66,5 +66,10 @@ arguments = sys.argv[1:]
 assert arguments[0] == "-s", arguments
 command = [SESSIONS[arguments[1]], *(arguments[3:] if arguments[2:3] == ["--"] else arguments[2:])]
 os.environ["PYTHONPATH"] = "tools"
+os.environ["ENVOPS_STARTED_BY"] = "nox"
 os.execv({python!r}, [{python!r}, "-m", "envops", *command])
 '''
+ENVOPS = """#!/bin/sh
+PYTHONPATH=tools exec {python} -m envops "$@"
+"""
+"""The tool of this clone as if it were installed."""

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands_in_pages import NOX, PAGES, ROOT, Block, blocks, sessions
+from commands_in_pages import ENVOPS, NOX, PAGES, ROOT, Block, blocks, sessions
 from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
 from envops.cli.main import COMMANDS, parsed
 from envops.cli.old_flags import rewritten
@@ -76,8 +76,9 @@ def test_page_commands_run_in_order(page: str, tmp_path: Path):
     subprocess.run(["git", "clone", "--quiet", "--no-local", ROOT, clone], check=True)
     programs.mkdir()
     home.mkdir()
-    (programs / "nox").write_text(NOX.format(python=sys.executable, sessions=sessions()))
-    (programs / "nox").chmod(0o755)
+    for name, script in {"nox": NOX, "envops": ENVOPS}.items():
+        (programs / name).write_text(script.format(python=sys.executable, sessions=sessions()))
+        (programs / name).chmod(0o755)
     kept = ("ENVOPS_CACHE_DIR", "LANG", "SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
     environment = {
         **{name: os.environ[name] for name in kept if name in os.environ},

@@ -30,7 +30,13 @@ def root(tmp_path: Path) -> Path:
     folder = write_repository(tmp_path / "repository", "word-sums", "alpha")
     write(
         folder,
-        {".gitignore": "__pycache__/\n", "tools/a.py": "", "docs/a.md": "", "environments/alpha/data/a.txt": "a"},
+        {
+            ".gitignore": "__pycache__/\n",
+            "tools/a.py": "",
+            "tools/envops/__init__.py": "",
+            "docs/a.md": "",
+            "environments/alpha/data/a.txt": "a",
+        },
     )
     git(folder, "init", "-q", "-b", "main")
     commit(folder)
@@ -119,6 +125,13 @@ def test_changes_of_shared_code_include_everything(root: Path, name: str) -> Non
     change = changed_environments(root, "main")
     assert change.everything
     assert name in change.reason
+
+
+def test_changes_of_tools_without_the_tool_include_no_environment(root: Path) -> None:
+    git(root, "rm", "-rq", "tools")
+    commit(root)
+    write(root, {"tools/convert.py": "# the team's own\n"})
+    assert touched(root, "HEAD") == set()
 
 
 @pytest.mark.parametrize(

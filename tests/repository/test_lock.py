@@ -95,7 +95,7 @@ numpy==2.3.0 ; python_full_version >= '3.14' {HASH}
 
 def test_rendered_lock_contains_only_versions_and_hashes() -> None:
     assert render(RESOLVED, ["numpy >= 2", "Typing_Extensions"], ">=3.11, <3.15") == (
-        "# Written by `nox -s lock`. Every version is exact, every file has its hash.\n"
+        "# Written by `envops lock`. Every version is exact, every file has its hash.\n"
         f"# inputs: {inputs_digest(['numpy>=2', 'typing-extensions'], '>=3.11,<3.15')}\n"
         "# requires-python: >=3.11,<3.15\n"
         "# requires: numpy>=2\n"

@@ -22,9 +22,11 @@ from envops.cli.main import parser
 from envops.facts import stages
 from envops.facts.stages import Stage
 from envops.files.atomic_write import write_whole
-from envops.repository.codeowners import CODEOWNERS_FILE, render
+from envops.repository.codeowners import CODEOWNERS_FILE, is_handwritten, render
 from envops.repository.registry import SCHEMA_FILE, load_registry, registry_schema
+from envops.repository.tool_source import holds_tool
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
+from envops.text.commands import as_envops
 from envops.training.trainers import MATRIX_FILE, with_matrix
 
 EXAMPLES = """examples:
@@ -41,19 +43,18 @@ _STAGES_HEAD = "| stage | what happens | after | gates | seconds | where |\n|---
 _CLI = """\
 # Commands
 
-Written by `nox -s docs` from the command line itself; a test compares. Do not edit by hand.
+Written by `envops docs` from the command line itself; a test compares. Do not edit by hand.
 
-`nox -s NAME -- ARGUMENTS` and `envops NAME ARGUMENTS` are the same command; nox installs what it needs first. A command
-of two words is an argument for nox: `nox -s rewards -- diff gsm8k --against main`. An environment that has the name of
-such a second word is reached with `envops rewards -- diff`.
+An environment that has the name of the second word of a command is reached with `envops rewards -- diff`. In a checkout
+of the tool, `nox -s NAME -- ARGUMENTS` is the same as `envops NAME ARGUMENTS`, and nox installs what it needs first.
 
 Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inconclusive, 4 the infrastructure failed,
-130 interrupted. nox itself exits with 1 for every code other than 0.
+130 interrupted.
 """
 _REGISTRY = """\
 # registry.yaml
 
-Made from `envops/repository/registry.py` and `run.py`, where every key is declared, by `nox -s docs`; a test compares.
+Made from `envops/repository/registry.py` and `run.py`, where every key is declared, by `envops docs`; a test compares.
 Do not edit by hand.
 
 It declares the published environments and the training runs. An unknown key is a mistake, which is reported with its
@@ -63,7 +64,7 @@ with it: `# yaml-language-server: $schema=tools/envops/repository/registry.schem
 _POLICIES = f"""\
 # Scripted policies
 
-Made from `tools/envops_worker/policies` by `nox -s docs`; a test compares. Do not edit by hand.
+Made from `tools/envops_worker/policies` by `envops docs`; a test compares. Do not edit by hand.
 
 A scripted policy returns replies that are known to be right or wrong. It tests an environment and does not measure its
 difficulty. The reference reply is the reply of a perfect model: the result of `tests/oracle.py`, or the task's own
@@ -83,19 +84,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write every generated file that is out of date, or with `--check` only list them."""
     root = options.root.absolute()
-    generated = {
-        CODEOWNERS_FILE: render(load_registry(root)),
-        CATALOGUE_FILE: render_catalogue(),
-        CLI_FILE: render_cli(parser()),
-        REGISTRY_FILE: render_registry(registry_schema()),
-        POLICIES_FILE: render_policies(),
-    }
-    if (root / STAGES_FILE).is_file():
-        generated[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
-    if (root / SCHEMA_FILE).parent.is_dir():  # only if the tool itself is in the repository
-        generated[SCHEMA_FILE] = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
-    if (page := root / MATRIX_FILE).is_file():
-        generated[MATRIX_FILE] = with_matrix(page.read_text(encoding="utf-8"))
+    generated = {CODEOWNERS_FILE: render(load_registry(root)), **(_of_tool(root) if holds_tool(root) else {})}
+    if is_handwritten(root):
+        del generated[CODEOWNERS_FILE]
+        message = f"{CODEOWNERS_FILE} was written by hand and stays as it is."
+        print(f"{message} To have it generated, declare its owners in registry.yaml and remove it.", file=sys.stderr)
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:
@@ -105,6 +98,22 @@ def run(options: argparse.Namespace) -> int:
             write_whole(root / name, generated[name])
             print(f"{name}: written")
     return exit_codes.FAIL if options.check and stale else exit_codes.PASS
+
+
+def _of_tool(root: Path) -> dict[str, str]:
+    """The files of the tool's own repository: its pages and tables, and the schema of registry.yaml."""
+    pages = {
+        CATALOGUE_FILE: render_catalogue(),
+        CLI_FILE: render_cli(parser()),
+        REGISTRY_FILE: render_registry(registry_schema()),
+        POLICIES_FILE: render_policies(),
+    }
+    if (root / STAGES_FILE).is_file():
+        pages[STAGES_FILE] = with_stages((root / STAGES_FILE).read_text(encoding="utf-8"))
+    if (root / MATRIX_FILE).is_file():
+        pages[MATRIX_FILE] = with_matrix((root / MATRIX_FILE).read_text(encoding="utf-8"))
+    schema = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
+    return {**pages, SCHEMA_FILE: schema}
 
 
 def _is(path: Path, text: str) -> bool:
@@ -118,7 +127,7 @@ def render_cli(parser: argparse.ArgumentParser) -> str:
     for action in commands._choices_actions:
         parts[-1] += f"\n| [{action.dest}](#envops-{action.dest.replace(' ', '-')}) | {action.help or ''} |"
     parts += [_command(f"envops {name}", command) for name, command in commands.choices.items()]
-    return "\n".join(parts) + "\n"
+    return as_envops("\n".join(parts) + "\n")
 
 
 def _command(name: str, command: argparse.ArgumentParser) -> str:
@@ -164,7 +173,7 @@ def render_registry(schema: Mapping[str, Any]) -> str:
         )
         where = f" (`{path}`)" if path else ""
         parts.append(f"## {title}{where}\n\n| key | values | meaning |\n|---|---|---|{rows}\n")
-    return "\n".join(parts)
+    return as_envops("\n".join(parts))
 
 
 def _keys(described: Mapping[str, Any], schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -217,12 +226,12 @@ def render_policies() -> str:
         f"\n| `{each.name}` | {_cell(each.description)} | {each.tasks or 'all'} | {BOUNDS[each.bound]} |"
         for each in POLICIES
     ]
-    return f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n"
+    return as_envops(f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n")
 
 
 def with_stages(page: str) -> str:
     """The page with the current table of stages."""
-    table = _STAGES_HEAD + "".join(map(_stage_row, stages.STAGES))
+    table = as_envops(_STAGES_HEAD + "".join(map(_stage_row, stages.STAGES)))
     return re.sub(r"\| stage \|.*\n(?:\|.*\n)+", lambda _: table, page, count=1)
 
 

@@ -16,6 +16,7 @@ from envops.repository.problem import DeclarationError
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
 from envops.repository.shared_lock import SHARED_FOLDER, is_shared_name, shared_path, users_of
+from envops.repository.tool_source import TOOL_FOLDER, holds_tool
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.resolve import resolve_locks, resolve_tool_locks
 from envops.validation.resolve_shared import resolve_shared, resolver, share_locks
@@ -77,8 +78,8 @@ def run(options: argparse.Namespace) -> int:
         for package, outcome in _resolved(root, packages, options):
             print(f"{package.name}: {outcome}")
         own = not options.names and not options.environments and not options.shared and not options.own
-        if own and (root / "tools" / "pyproject.toml").is_file():
-            for path in resolve_tool_locks(root / "tools", threading.Event()):
+        if own and holds_tool(root):
+            for path in resolve_tool_locks(root / TOOL_FOLDER, threading.Event()):
                 print(f"{path.relative_to(root)}: written")
     except ProgramFailed as error:
         print(f"uv could not resolve the lock:\n{error.failure.message}", file=sys.stderr)

@@ -83,7 +83,9 @@ def run(options: argparse.Namespace) -> int:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         return exit_codes.FAIL if own else exit_codes.ERROR
     if options.format == "json":
-        print_text(for_terminal(lambda _width, _colour: render_json(package, replied)))
+        print_text(for_terminal(lambda _width, _colour: render_json(package, replied)), quoting=True)
     else:
-        print_text(for_terminal(lambda width, colour: render_text(package, replied, width=width, colour=colour)))
+        print_text(
+            for_terminal(lambda width, colour: render_text(package, replied, width=width, colour=colour)), quoting=True
+        )
     return exit_codes.PASS if replied.reward is not None else exit_codes.FAIL

@@ -23,6 +23,7 @@ from envops.release.plan import Desired, ReleaseStep
 from envops.release.publishing import Published
 from envops.release.pushed_evaluations import PushedEvaluation
 from envops.release.verifying import Fetched, Verified
+from envops.text.commands import as_typed
 from envops.text.scrubbing import Scrubber
 
 LEDGER = "release.json"
@@ -79,7 +80,7 @@ class LedgerFile:
         page = self.scrubber.text(render_release_markdown(self.ledger))
         try:
             self._write()
-            write_whole(self.folder / PAGE, page)
+            write_whole(self.folder / PAGE, as_typed(page))
             if checksums := self.ledger.checksums:
                 write_whole(self.folder / CHECKSUMS, checksums)
             else:
@@ -88,7 +89,7 @@ class LedgerFile:
             self.note(error)
 
     def _write(self) -> None:
-        write_whole(self.folder / LEDGER, self.ledger.text(self.scrubber))
+        write_whole(self.folder / LEDGER, as_typed(self.ledger.text(self.scrubber)))
 
 
 def read_ledger(file: Path) -> ReleaseLedger:

@@ -13,6 +13,7 @@ from envops.files.atomic_write import write_whole
 from envops.release.plan import REFUSED, WRITES
 from envops.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
 from envops.reports.printing import append_to_summary, print_text
+from envops.text.commands import as_typed
 from envops.text.markdown import code_span, prose, prose_cell, table_cell
 from envops.text.plain_data import plain_data
 from envops.text.scrubbing import Scrubber
@@ -224,7 +225,7 @@ def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Pat
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
     for name, text in texts.items():
-        write_whole(folder / name, scrubber.text(text))
+        write_whole(folder / name, as_typed(scrubber.text(text)))
     return tuple(folder / name for name in texts)
 
 

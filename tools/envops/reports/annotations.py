@@ -14,6 +14,7 @@ from envops.rules.result import (
     finding_kind,
     path_in_repository,
 )
+from envops.text.commands import as_typed
 from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
             if kind in _COMMANDS and len(found) < MOST_OF_A_KIND:
                 found.append(_annotation(environment, finding, _COMMANDS[kind]))
         of_failures += [
-            workflow_command("error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {broke.message}")
+            workflow_command(
+                "error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {as_typed(broke.message)}"
+            )
             for stage, broke in environment.failures.items()
         ]
     return tuple(first_of_each_kind([*commands, *chain(*of_standing.values()), *of_failures]))
@@ -58,7 +61,7 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
 def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:
     file = path_in_repository(environment, finding.place)
     line = finding.place.line if finding.place else None
-    message = f"{finding.message}\nFix: {finding.fix}"
+    message = as_typed(f"{finding.message}\nFix: {finding.fix}")
     return workflow_command(command, file, line, f"{finding.rule} {environment.name}", message)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from envops.text.commands import as_typed
 from envops.text.markdown import prose, table_cell
 from envops.text.visible_text import on_one_line
 
@@ -109,7 +111,7 @@ def run_data(result: RunResult) -> dict[str, Any]:
         "submit": result.submit,
         "state": result.state,
         "files": list(result.files),
-        "command": list(result.command),
+        "command": shlex.split(as_typed(shlex.join(result.command))),
         "units": dict(result.units),
         "notes": list(result.notes),
         "findings": [_finding_data(finding) for finding in result.findings],
@@ -120,8 +122,8 @@ def _finding_data(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "severity": finding.severity,
-        "message": finding.message,
-        "fix": finding.fix,
+        "message": as_typed(finding.message),
+        "fix": as_typed(finding.fix),
         "evidence": finding.evidence.named(),
         "file": finding.place.file if finding.place else None,
         "line": finding.place.line if finding.place else None,

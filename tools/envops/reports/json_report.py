@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from envops.reports.distribution import distribution_data
 from envops.rules.evidence import reply_text
 from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
+from envops.text.commands import as_typed
 from envops.text.plain_data import plain_data
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from envops.facts.observed import Failure
     from envops.facts.recordings import RecordingFacts
     from envops.facts.search import Search
+    from envops.repository.problem import Problem
     from envops.rules.engine import Finding
     from envops.rules.profiles import RewardProfile
 
@@ -85,7 +87,7 @@ def head_data(result: ValidationResult) -> dict[str, Any]:
         "split": result.split,
         "shard": result.shard and asdict(result.shard),
         "runs": result.runs,
-        "problems": [asdict(problem) for problem in result.problems],
+        "problems": [_problem_data(problem) for problem in result.problems],
     }
 
 
@@ -100,6 +102,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "wheel": environment.wheel and {"filename": environment.wheel.filename, "sha256": environment.wheel.sha256},
         "verdict": environment.verdict,
         "cached": environment.cached,
+        "observed_by": environment.observed_by and asdict(environment.observed_by),
         "brief": environment.brief,
         "worker": environment.started and asdict(environment.started),
         "seconds": environment.seconds,
@@ -128,9 +131,9 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
         "rule": finding.rule,
         "gate": finding.gate,
         "severity": finding.severity,
-        "message": finding.message,
+        "message": as_typed(finding.message),
         "evidence": finding.evidence.named(),
-        "fix": finding.fix,
+        "fix": as_typed(finding.fix),
         "file": path_in_repository(environment, finding.place),
         "line": finding.place.line if finding.place else None,
         "inconclusive": finding.inconclusive,
@@ -141,12 +144,16 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
     }
 
 
+def _problem_data(problem: Problem) -> dict[str, Any]:
+    return {**asdict(problem), "message": as_typed(problem.message), "fix": as_typed(problem.fix)}
+
+
 def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
     return {
         "stage": stage,
         "kind": failure.kind,
         "type": failure.type,
-        "message": failure.message,
+        "message": as_typed(failure.message),
         "file": path_in_repository(environment, failure.place),
         "line": failure.place.line if failure.place else None,
         "traceback": failure.traceback,

@@ -11,16 +11,27 @@ from typing import TextIO
 
 from envops.files.atomic_write import write_whole
 from envops.reports.annotations import wants_annotations
+from envops.text.commands import as_typed
+from envops.text.typed_streams import unchanged
 from envops.text.visible_text import fitting, without_workflow_commands
 
 DEFAULT_WIDTH = 100
 
 
 def print_text(
-    text: str, *, guard: bool = True, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
+    text: str,
+    *,
+    guard: bool = True,
+    quoting: bool = False,
+    stream: TextIO | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it."""
+    """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it.
+
+    A text that is `quoting` others has its own commands as the user types them already, and the others' stay theirs.
+    """
     stream = stream or sys.stdout
+    stream = unchanged(stream) if quoting else stream
     text = without_workflow_commands(text) if guard and wants_annotations(environ) else text
     stream.write(fitting(text, getattr(stream, "encoding", None)))
     stream.flush()
@@ -54,13 +65,13 @@ def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os
     summary = environ.get("GITHUB_STEP_SUMMARY")
     if summary and wants_annotations(environ):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.writelines([page] if isinstance(page, str) else page)
+            file.writelines([as_typed(page)] if isinstance(page, str) else page)
 
 
 def write_report(path: Path, text: str) -> None:
     """Write a report. One that cannot be written is named on standard error, and the verdict is unchanged."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text)
+        write_whole(path, as_typed(text))
     except OSError as error:
         print(f"{path} could not be written: {error}", file=sys.stderr)

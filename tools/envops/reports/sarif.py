@@ -12,6 +12,7 @@ import posixpath
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from envops.reports.documentation import rule_address
 from envops.reports.evidence import shown_evidence
 from envops.rules.engine import all_rules
 from envops.rules.result import (
@@ -23,6 +24,7 @@ from envops.rules.result import (
     path_in_repository,
     weightiest_first,
 )
+from envops.text.commands import as_typed
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import shortened, visible
 
@@ -75,12 +77,14 @@ def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) ->
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
+    fix = as_typed(rule.fix)
     return {
         "id": rule.id,
         "name": rule.check.__name__,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": f"{rule.what} {rule.why}"},
-        "help": {"text": rule.fix, "markdown": f"**What** {rule.what}\n\n**Why** {rule.why}\n\n**Fix** {rule.fix}"},
+        **({"helpUri": address} if (address := rule_address(rule.id)) else {}),
+        "help": {"text": fix, "markdown": f"**What** {rule.what}\n\n**Why** {rule.why}\n\n**Fix** {fix}"},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"tags": [rule.gate]},
     }
@@ -100,11 +104,12 @@ def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]
     identity = f"{finding.rule}:{environment.name}:{file}"
     seen[identity] += 1
     thin = " (too little evidence for a failure)" if kind == "inconclusive" else ""
+    advice = as_typed(f"{environment.name}: {finding.message}{thin}\n\nFix: {finding.fix}")
     evidence = "\n".join(f"{entry.label}: {entry.text}" for entry in shown_evidence(finding))
     return {
         "ruleId": finding.rule,
         "level": _LEVELS[kind],
-        "message": _text(f"{environment.name}: {finding.message}{thin}\n\nFix: {finding.fix}\n\n{evidence}".rstrip()),
+        "message": _text(f"{advice}\n\n{evidence}".rstrip()),
         "locations": [_location(file, line)],
         "partialFingerprints": {"envops/v1": _digest(f"{identity}:{seen[identity]}")},
         "properties": {"environment": environment.name, "gate": finding.gate, "standing": kind},
@@ -140,7 +145,7 @@ def _notifications(result: ValidationResult) -> dict[str, Any]:
 
 
 def _notification(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
-    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {failure.message}"
+    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {as_typed(failure.message)}"
     return {"level": "error", "message": _text(message)}
 
 

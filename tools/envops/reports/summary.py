@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envops.rules.result import DECLARED_BUDGET
+from envops.text.commands import as_typed
 from envops.text.plain_data import number_text, seconds_text
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from envops.facts.mutation import Mutation
     from envops.facts.search import Search
     from envops.rules.engine import Verdict
-    from envops.rules.result import ValidationResult
+    from envops.rules.result import EnvironmentResult, ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
 """The most environments named in a command; with more, it validates all."""
@@ -33,7 +34,9 @@ _SEARCH_ENDINGS = {
 }
 LONGEST_ARGUMENTS = 200
 """Characters of the arguments of a variant that a sentence shows."""
-_COMMAND = re.compile(r"nox -s (?:lock|bump|record|doctor|prepare)(?: -- [^`;,)]*)?")
+_FIXING = "(?:lock|bump|record|doctor|prepare)"
+_COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envops {_FIXING}(?: [^`;,)]*)?")
+"""In either form: a report that is read may have been written by another start of the tool."""
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -78,9 +81,17 @@ def cache_sentence(result: ValidationResult) -> str:
     """The number of verdicts from cached observations."""
     cached = result.outline.cached
     again = " (--no-cache observes again)" if cached and result.verdict != "pass" else ""
+    shared = "".join(f", {count} observed by {key}" for key, count in result.outline.signers.items())
     if cached and cached == len(result.environments):
-        return f"{'all from the cache' if cached > 1 else 'from the cache'}{again}"
-    return f"{cached} from the cache{again}"
+        return f"{'all from the cache' if cached > 1 else 'from the cache'}{shared}{again}"
+    return f"{cached} from the cache{shared}{again}"
+
+
+def time_text(environment: EnvironmentResult) -> str:
+    """How long an environment took, or whose observation its verdict rests on."""
+    if environment.observed_by is not None:
+        return f"{environment.observed_by.key} {environment.observed_by.date[:10]}"
+    return "cached" if environment.cached else seconds_text(environment.seconds)
 
 
 def policy_sentence(result: ValidationResult) -> str:
@@ -98,7 +109,12 @@ def policy_sentence(result: ValidationResult) -> str:
 
 
 def next_command(result: ValidationResult) -> str:
-    """The most helpful command: it fixes the first problem, or else explains it; empty after a pass."""
+    """The most helpful command, as the user types it; empty after a pass."""
+    return as_typed(_next_command(result))
+
+
+def _next_command(result: ValidationResult) -> str:
+    """A command that fixes the first problem, or else explains it."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
         return next((found for one in result.problems if (found := _fixing(one.fix))), f"nox -s {session}")

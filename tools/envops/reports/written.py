@@ -17,6 +17,7 @@ from envops.reports.markdown import markdown_parts, render_markdown
 from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.reports.sarif import render_sarif
 from envops.reports.spill_list import SpillList
+from envops.text.typed_streams import unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,7 +95,7 @@ def print_result(
     environ: Mapping[str, str] = os.environ,
 ) -> None:
     """Print the result in the chosen form, as far as the stream can show it."""
-    stream = stream or sys.stdout
+    stream = unchanged(stream or sys.stdout)
     if form == "json":
         for part in json_parts(result):  # plain ASCII, which contains no workflow command
             stream.write(part)

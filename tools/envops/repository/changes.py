@@ -22,14 +22,14 @@ from envops.repository.registry import (
     load_registry,
     registry_of,
 )
-from envops.repository.shared_lock import SHARED_FOLDER, lock_content, users_of
+from envops.repository.shared_lock import SHARED_FOLDER, fits, users_of
+from envops.repository.tool_source import TOOL_FOLDER, holds_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHARED_FOLDERS = ("tools",)
-"""A change below these can change the verdict of any environment."""
 SHARED_FILES = ("noxfile.py", "pyproject.toml")
+"""A change of these can change the verdict of any environment, as one of the tool does in its own repository."""
 DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
 _BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
 _NOTHING = re.compile(r"0{40}|0{64}")
@@ -87,7 +87,8 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
             names |= _changed_entries(earlier.environments, now.environments)
             removed |= earlier.environments.keys() - now.environments.keys() - now.external.keys()
             runs, removed_runs = _changed_runs(earlier, now), set(earlier.runs.keys() - now.runs.keys())
-    shared = sorted(file for file in files if _is_shared(file))
+    folder = f"{TOOL_FOLDER}/" if holds_tool(root) else None
+    shared = sorted(file for file in files if file in SHARED_FILES or (folder and file.startswith(folder)))
     if shared:
         more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
         reason = f"{shared[0]}{more} changed, which every environment depends on"
@@ -125,15 +126,7 @@ def _unfit_users(root: Path, files: Iterable[str]) -> set[str]:
     if not locks:
         return set()
     folders = [folder for name, users in users_of(root).items() if f"{name}.lock" in locks for folder in users]
-    return {folder.name for folder in folders if not _fits(folder, root)}
-
-
-def _fits(folder: Path, root: Path) -> bool:
-    try:
-        lock_content(folder / LOCK_FILE, root)
-    except DeclarationError:
-        return False
-    return True
+    return {folder.name for folder in folders if not fits(folder / LOCK_FILE, root)}
 
 
 def _was_environment(root: Path, commit: str, folder: str) -> bool:
@@ -167,10 +160,6 @@ def _objects_in(root: Path, folder: str) -> set[str]:
     ]
     hashed = git(root, "hash-object", "--stdin-paths", sends=b"\n".join(paths) + b"\n" if paths else b"")
     return set(hashed.stdout.decode().split())
-
-
-def _is_shared(file: str) -> bool:
-    return file in SHARED_FILES or file.split("/")[0] in SHARED_FOLDERS
 
 
 _Entry = TypeVar("_Entry", EnvironmentEntry, ExternalEntry)

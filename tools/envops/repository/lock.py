@@ -1,6 +1,6 @@
 """requirements.lock: exact versions with hashes, without any trace of the machine.
 
-    # Written by `nox -s lock`. Every version is exact, every file has its hash.
+    # Written by `envops lock`. Every version is exact, every file has its hash.
     # inputs: sha256:…
     # requires-python: >=3.11
     # requires: datasets>=3
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LOCK_FILE = "requirements.lock"
 
-_HEADER = "# Written by `nox -s lock`. Every version is exact, every file has its hash."
+_HEADER = "# Written by `envops lock`. Every version is exact, every file has its hash."
 _INPUTS = re.compile(r"#\s*inputs:\s*(sha256:[0-9a-f]{64})\s*")
 _RESOLVED_FROM = re.compile(r"#\s*(?:set \d+ )?(requires|requires-python):\s*(.*\S)\s*")
 _ENTRY = re.compile(

@@ -1,6 +1,6 @@
 """A lock that several environments share, in `locks/`, and the file of an environment that names it.
 
-    # Written by `nox -s lock`. …                        locks/NAME.lock
+    # Written by `envops lock`. …                        locks/NAME.lock
     # set 1: sha256:…
     # set 1 requires-python: >=3.11
     # set 1 requires: verifiers<0.5,>=0.4.0
@@ -16,7 +16,7 @@ A set is what one or more environments require, under the digest of the inputs o
 that the line above it names, or else to all of them. The part of a set is the text of the lock that its environments
 would have by themselves: they install no package of another set.
 
-    # Written by `nox -s lock`. …                        environments/NAME/requirements.lock
+    # Written by `envops lock`. …                        environments/NAME/requirements.lock
     # inputs: sha256:…
     # content: sha256:…
     -r ../../locks/NAME.lock
@@ -48,10 +48,10 @@ MOST_NAMING_BYTES = 2_000
 """A file that names a shared lock is smaller."""
 
 _NAMING_HEADER = (
-    "# Written by `nox -s lock`. Versions and hashes are in the shared lock below, as the set of these inputs."
+    "# Written by `envops lock`. Versions and hashes are in the shared lock below, as the set of these inputs."
 )
 _SHARED_HEADER = (
-    "# Written by `nox -s lock`. Of several environments: an entry belongs to the sets above it, or to all."
+    "# Written by `envops lock`. Of several environments: an entry belongs to the sets above it, or to all."
 )
 _NAMING = re.compile(rf"-r \.\./\.\./{SHARED_FOLDER}/({SHARED_NAME})\.lock")
 _CONTENT = re.compile(r"# content: (sha256:[0-9a-f]{64})")
@@ -73,7 +73,8 @@ class RequirementSet:
 
     @property
     def digest(self) -> str:
-        return _digest(self.text)
+        """Of the text without its first line, which names the command that wrote it."""
+        return f"sha256:{hashlib.sha256(self.text.partition(chr(10))[2].encode()).hexdigest()}"
 
 
 def shared_path(root: Path, name: str) -> Path:
@@ -272,6 +273,15 @@ def _parsed(text: str) -> ParsedLock:
     return parse_lock(text)
 
 
+def fits(lock: Path, root: Path) -> bool:
+    """Whether an environment's lock can be read, with the shared lock that it names if it names one."""
+    try:
+        lock_content(lock, root)
+    except DeclarationError:
+        return False
+    return True
+
+
 def users_of(root: Path) -> dict[str, list[Path]]:
     """Each shared lock that environments name, and their folders."""
     found: dict[str, list[Path]] = {}
@@ -285,7 +295,3 @@ def users_of(root: Path) -> dict[str, list[Path]]:
         if name is not None:
             found.setdefault(name, []).append(path.parent)
     return found
-
-
-def _digest(text: str) -> str:
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

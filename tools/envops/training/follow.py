@@ -20,6 +20,7 @@ from envops.rules.diagnosis import RunLog
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile
 from envops.statistics.series import Series, series_of
+from envops.text.commands import as_typed
 from envops.training.registry_patch import registry_patch
 from envops.training.submit import RunIdentity
 from envops.training.trainers import metric_names, trainer_named, zero_variance_pairs
@@ -193,7 +194,10 @@ def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
 
 
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
-    evidence = dict(finding.evidence.details)
+    details = finding.evidence.details
+    evidence: dict[str, Any] = {
+        key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()
+    }
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")
@@ -201,10 +205,10 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
     return RunFinding(
         rule=finding.rule,
         severity=finding.severity,
-        message=finding.message,
+        message=as_typed(finding.message),
         because=advice,
         evidence=evidence | ({"change": change} if change else {}),
-        fix=finding.fix,
+        fix=as_typed(finding.fix),
         patch=patch,
         steps=(steps[0], steps[1]) if isinstance(steps, list) and len(steps) == 2 else None,
     )

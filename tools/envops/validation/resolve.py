@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from envops.facts.observed import Failure
@@ -14,12 +15,13 @@ from envops.repository.lock import LOCK_FILE, inputs_digest, render
 from envops.repository.package import Package
 from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.validation.uv import uv_environment, uv_program
+from envops.validation.confined_uv import run_uv
+from envops.validation.uv import uv_program
 from envops.validation.venv import TOOL_LOCKS
 
 RESOLVE_SECONDS = 600.0
 OLDEST_PYTHON = "3.11"
-_HEADER = "# Written by `nox -s lock`. Every version is exact, every file has its hash.\n"
+_HEADER = "# Written by `envops lock`. Every version is exact, every file has its hash.\n"
 
 
 def resolve_locks(
@@ -49,8 +51,9 @@ def inputs_of(package: Package) -> str:
 
 
 def write_changed(path: Path, text: str) -> bool:
-    """Write a file if its text differs; returns whether it did."""
-    if path.is_file() and path.read_bytes() == text.encode():
+    """Write a lock, unless the one there differs in its first line alone, which names the command that wrote it."""
+    before = path.read_text() if path.is_file() else ""
+    if before.partition("\n")[2] == text.partition("\n")[2]:
         return False
     write_whole(path, text)
     return True
@@ -62,18 +65,18 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     Raises `ProgramFailed` like `resolve_locks`.
     """
     own = tools / "requirements.lock"
-    write_whole(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    write_changed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
-    for group in ("prime", "inspect", "tests", "lint", "trl"):
+    for group in ("prime", "inspect", "store", "tests", "pages", "lint", "trl"):
         written.append(_resolve_group(tools, group, written, stop))
         yield written[-1]
     for group in ("nox", "tinker", "prime-lora"):
         yield _resolve_group(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
-        write_whole(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        write_changed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
 
 
@@ -82,7 +85,7 @@ def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: thre
     path = tools / f"requirements-{group}.lock"
     constraints: list[str | Path] = [part for lock in agreeing for part in ("--constraint", lock)]
     wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", *constraints]
-    write_whole(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+    write_changed(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
     return path
 
 
@@ -124,11 +127,13 @@ def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Ev
 def _compile(
     wanted: Sequence[str | Path], python: str, folder: Path, stop: threading.Event, resolution: str = "highest"
 ) -> str:
+    """The text of a lock. Of versions with and without a wheel, uv takes one with a wheel where the requirements allow
+    it; the others are built in the sandbox, since uv runs their code to read what they require."""
     command: list[str | Path] = [uv_program(), "pip", "compile", *wanted, "--python-version", python]
     command += ["--universal", "--generate-hashes", "--upgrade", "--quiet", "--resolution", resolution]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
-    environment = uv_environment()
-    return run_program(command, environment=environment, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
+    run = partial(run_program, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
+    return run_uv(run, command, reads=[folder], writes=[])
 
 
 def oldest_python(requires_python: str) -> str:

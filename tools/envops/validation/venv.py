@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 from envops.facts.observed import Failure
 from envops.repository.environment_lock import installable
@@ -24,11 +23,11 @@ from envops.repository.shared_lock import lock_content
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
-from envops.text.scrubbing import SECRET_NAME
+from envops.validation.confined_uv import run_uv
 from envops.validation.interpreter import Interpreter, interpreter_for, own_interpreter
-from envops.validation.sandbox import CERTIFICATES, sandbox_of
+from envops.validation.sandbox import sandbox_of
 from envops.validation.starting import IMPORT_WORKER
-from envops.validation.uv import NO_SETTINGS, uv_environment, uv_program
+from envops.validation.uv import uv_environment, uv_program
 
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envops-complete.json"
@@ -47,7 +46,6 @@ with collector_at_rest(), bytecode_below(sys.argv[1]):
 TOOL_LOCKS = Path(__file__).parent / "locks"
 """The tool's own packages are small and compiled at once. Of an environment's packages, an import of verifiers needs
 two fifths, and compiles them."""
-_NEEDS_BUILD = re.compile(r"no usable wheels|uilding source distributions is disabled|o usable wheel|--no-build")
 HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
 
 
@@ -193,30 +191,51 @@ def is_sound(folder: Path) -> bool:
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 
+def download(lock: Path, stop: threading.Event) -> None:
+    """Download what a lock names into uv's cache, and run none of it.
+
+    Raises `ProgramFailed`, also where a build is needed.
+    """
+    with temporary_scratch("download") as folder:
+        read = _new_venv(lock, folder / "venv", folder, own_interpreter(), stop)
+        command = [*_sync_command(lock, folder / "venv"), "--no-build", read]
+        run_program(command, environment=uv_environment(), folder=folder, seconds=BUILD_SECONDS, stop=stop)
+
+
 def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Event) -> None:
+    with temporary_scratch("lock") as neutral:
+        _synchronize(lock, _new_venv(lock, folder, neutral, python, stop), folder, stop)
+
+
+def _new_venv(lock: Path, folder: Path, neutral: Path, python: Interpreter, stop: threading.Event) -> Path:
+    """Make an empty virtual environment, and a copy of the lock's entries for it in a neutral folder."""
     try:
         text = installable(lock)
     except (DeclarationError, ValueError, OSError) as error:
         message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}: {error}"
         raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message)) from None
-    with temporary_scratch("lock") as neutral:
-        read = neutral / LOCK_FILE
-        read.write_text(text)
-        run_program(
-            [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
-            environment=uv_environment(),
-            folder=read.parent,
-            seconds=BUILD_SECONDS,
-            stop=stop,
-        )
-        _synchronize(lock, read, folder, stop)
+    read = neutral / LOCK_FILE
+    read.write_text(text)
+    run_program(
+        [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
+        environment=uv_environment(),
+        folder=neutral,
+        seconds=BUILD_SECONDS,
+        stop=stop,
+    )
+    return read
+
+
+def _sync_command(lock: Path, folder: Path) -> list[str | Path]:
+    sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
+    # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
+    by_commit = HELD_BY_COMMIT.search(lock_content(lock, lock.parent))
+    return [*sync, "--verify-hashes" if by_commit else "--require-hashes", "--strict"]
 
 
 def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) -> None:
     """Install what a lock names, from a copy of its entries: wheels from the cache or the index, and then builds."""
-    sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
-    # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
-    sync += ["--verify-hashes" if HELD_BY_COMMIT.search(read.read_bytes()) else "--require-hashes", "--strict"]
+    sync = _sync_command(lock, folder)
     if _is_the_tools(lock):
         sync.append("--compile-bytecode")
     run = partial(run_program, folder=read.parent, stop=stop)
@@ -225,38 +244,9 @@ def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) ->
         run([*sync, "--no-build", "--offline", read], environment=uv_environment(), seconds=120)
     except ProgramFailed:
         try:
-            run([*sync, "--no-build", read], environment=uv_environment(), seconds=BUILD_SECONDS)
+            run_uv(partial(run, seconds=BUILD_SECONDS), [*sync, read], reads=[read], writes=[folder])
         except ProgramFailed as error:
-            if not _NEEDS_BUILD.search(error.failure.message):
-                raise ProgramFailed(_explained(error.failure, lock)) from None
-            try:
-                with _confined_uv(read, folder) as confined:
-                    run([*sync, read], seconds=BUILD_SECONDS, **confined)
-            except ProgramFailed as built:
-                raise ProgramFailed(_explained(built.failure, lock)) from None
-
-
-@contextmanager
-def _confined_uv(read: Path, folder: Path) -> Iterator[dict[str, Any]]:
-    """Arguments of `run_program` for a uv that may build what it downloads, which runs code of its authors.
-
-    It reads a lock and writes a virtual environment. It has a cache and a home of its own, because what a build writes
-    into uv's cache would be installed for others. It has the network, and no variable with a password.
-    """
-    with temporary_scratch("uv") as scratch:
-        variables = {name: value for name, value in uv_environment().items() if _may_be_seen_by_builds(name, value)}
-        variables |= {"HOME": str(scratch), "TMPDIR": str(scratch)}
-        variables |= {"UV_CACHE_DIR": str(scratch / "cache"), "UV_LINK_MODE": "copy"}
-        variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
-        variables.pop("UV_CONFIG_FILE", None)
-        python = own_interpreter().path
-        sandbox = sandbox_of("preferred", python, reads=[uv_program(), read], writes=[scratch, folder], network="open")
-        yield {"environment": variables, "sandbox": sandbox}
-
-
-def _may_be_seen_by_builds(name: str, value: str) -> bool:
-    known = name in ("PATH", "LANG", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CERTIFICATES)
-    return (known or name.startswith("UV_")) and not SECRET_NAME.search(name) and "@" not in value
+            raise ProgramFailed(_explained(error.failure, lock)) from None
 
 
 def _explained(failure: Failure, lock: Path) -> Failure:

@@ -6,13 +6,14 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
+from envops.text.commands import as_envops
 from envops.training.trainers.trainer import Compiled, CompileError, CompileRequest, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MATRIX_FILE = "docs/training.md"
-MATRIX_MARK = "<!-- written by `nox -s docs` -->"
+MATRIX_MARK = "<!-- written by `envops docs` -->"
 
 
 def _trainers() -> Iterator[Trainer]:
@@ -85,4 +86,4 @@ def _matrix() -> str:
         generations = ", ".join(limits.generations)
         row = [f"`{limits.name}`{aliases}", limits.title, generations, limits.released, limits.batch_unit]
         rows.append([*row, several, trainer.started_by])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return as_envops("".join(f"| {' | '.join(row)} |\n" for row in rows))

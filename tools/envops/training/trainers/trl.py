@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envops.text.commands import as_envops
 from envops.training.trainers.native_config import NativeConfig, origin, toml_text
 from envops.training.trainers.trainer import (
     Compiled,
@@ -75,7 +76,7 @@ def _compile(request: CompileRequest) -> Compiled:
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
     command = ("nox", "-s", "train", "--", spec.name)
-    about = heading(request, LIMITS.title, " ".join(command))
+    about = heading(request, LIMITS.title, as_envops(" ".join(command)))
     text = toml_text(config, about)
     return Compiled(
         files={path: text},

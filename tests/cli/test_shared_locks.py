@@ -14,7 +14,7 @@ from envops.facts.observed import Failure
 from envops.repository.base_revision import find_base
 from envops.repository.content import reward_digest
 from envops.repository.repository import Repository
-from envops.repository.shared_lock import copy_shared_lock, lock_content
+from envops.repository.shared_lock import copy_shared_lock, lock_content, users_of
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import ProgramFailed
 from envops.validation.interpreter import own_interpreter
@@ -163,6 +163,13 @@ def test_new_environment_with_equal_requirements_names_the_shared_lock(root: Pat
     copy_shared_lock(found, root, other)
     assert Repository.load(other).packages["gsm8k"].lock == package.lock
     assert not (Workspace(other).base / "locks").exists()
+
+
+def test_environment_moves_to_another_shared_lock_alone(root: Path) -> None:
+    run(root, "lock", "--shared", "v1")
+    run(root, "lock", "--shared", "v2", "gsm8k")
+    assert {name: len(folders) for name, folders in users_of(root).items()} == {"v1": 2, "v2": 1}
+    assert not Repository.load(root, set_apart=True).broken
 
 
 def test_shared_lock_without_users_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,8 @@ Seen in `vf-eval --help` of verifiers 0.3 and 0.4 and in `prime eval run --help`
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from envops.cli.main import parsed
-from envops.models.model_run import default_tasks
-from subjects import subject
 
 SIZED = (
     "smoke sums",
@@ -112,9 +108,3 @@ def test_malformed_environment_arguments_are_refused_with_reason(
         parsed(["validate", "sums", "-a", text])
     assert refused.value.code == 2
     assert reason in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("tasks", ["num_tasks", "num_examples"])
-@pytest.mark.parametrize("rollouts", ["group_size", "num_rollouts", "rollouts_per_example"])
-def test_size_that_a_package_declares_is_read_under_each_name(tasks: str, rollouts: str) -> None:
-    assert default_tasks(replace(subject().package, eval_settings={tasks: 7, rollouts: 3})) == (7, 3)

@@ -88,7 +88,7 @@ COMMANDS: Mapping[str, Command] = {
     "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
     "diagnose": Command("name the problems of a training run, and the change that fixes each"),
     "optimize": Command("search for a better system prompt, by GEPA"),
-    "lock": Command("resolve every environment's requirements.lock again"),
+    "lock": Command("resolve the locks of environments again, or let environments share one"),
     "together": Command("install all environments into one virtual environment and import them"),
     "explain": Command("explain a rule: its check, its reason, and the fix of its findings"),
     "docs": Command("write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),

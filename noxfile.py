@@ -62,7 +62,8 @@ ENVIRONMENTS = {
     "prime": ("requirements.lock", "requirements-prime.lock"),
     "inspect": ("requirements.lock", "requirements-inspect.lock"),
     "lint": ("requirements.lock", "requirements-lint.lock"),
-    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")),
+    "pages": ("requirements.lock", "requirements-pages.lock"),
+    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests", "-pages")),
     "trl": ("requirements.lock", "requirements-trl.lock"),
     "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
 }
@@ -144,6 +145,18 @@ def smoke(session: nox.Session) -> None:
 def distribution(session: nox.Session) -> None:
     """One gate: whether the rewards leave something to learn. `-- results NAME FILE`, `-- hosted NAME`."""
     envops(session, "distribution", "prime" if HOSTED & {*session.posargs} else "envops")
+
+
+@nox.session(default=False)
+def init(session: nox.Session) -> None:
+    """Write the files of a repository of environments. `-- [FOLDER] --owner SLUG`."""
+    envops(session, "init")
+
+
+@nox.session(default=False)
+def upgrade(session: nox.Session) -> None:
+    """Renew the files that `init` wrote, without touching what was edited. `-- --check`."""
+    envops(session, "upgrade")
 
 
 @nox.session(default=False)
@@ -363,8 +376,14 @@ def site(session: nox.Session) -> None:
 
 
 @nox.session(tags=["project"], default=False)
+def pages(session: nox.Session) -> None:
+    """The documentation and, beside it, the catalogue, as static pages in reports/site. `-- --out FOLDER`"""
+    run(session, "pages", "python", "-m", "docs_site", *session.posargs)
+
+
+@nox.session(tags=["project"], default=False)
 def screenshots(session: nox.Session) -> None:
-    """Pictures of report and site for the docs, from made-up environments, by the system's Chromium."""
+    """Pictures of terminal, report and site for README and docs, by the system's Chromium."""
     run(session, "tests", "python", "benchmarks/screenshots.py", *session.posargs)
 
 

@@ -34,6 +34,8 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
+    "upgrade": Command("renew the files that init wrote, without touching what was edited"),
     "validate": Command("run all gates on environments"),
     "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
     "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from envops.reports.distribution import markdown_lines, title
+from envops.reports.documentation import rule_address
 from envops.reports.evidence import ShownEvidence, shown_evidence
 from envops.reports.spill_list import SpillList
 from envops.reports.summary import headline, mutation_sentence, next_command, policy_sentence, search_sentence
@@ -213,7 +214,9 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     if place := where(environment, finding.place):
         lines.append(f"{code_span(place)}\n")
     lines += [_evidence(entry) for entry in shown_evidence(finding)]
-    lines.append(f"\n**Fix:** {prose(finding.fix)}\n")
+    address = rule_address(finding.rule)
+    page = f" ([{finding.rule}]({address}))" if address else ""
+    lines.append(f"\n**Fix:** {prose(finding.fix)}{page}\n")
     return _details(summary, "\n".join(lines), kind, opened=kind == "error")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from envops.reports.brief_findings import causes
 from envops.reports.distribution import show as show_distribution
+from envops.reports.documentation import linked
 from envops.reports.evidence import READY_CASE, shown_evidence
 from envops.reports.page import Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
@@ -212,7 +213,9 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
         page.field("reason", finding.ignored, indent=4, style=style)
         page.blank()
         return
-    page.paragraph((finding.rule, style), (f"{kind}:", style), finding.message, indent=2, hanging=9)
+    page.paragraph(
+        (finding.rule, linked(style, finding.rule)), (f"{kind}:", style), finding.message, indent=2, hanging=9
+    )
     if place := where(environment, finding.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
     for entry in shown_evidence(finding):

@@ -161,22 +161,6 @@ def test_initial_noxfile_is_python_with_sessions_of_commands(tmp_path: Path):
     assert done is None or {"validate", "adopt"} <= {each["name"] for each in json.loads(done.stdout)}
 
 
-@pytest.mark.parametrize("name", ["validate", "comment", "release", "evaluate", "nightly"])
-def test_initial_workflow_calls_the_tools_own_with_known_inputs_and_rights(name: str):
-    caller = yaml.safe_load(files_of(Answers("acme", tool="example/tool@v3"))[f".github/workflows/{name}.yml"])
-    called = yaml.safe_load((ROOT / ".github/workflows" / f"{name}.yml").read_text())
-    (job,) = caller["jobs"].values()
-    assert job["uses"] == f"example/tool/.github/workflows/{name}.yml@v3"
-    assert caller["permissions"] == {}
-    inputs = called[True].get("workflow_call", {}).get("inputs", {})
-    required = {key for key, value in inputs.items() if value.get("required")}
-    assert required <= set(job.get("with", {})) <= set(inputs)
-    needed: dict[str, str] = {}
-    for each in called["jobs"].values():
-        needed |= {key: right for key, right in each["permissions"].items() if needed.get(key) != "write"}
-    assert job["permissions"] == needed
-
-
 def test_initial_files_are_whole_lines_and_yaml():
     for path, text in files_of(Answers("acme", maintainers=("@a/b",))).items():
         assert text.endswith("\n"), path

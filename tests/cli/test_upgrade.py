@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from envops.authoring.setup import answers as answers_module
 from envops.authoring.setup import upgrading
-from envops.authoring.setup.answers import ANSWERS_FILE
+from envops.authoring.setup.answers import ANSWERS_FILE, DEFAULT_TOOL
 from envops.authoring.setup.files import files_of
 from envops.cli.main import main
 from envops.repository.problem import DeclarationError
@@ -162,7 +162,7 @@ def test_upgrade_to_unreadable_registry_is_a_conflict(
 
 
 def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):
-    edit(repository / ANSWERS_FILE, "acme/envops@v1", "acme/envops@v2")
+    edit(repository / ANSWERS_FILE, DEFAULT_TOOL, "acme/envops@v2")
     code, changes = checked(repository, capsys)
     assert (code, (VALIDATE, "update") in changes) == (1, True)
     assert upgrade(repository) == 0

@@ -59,20 +59,23 @@ FROM_SOURCE = {
 }
 ENVIRONMENTS = {
     "envops": ("requirements.lock",),
+    "store": ("requirements.lock", "requirements-store.lock"),
     "prime": ("requirements.lock", "requirements-prime.lock"),
     "inspect": ("requirements.lock", "requirements-inspect.lock"),
     "lint": ("requirements.lock", "requirements-lint.lock"),
     "pages": ("requirements.lock", "requirements-pages.lock"),
-    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests", "-pages")),
+    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-store", "-tests", "-pages")),
     "trl": ("requirements.lock", "requirements-trl.lock"),
     "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
 }
 """Virtual environments in .nox/, and the packages of each."""
+USUAL = "store" if os.environ.get("ENVOPS_STORE") else "envops"
+"""The environment of most commands: a shared store needs a few packages more."""
 HOSTED = {"hosted", "--hosted"}
 """Arguments of `distribution` that call the prime CLI."""
 
 
-def envops(session: nox.Session, command: str, environment: str = "envops") -> None:
+def envops(session: nox.Session, command: str, environment: str = USUAL) -> None:
     """Run one of the tool's commands in one of the environments."""
     run(session, environment, "python", "-m", "envops", command, *session.posargs)
 
@@ -404,6 +407,12 @@ def explain(session: nox.Session) -> None:
 def doctor(session: nox.Session) -> None:
     """Check this machine and suggest fixes. `-- --fix`."""
     envops(session, "doctor")
+
+
+@nox.session(default=False)
+def store(session: nox.Session) -> None:
+    """The shared store of ENVOPS_STORE. `-- key NAME`, `-- push`, `-- status`."""
+    envops(session, "store", "store")
 
 
 @nox.session(default=False)

@@ -73,6 +73,9 @@ COMMANDS: Mapping[str, Command] = {
     "report merge": Command("join the reports of several machines"),
     "site": Command("the catalogue of the repository as static pages"),
     "shards": Command("divide environments among machines, by past timings"),
+    "store key": Command("make a key that signs entries of a shared store"),
+    "store push": Command("write proven results into the shared store"),
+    "store status": Command("show the shared store, its keys, and what it has of this commit"),
     "cache": Command("show the size of the cache, and remove old entries"),
     "cache warm": Command("download what locks name into uv's cache, and run none of it"),
     "train": Command("submit the training runs that are due, or train one on this machine"),
@@ -93,6 +96,7 @@ COMMANDS: Mapping[str, Command] = {
 GROUPS: Mapping[str, str] = {
     "cases": "cases of an environment's tests/cases.yaml",
     "report": "reports of past runs",
+    "store": "facts and verdicts that machines share",
 }
 """Words that only start commands of two words."""
 _PYTHONS_WARNING = warnings.formatwarning

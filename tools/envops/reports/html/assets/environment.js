@@ -21,7 +21,7 @@ function evidence(data, address) {
     observationSection(data),
   ].filter(Boolean);
   return h("div", null,
-    h("ul.facts", null, [data.version, data.generation, data.folder, data.cached ? "from the cache" : seconds(data.seconds), `${number(data.counts[0])} tasks`, `${number(data.counts[1])} replies scored`, `${number(data.counts[2])} rollouts`].filter(Boolean).map((text) => h("li", null, text))),
+    h("ul.facts", null, [data.version, data.generation, data.folder, data.observedBy ? `observed by ${data.observedBy.key}, ${data.observedBy.date}` : data.cached ? "from the cache" : seconds(data.seconds), `${number(data.counts[0])} tasks`, `${number(data.counts[1])} replies scored`, `${number(data.counts[2])} rollouts`].filter(Boolean).map((text) => h("li", null, text))),
     h("ul.gates", null, data.gates.map(([gate, verdict, reason]) => h(`li.${verdict}`, null, h("b", null, gate), h("span.verdict", null, `${SIGNS[verdict]} ${verdict}`), reason && h("p", { dir: "auto" }, reason)))),
     h("nav.sections", { "aria-label": "Sections" }, parts.map((part) => h("a", { href: address(part.dataset.section) }, part.querySelector("h2").textContent))),
     parts);

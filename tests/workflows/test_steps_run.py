@@ -98,6 +98,18 @@ def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin,
     assert shard.sessions == ["validate --no-cache --runs first"], shard.output
 
 
+def test_pull_request_reads_a_store_that_the_repository_names(origin: Origin, quiet: Runner) -> None:
+    store = {
+        "github.event_name == 'pull_request' && vars.ENVOPS_STORE || ''": "s3://facts",
+        "(github.event_name != 'pull_request' || vars.ENVOPS_STORE == '') && 'yes' || ''": "",
+        "env.ENVOPS_STORE && 'store' || ''": "store",
+    }
+
+    shard = quiet.run("validate.yml", "shard", origin.git("rev-parse", "HEAD"), {**_of_pull_request(origin), **store})
+
+    assert shard.sessions[1] == "validate word-problems", shard.output
+
+
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "origin/main")
     says = {**_of_pull_request(origin), BASE: head}

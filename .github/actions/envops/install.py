@@ -21,10 +21,10 @@ run()
 """
 
 
-def install(folder: Path, *, hub: bool) -> Path:
+def install(folder: Path, extras: list[str]) -> Path:
     """Make the virtual environment, and return the folder of its programs."""
     uv = shutil.which("uv", path=sysconfig.get_path("scripts")) or "uv"
-    locks = [TOOLS / "requirements.lock", *([TOOLS / "requirements-prime.lock"] if hub else [])]
+    locks = [TOOLS / "requirements.lock", *(TOOLS / f"requirements-{extra}.lock" for extra in extras)]
     python = folder / "bin" / "python"
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python)]
     for command in (
@@ -41,6 +41,6 @@ def install(folder: Path, *, hub: bool) -> Path:
 
 
 if __name__ == "__main__":
-    programs = install(Path(os.environ["RUNNER_TEMP"]) / "envops", hub=os.environ["HUB"] == "true")
+    programs = install(Path(os.environ["RUNNER_TEMP"]) / "envops", os.environ["EXTRAS"].split())
     with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as path:
         path.write(f"{programs}\n")

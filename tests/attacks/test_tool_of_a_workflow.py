@@ -39,7 +39,7 @@ def test_module_named_envops_in_a_checkout_does_not_run_beside_the_key(
 @pytest.mark.worker
 def test_tool_that_a_workflow_installs_is_not_the_checkouts(hostile: Path, tmp_path: Path) -> None:
     path = tmp_path / "path"
-    variables = {**os.environ, "RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(path), "EXTRAS": ""}
+    variables = {**os.environ, "RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(path), "HUB": "false"}
     variables.pop("PYTHONPATH", None)
     install = [sys.executable, "-I", ROOT / ".github/actions/envops/install.py"]
 

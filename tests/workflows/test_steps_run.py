@@ -102,7 +102,6 @@ def test_pull_request_reads_a_store_that_the_repository_names(origin: Origin, qu
     store = {
         "github.event_name == 'pull_request' && vars.ENVOPS_STORE || ''": "s3://facts",
         "(github.event_name != 'pull_request' || vars.ENVOPS_STORE == '') && 'yes' || ''": "",
-        "env.ENVOPS_STORE && 'store' || ''": "store",
     }
 
     shard = quiet.run("validate.yml", "shard", origin.git("rev-parse", "HEAD"), {**_of_pull_request(origin), **store})

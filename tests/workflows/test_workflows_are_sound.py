@@ -129,7 +129,7 @@ def test_every_job_that_calls_the_tool_starts_with_the_action() -> None:
             calls = [place for place, step in enumerate(steps) if re.search(CALLS, step.get("run", ""))]
             started = [place for place, step in enumerate(steps) if step.get("uses") == "$/.github/actions/envops"]
             assert not calls or (started and started[0] < calls[0]), f"{name}:{job_name}"
-            hub = any(step.get("with", {}).get("extras") == "prime" for step in steps)
+            hub = any("hub" in step.get("with", {}) for step in steps)
             assert hub == any(SPEAKS_WITH_HUB.search(step.get("run", "")) for step in steps), f"{name}:{job_name}"
 
 

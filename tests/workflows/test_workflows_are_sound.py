@@ -73,7 +73,8 @@ def test_callers_are_a_trigger_permissions_and_one_call(name: str) -> None:
     (job,) = caller["jobs"].values()
     assert set(job) <= {"permissions", "uses", "with", "secrets"}
     assert job["uses"] == f"OWNER/envops/.github/workflows/{name}@v0"
-    assert len(CALLERS[name].splitlines()) <= 24
+    most = 32 if "with" in job else 20  # inputs by hand are declared, described and passed on
+    assert len(CALLERS[name].splitlines()) <= most
 
 
 def test_every_reusable_workflow_has_a_caller() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from called_workflows import LEVELS, Workflow, called, callers
+from called_workflows import LEVELS, ROOT, Workflow, called, callers
 
 CALLERS = callers()
 GIVEN = {"inputs.pull_request": "7", "inputs.endpoint": "qwen3-30b", "inputs.dollars": "1"}
@@ -40,6 +40,14 @@ def test_caller_passes_exactly_the_secrets_that_the_called_jobs_use(name: str, t
 
     assert workflow.secrets == frozenset(re.findall(r"secrets\.(\w+)", str(workflow.document["jobs"])))
     assert (workflow.inputs["runner"], workflow.inputs["python"]) == ("ubuntu-24.04", "3.12")
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_page_names_permissions_and_secrets_of_each_caller(name: str) -> None:
+    (row,) = re.findall(rf"(?m)^\| `{name}` \| .* \| (.*) \|(.*)\|$", (ROOT / "docs/ci.md").read_text())
+    (job,) = CALLERS[name]["jobs"].values()
+    assert row[0] == ", ".join(f"`{permission}: {level}`" for permission, level in job["permissions"].items())
+    assert re.findall(r"\w+", row[1]) == list(job.get("secrets", {}))
 
 
 @pytest.mark.parametrize(

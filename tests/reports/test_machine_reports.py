@@ -50,7 +50,7 @@ def test_json_report_has_the_keys_of_the_contract() -> None:
         "evidence": MISSED_GOLD.evidence.named(), "fix": MISSED_GOLD.fix,
         "file": "environments/reverse_text/reverse_text/taskset.py", "line": 31,
         "inconclusive": False, "bug": False, "ignored": False, "reason": None,
-        "waiting": [],
+        "waiting": [], "transcript": None,
     }  # fmt: skip
 
 

@@ -18,12 +18,12 @@ import packaging
 
 from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
-from envops.repository.recordings import recordings_content
+from envops.repository.recordings import read_recordings, recordings_content
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.repository.signature import signed, verified
-from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
+from envops.repository.workspace import OWN_CODE, Workspace, code_digest, mark_used
 from envops.rules.engine import LONGEST_REPLY, Gate, Subject
 from envops.rules.result import EnvironmentResult, environment_result, in_brief
 from envops.rules.verdict import judge
@@ -119,7 +119,10 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     gates: tuple[Gate, ...] = ("schema",) if package.is_harness else request.gates
     judgement = judge(subject, gates, brief=request.brief)
     seconds = time.monotonic() - started
-    result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
+    rollouts = read_recordings(package.folder) if recorded and "distribution" in gates else ()
+    result = environment_result(
+        package, facts, judgement, root=repository.root, cached=cached, seconds=seconds, recorded=rollouts
+    )
     return in_brief(result) if request.brief else result
 
 
@@ -152,7 +155,7 @@ def kept_verdict(request: ValidationRequest, name: str, facts: Path) -> KeptVerd
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]
     read_by_rules = {
         "facts": facts.stem,
-        "tool": code_digest(TOOLS),
+        "tool": code_digest(*OWN_CODE),
         "packaging": packaging.__version__,
         # its line in registry.yaml matters if a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),

@@ -113,6 +113,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "train hub": ("tests/training",),
     "upgrade": ("tests/cli/test_upgrade.py",),
     "validate": ("tests/cli", "tests/e2e", "tests/training/test_runs_in_pull_requests.py"),
+    "view": ("tests/cli/test_view.py",),
     "watch": ("tests/training",),
 }
 """Command → the tests that execute it where no page does: all that its flags are looked for in."""

@@ -41,4 +41,4 @@ def _unmet(requires: str) -> list[Specifier]:
         bounds = SpecifierSet(requires)
     except InvalidSpecifier:
         return []
-    return [Specifier(str(each)) for each in bounds if not each.contains(__version__, prereleases=True)]
+    return [each for each in bounds if not each.contains(__version__, prereleases=True)]

@@ -24,7 +24,7 @@ TOOL = "OWNER/envops@v0"
 def _written_by_init() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="envops-callers-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name, text in files_of(Answers("acme", tool=TOOL)).items():
+    for name, text in files_of(Answers("acme", TOOL)).items():
         if Path(name).parent == FOLDER:
             (folder / Path(name).name).write_text(text)
     return folder

@@ -71,6 +71,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "cases add": ("tests/cli/test_cases_add.py",),
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
+    "completion": ("tests/cli/test_completion.py",),
     "diagnose": ("tests/training",),
     "distribution": ("tests/cli",),
     "distribution hosted": ("tests/release",),
@@ -120,7 +121,7 @@ NOWHERE = {
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
     "tests": "these tests are what it runs",
-    "warm": "it downloads every lock, for jobs that come after; pages runs it on every release",
+    "cache warm": "it downloads every lock, for jobs that come after; pages runs it on every release",
     "train probe": "it brings torch, which pull requests do without; nox -s learner runs it, every night",
 }
 """What no test can execute, and why."""

@@ -152,8 +152,8 @@ def test_report_environment_page_shows_all_evidence_sections(visit: Visit, repor
     page = visit.go(every_view(reports)[1])
     titles = page.locator("#detail h2").all_inner_texts()
     assert titles == [
-        "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Search for exploits", "Reward diff",
-        "Before and after", "Recordings", "Cost", "Observation",
+        "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Reward code", "Search for exploits",
+        "Reward diff", "Before and after", "Recordings", "Cost", "Observation",
     ]  # fmt: skip
     finding = page.locator("article.finding").first
     expect(finding).to_contain_text("<answer>1,042</answer>")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from envops.facts.observed import Place
 from envops.reports.distribution import distribution_data
 from envops.rules.evidence import reply_text
 from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
@@ -18,7 +19,6 @@ from envops.text.plain_data import plain_data
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from envops.facts.mutation import Mutation
     from envops.facts.observed import Failure
     from envops.facts.recordings import RecordingFacts
     from envops.facts.search import Search
@@ -118,7 +118,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "spending": environment.spending,
         "judge": environment.judge,
         "env_args": environment.env_args,
-        "mutation": _mutation_data(environment.mutation),
+        "mutation": _mutation_data(environment),
         "search": _search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
         "failures": [_failure_data(environment, stage, broke) for stage, broke in environment.failures.items()],
@@ -159,12 +159,18 @@ def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) 
     }
 
 
-def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
-    """All mutants with their diffs and outcomes; only the counts if it is brief."""
+def _mutation_data(environment: EnvironmentResult) -> dict[str, Any] | None:
+    """All mutants with their diffs and outcomes, and the mutated modules; only the counts if it is brief."""
+    mutation = environment.mutation
     if mutation is None:
         return None
     data = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
     del data["unlisted"]  # they are included in the counts
+    data["sources"] = [
+        {"file": one.file, "path": path_in_repository(environment, Place(one.file)), "text": one.text}
+        | {"reached": one.reached}
+        for one in mutation.sources
+    ]
     return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **data}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import FunctionScore
 from envops.reports.evidence import shown_evidence
+from envops.reports.html.lit_source import lit_sources
 from envops.reports.reading import finding_of
 from envops.rules.evidence import Evidence, of_functions, reply_text
 from envops.rules.result import finding_kind
@@ -63,7 +64,7 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "failures": environment["failures"],
         "profiles": [_profile(one, tasks, reach) for one in profiles],
         "distributions": environment.get("distributions", []),
-        "mutation": _mutation(environment.get("mutation")),
+        "mutation": _mutation(environment.get("mutation"), longest),
         "search": _search(environment.get("search")),
         "recordings": environment.get("recordings", []),
         "spending": environment.get("spending"),
@@ -160,7 +161,7 @@ def _heat(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, 
     return "".join(of_task.get(task, "-") for task in tasks)
 
 
-def _mutation(mutation: Mapping[str, Any] | None) -> PageData | None:
+def _mutation(mutation: Mapping[str, Any] | None, longest: int) -> PageData | None:
     if mutation is None:
         return None
     mutants = mutation["mutants"]
@@ -178,6 +179,7 @@ def _mutation(mutation: Mapping[str, Any] | None) -> PageData | None:
         "seconds",
         "left_out",
         "stale",
+        "watched",
     )
     return {
         **{key: mutation.get(key) for key in keys},
@@ -187,6 +189,7 @@ def _mutation(mutation: Mapping[str, Any] | None) -> PageData | None:
         "missed": [{**_mutant(one), "not_asked": one["not_asked"]} for one in missed[:MOST_SURVIVORS]],
         "missed_count": len(missed),
         "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
+        "sources": lit_sources(mutation, longest),
     }
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from envops.reports.run_report import RunReport
     from envops.reports.site.catalogue import Catalogue, ListedEnvironment
 
-STYLES = ("base.css", "report.css", "details.css")
+STYLES = ("base.css", "report.css", "details.css", "pictures.css")
 LONGEST = 20_000
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "

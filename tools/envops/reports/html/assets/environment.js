@@ -13,6 +13,7 @@ function evidence(data, address) {
     section("rewards", "Rewards", policiesPicture(data.profiles), tasksPicture(data.profiles)),
     distributionSection(data),
     mutationSection(data.mutation),
+    sourceSection(data.mutation),
     searchSection(data.search),
     diffSection(data.diff),
     beforeSection(data.compared || []),

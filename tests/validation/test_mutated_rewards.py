@@ -200,9 +200,8 @@ def test_sources_have_the_lines_that_each_speaker_reached(weak: Mutation, strong
     [unknown_word] = [at for at, line in enumerate(lines, 1) if "return LOOKED_UP" in line]
     assert strong.watched
     assert unknown_word in source.reached["cases"]
-    assert [at for at, line in enumerate(lines, 1) if "len(reply) > 3" in line][0] not in {
-        *(line for reached in source.reached.values() for line in reached)
-    }
+    [never] = [at for at, line in enumerate(lines, 1) if "len(reply) > 3" in line]
+    assert not [speaker for speaker, reached in source.reached.items() if never in reached]
     [of_weak] = [each for each in weak.sources if each.file == source.file]
     assert set(of_weak.reached["cases"]) < set(source.reached["cases"])
     [mutant] = of(strong, "answer_in", "swap method")

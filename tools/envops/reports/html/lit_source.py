@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CASE, GATE, NEVER, NOT_CALLED, NO_CODE = "c", "g", "n", "o", "-"
-"""A line that a case of the author reached, one that only policies of the gate did, one that no conversation did, one in
-a function that did not run, such as one that loads, and one that is not a statement of a function."""
+"""A line that a case of the author reached, one that only policies of the gate did, one that no conversation did,
+one in a function that did not run, such as one that loads, and one that is not a statement of a function."""
 SHORT = 1_000
 """With shorter texts only the lines near mutants and unreached lines are shown."""
 NEAR = 3

@@ -34,17 +34,8 @@ ROW_BYTES = 1_500
 TEMPLATE = "report.html.j2"
 STYLES = ("base.css", "report.css", "details.css", "pictures.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-VIEWS = (
-    "elements.js",
-    "shared.js",
-    "charts.js",
-    "pictures.js",
-    "findings.js",
-    "source.js",
-    "environment.js",
-    "before.js",
-    "run.js",
-)
+PICTURES = ("charts.js", "pictures.js", "findings.js", "source.js", "environment.js", "before.js", "run.js")
+VIEWS = ("elements.js", "shared.js", *PICTURES)
 """Scripts that the site uses too."""
 SCRIPTS = (*VIEWS, "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}

@@ -59,19 +59,23 @@ FROM_SOURCE = {
 }
 ENVIRONMENTS = {
     "envops": ("requirements.lock",),
+    "store": ("requirements.lock", "requirements-store.lock"),
     "prime": ("requirements.lock", "requirements-prime.lock"),
     "inspect": ("requirements.lock", "requirements-inspect.lock"),
     "lint": ("requirements.lock", "requirements-lint.lock"),
-    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-tests")),
+    "pages": ("requirements.lock", "requirements-pages.lock"),
+    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-store", "-tests", "-pages")),
     "trl": ("requirements.lock", "requirements-trl.lock"),
     "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
 }
 """Virtual environments in .nox/, and the packages of each."""
+USUAL = "store" if os.environ.get("ENVOPS_STORE") else "envops"
+"""The environment of most commands: a shared store needs a few packages more."""
 HOSTED = {"hosted", "--hosted"}
 """Arguments of `distribution` that call the prime CLI."""
 
 
-def envops(session: nox.Session, command: str, environment: str = "envops") -> None:
+def envops(session: nox.Session, command: str, environment: str = USUAL) -> None:
     """Run one of the tool's commands in one of the environments."""
     run(session, environment, "python", "-m", "envops", command, *session.posargs)
 
@@ -144,6 +148,18 @@ def smoke(session: nox.Session) -> None:
 def distribution(session: nox.Session) -> None:
     """One gate: whether the rewards leave something to learn. `-- results NAME FILE`, `-- hosted NAME`."""
     envops(session, "distribution", "prime" if HOSTED & {*session.posargs} else "envops")
+
+
+@nox.session(default=False)
+def init(session: nox.Session) -> None:
+    """Write the files of a repository of environments. `-- [FOLDER] --owner SLUG`."""
+    envops(session, "init")
+
+
+@nox.session(default=False)
+def upgrade(session: nox.Session) -> None:
+    """Renew the files that `init` wrote, without touching what was edited. `-- --check`."""
+    envops(session, "upgrade")
 
 
 @nox.session(default=False)
@@ -231,21 +247,6 @@ def past_run(session: nox.Session) -> None:
 def propose(session: nox.Session) -> None:
     """A pull request with the locks that differ, in a workflow. `-- --dry-run`."""
     envops(session, "propose")
-
-
-@nox.session(default=False)
-def warm(session: nox.Session) -> None:
-    """Download what the locks name into uv's cache, for the jobs that come after; none of it is run."""
-    for environment in ("envops", "prime", "lint", "tests"):
-        installed(session, environment)
-    locks = {file.read_bytes(): file for file in sorted(Path("environments").glob("*/requirements.lock"))}
-    folder = Path(session.create_tmp()) / "locked"
-    synced = ["pip", "sync", "--quiet", "--no-config", "--require-hashes", "--no-build", "-p", str(folder)]
-    for lock in locks.values():
-        session.run(uv_program(), "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
-        # a lock that needs a build is left out: a build runs code
-        session.run(uv_program(), *synced, str(lock), external=True, success_codes=range(256))
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @nox.session(default=False)
@@ -378,8 +379,14 @@ def site(session: nox.Session) -> None:
 
 
 @nox.session(tags=["project"], default=False)
+def pages(session: nox.Session) -> None:
+    """The documentation and, beside it, the catalogue, as static pages in reports/site. `-- --out FOLDER`"""
+    run(session, "pages", "python", "-m", "docs_site", *session.posargs)
+
+
+@nox.session(tags=["project"], default=False)
 def screenshots(session: nox.Session) -> None:
-    """Pictures of report and site for the docs, from made-up environments, by the system's Chromium."""
+    """Pictures of terminal, report and site for README and docs, by the system's Chromium."""
     run(session, "tests", "python", "benchmarks/screenshots.py", *session.posargs)
 
 
@@ -403,6 +410,12 @@ def doctor(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def store(session: nox.Session) -> None:
+    """The shared store of ENVOPS_STORE. `-- key NAME`, `-- push`, `-- status`."""
+    envops(session, "store", "store")
+
+
+@nox.session(default=False)
 def cache(session: nox.Session) -> None:
-    """Show the size of the cache; `-- --older-than DAYS --max-size GB` prunes it."""
+    """Show the size of the cache; `-- --older-than DAYS --max-size GB` prunes it, `-- warm` fills uv's cache."""
     envops(session, "cache")

@@ -30,6 +30,7 @@ from typing import Any
 
 import psutil
 import scale
+import starting
 from envops.repository.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
@@ -318,8 +319,16 @@ def calibration() -> list[Measurement]:
     ]
 
 
+def from_empty_folder() -> list[Measurement]:
+    """The first three commands of a team, by an installed wheel."""
+    seconds = starting.seconds_of_commands()
+    note = ", ".join(f"{name} {part:.1f} s" for name, part in seconds.items())
+    return [Measurement("`init`, `adopt`, `validate` in an empty folder", sum(seconds.values()), 180.0, "s", note=note)]
+
+
 STEPS: Sequence[Callable[[], list[Measurement]]] = (
     help_time,
+    from_empty_folder,
     one_environment,
     cached_validate,  # of what was just observed
     throughput,

@@ -32,7 +32,7 @@ from evaluation import endpoint_of
 from monorepo import ROOT, Synthetic, make_monorepo
 
 ENVOPS = [sys.executable, "-m", "envops"]
-PARTS = ("large", "one", "ten")
+PARTS = ("large", "one", "ten", "store")
 SIZES = (10, 100, 1_000)
 LOCKS = 4
 TEN = ("date_arithmetic",)
@@ -236,6 +236,77 @@ def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
     ]
 
 
+def shared_store(folder: Path, size: int, sample: int) -> list[Line]:
+    """A second runner, of another user, with the store that a first one has filled, and without it.
+
+    S3 is served on loopback by moto, in a process of its own. Without the store a sample is proven.
+    """
+    root, second = folder / "first", folder / "second"
+    made = make_monorepo(root, size, LOCKS)
+    shutil.copytree(root, second)
+    lines = []
+    with kept_in(folder / "users"):
+        plant_facts(root, made)
+    with s3_server(folder) as variables:
+        for address in (str(folder / "store"), "s3://proofs/team"):
+            keys = {**variables, **keys_of_a_store(address)}
+            with kept_in(folder / "users"):
+                pushed = cost_of([*ENVOPS, "store", "push"], root, {**ours(), **keys})
+            shutil.rmtree(second / ".envops", ignore_errors=True)
+            reading = {**ours(), **keys, "ENVOPS_CACHE_DIR": str(folder / "others")}
+            reading.pop("ENVOPS_STORE_KEY")
+            command = [*ENVOPS, "validate", "--quiet"]
+            received = cost_of(command, second, reading)
+            assert f"{size} observed by bench" in received.output, received.output[-2000:]
+            kind = "S3 on loopback" if "://" in address else "a folder"
+            lines += [
+                row(f"{size} environments: judged, signed and written to {kind}", pushed, None),
+                row(f"{size} environments: `validate` on a second runner, store in {kind}", received, 30.0),
+            ]
+    shutil.rmtree(second / ".envops")
+    names = [one.name for one in made[:sample]]
+    alone = cost_of([*command, *names], second, {**ours(), "ENVOPS_CACHE_DIR": str(folder / "others")})
+    line = row(f"{sample} of them: `validate` on a second runner without a store", alone, None)
+    return [
+        *lines,
+        replace(line, note=f"{line.note}; {alone.seconds / sample * size / 60:.0f} minutes for all at this rate"),
+    ]
+
+
+def keys_of_a_store(address: str) -> dict[str, str]:
+    """The variables of someone who writes to a store."""
+    from envops.validation.store.entries import new_keys
+
+    private, public = new_keys("bench")
+    return {"ENVOPS_STORE": address, "ENVOPS_STORE_KEY": private.text(), "ENVOPS_STORE_TRUSTS": public.text()}
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[dict[str, str]]:
+    """The variables for an S3 server on loopback with one bucket."""
+    code = (
+        "import sys, time, urllib.request\n"
+        "from moto.server import ThreadedMotoServer\n"
+        "server = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False)\n"
+        "server.start()\n"
+        "address = f'http://127.0.0.1:{server.get_host_and_port()[1]}'\n"
+        "urllib.request.urlopen(urllib.request.Request(f'{address}/proofs', method='PUT'))\n"
+        "print(address, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with (folder / "s3.log").open("wb") as log:
+        command = [sys.executable, "-c", code]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().strip()
+            yield {"AWS_ENDPOINT_URL": address, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "bench",
+                   "AWS_SECRET_ACCESS_KEY": "bench"}  # fmt: skip
+        finally:
+            server.kill()
+            server.wait()
+
+
 @contextmanager
 def kept_in(folder: Path) -> Iterator[None]:
     """What checkouts share is kept there in the block, where nothing is yet."""
@@ -411,6 +482,8 @@ def measure(part: str, sample: int, sizes: Sequence[int] = SIZES, *, kept: bool 
         folder = Path(name)
         if part == "large":
             found = large_repositories(folder, sizes)
+        elif part == "store":
+            found = shared_store(folder, max(sizes), sample)
         else:
             found = one_changed(folder) if part == "one" else ten_from_scratch(folder, sample)
     for one in found:
@@ -425,7 +498,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=PARTS)
-    parser.add_argument("--sample", type=int, default=2, help="of the ten, how many run the usual workflow")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=2,
+        help="environments of the usual way: of the ten, or without a store",
+    )
     options = parser.parse_args()
     sizes = SIZES[:2] if options.quick else SIZES
     parts = [options.only] if options.only else PARTS

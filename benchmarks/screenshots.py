@@ -1,6 +1,7 @@
-"""Pictures of the HTML report and of the site for docs/reports.md: `nox -s screenshots`.
+"""Pictures of terminal, HTML report and site for README and docs/reports.md: `nox -s screenshots`.
 
-Everything shown is made up from seeds, so the same code makes the same pictures; fonts are those of the machine.
+The terminal shows a real validation (`terminal_picture.py`). Everything else is made up from seeds, so the same code
+makes the same pictures; fonts are those of the machine.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envops.files.atomic_write import write_whole
 from envops.reports.json_report import report_data
 from envops.reports.run_report import write_run
 from envops.reports.site.build import build_site
@@ -19,11 +21,13 @@ from envops.reports.site.catalogue import Catalogue, ListedEnvironment
 from envops.reports.written import write_reports
 from envops.text.plain_data import plain_data
 from sample_reports import WORDS, sample_report, sample_run
+from terminal_picture import terminal_picture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 FOLDER = Path(__file__).parents[1] / "docs" / "screenshots"
+TERMINAL = "terminal.svg"
 README = """# {name}
 
 Put a {word} in order, one step at a time, and say what comes last.
@@ -60,6 +64,9 @@ def main() -> int:
             _shot(browser, "phone", environment, viewport={"width": 390, "height": 844})
             _shot(browser, "site", f"{site}/index.html")
             _shot(browser, "site-environment-dark", f"{site}/environments/{failing}/index.html", color_scheme="dark")
+    with tempfile.TemporaryDirectory() as made:
+        write_whole(FOLDER / TERMINAL, terminal_picture(Path(made)))
+        print(FOLDER / TERMINAL)
     return 0
 
 
@@ -102,6 +109,8 @@ def _shot(browser: Browser, name: str, address: str, **settings: Any) -> None:
     page.goto(address)
     page.wait_for_selector("html[data-ready]", state="attached")
     page.wait_for_function("() => [...document.querySelectorAll('figure .plot')].every(one => one.firstChild)")
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        raise ValueError(f"{name}: the page is wider than its window")
     page.screenshot(path=FOLDER / f"{name}.png")
     print(FOLDER / f"{name}.png")
     context.close()

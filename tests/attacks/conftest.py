@@ -5,5 +5,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-for name in ("repository", "rules"):
+for name in ("repository", "rules", "validation"):
     sys.path.append(str(Path(__file__).parents[1] / name))

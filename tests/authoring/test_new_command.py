@@ -154,6 +154,7 @@ def test_new_tool_calls_without_described_tools_are_described_in_the_prompt(repo
         (["reverse-text"], "registry.yaml:6: reverse-text is already declared"),
         (["Reverse_Text"], "is not a valid name"),
         (["1st"], "is not a valid name"),
+        (["fractions"], "would be hidden by Python's own"),
         (["more-sums", "--kind", "multi-agent", "--v0"], "supports one agent only"),
         (["more-sums", "--data", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
         ([], "NAME is missing"),

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from envops.authoring.adopting import staging as staging_module
-from envops.authoring.adopting import write as write_module
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub, emulator
+from envops.files import undoable_write
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
@@ -250,6 +250,17 @@ def test_adopt_source_without_environments_is_refused(
     assert contents(repository) == before
 
 
+def test_adopt_name_of_a_module_of_python_is_refused(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    project = theirs / "environments/reverse_text/pyproject.toml"
+    project.write_text(project.read_text().replace('name = "reverse-text"', 'name = "fractions"'))
+    before = contents(repository)
+    assert adopt(repository, project.parent) == 2
+    assert "the module fractions would be hidden by Python's own" in printed(capsys)
+    assert contents(repository) == before
+
+
 def test_adopt_git_reference_that_does_not_exist_is_refused(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -320,17 +331,23 @@ def test_adopt_failure_while_moving_restores_everything(
     place = repository / "environments/reverse_text"
     shutil.copytree(theirs / "environments/reverse_text", place)
     before = contents(repository)
-    written = write_module.write_whole
+    written = undoable_write.write_whole
 
     def full_disk(path: Path, content: bytes) -> None:
         if path.name == "CODEOWNERS" and content:
             raise OSError("No space left on device")
         written(path, content)
 
-    monkeypatch.setattr(write_module, "write_whole", full_disk)
+    monkeypatch.setattr(undoable_write, "write_whole", full_disk)
     with pytest.raises(OSError, match="No space left"):
         adopt(repository, place, theirs / "environments/date_arithmetic")
     assert contents(repository) == before
+
+
+def test_adopt_with_handwritten_codeowners_leaves_it(repository: Path, theirs: Path):
+    (repository / CODEOWNERS_FILE).write_text("* @acme/everybody\n")
+    assert adopt(repository, theirs / "environments/reverse_text") == 0
+    assert (repository / CODEOWNERS_FILE).read_text() == "* @acme/everybody\n"
 
 
 def test_adopt_beside_another_change_writes_nothing(

@@ -77,6 +77,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "distribution results": ("tests/cli",),
     "emulator": ("tests/emulator",),
     "endpoint": ("tests/cli", "tests/validation"),
+    "init": ("tests/cli/test_init.py", "tests/attacks/test_hostile_initial_folders.py"),
     "inspect": ("tests/dataset",),
     "lock": ("tests/repository", "tests/cli"),
     "migrate": ("tests/cli",),
@@ -106,6 +107,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "train compile": ("tests/training",),
     "train file": ("tests/training",),
     "train hub": ("tests/training",),
+    "upgrade": ("tests/cli/test_upgrade.py",),
     "validate": ("tests/cli", "tests/e2e", "tests/training/test_runs_in_pull_requests.py"),
     "watch": ("tests/training",),
 }

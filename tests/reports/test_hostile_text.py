@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from envops.reports.annotations import render_annotations
+from envops.reports.documentation import rule_address
 from envops.reports.html.page import render_page
 from envops.reports.json_report import render_json, report_data
 from envops.reports.junit import junit_parts
@@ -100,11 +101,13 @@ class _Tags(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.seen: set[str] = set()
         self.attributes: set[str] = set()
+        self.addresses: list[str | None] = []
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
         self.attributes |= {name for name, _ in attributes}
+        self.addresses += [value for name, value in attributes if name == "href"]
         if tag not in ("br", "hr"):
             self.open.append(tag)
 
@@ -122,13 +125,15 @@ def tags_of(markdown: str) -> _Tags:
 
 
 PAGE_TAGS = {"h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "pre", "strong"}
-PAGE_TAGS |= {"details", "summary", "b", "blockquote"}
+PAGE_TAGS |= {"details", "summary", "b", "blockquote", "a"}
 
 
 def test_markdown_page_has_only_known_tags() -> None:
+    found = [finding for one in hostile().environments for finding in one.findings]
     tags = tags_of(render_markdown(hostile()))
     assert tags.seen <= PAGE_TAGS
-    assert tags.attributes <= {"open", "class"}
+    assert tags.attributes <= {"open", "class", "href"}
+    assert set(tags.addresses) == {rule_address(each.rule) for each in found if rule_address(each.rule)}
 
 
 @pytest.mark.parametrize("limit", [3_000, 8_000, 20_000])

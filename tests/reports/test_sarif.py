@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from envops.facts.observed import Place
+from envops.reports.documentation import rule_address
 from envops.reports.sarif import MOST_RESULTS, render_sarif
 from envops.rules.engine import Finding
 from envops.rules.result import ValidationResult
@@ -63,6 +64,7 @@ def test_sarif_lists_exactly_the_rules_that_fired() -> None:
     run = run_of(mixed())
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {one["ruleId"] for one in run["results"]}
     assert all(rule["help"]["text"] for rule in run["tool"]["driver"]["rules"])
+    assert all(rule["helpUri"] == rule_address(rule["id"]) for rule in run["tool"]["driver"]["rules"])
     assert run_of(passing())["tool"]["driver"]["rules"] == []
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from envops.facts.observed import Place
+from envops.reports.documentation import rule_address
 from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
 from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
@@ -314,7 +315,9 @@ def test_colour_is_used_only_when_requested() -> None:
     assert "\x1b[" not in render_text(mixed())
     coloured = render_text(mixed(), colour=True)
     assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == render_text(mixed())
+    links = re.findall(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\", coloured)
+    assert [address for address in links if address] == [rule_address("RWD001"), rule_address("DST003")]
+    assert re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", coloured) == render_text(mixed())
 
 
 @pytest.mark.parametrize("endpoint", [None, "gpt"])

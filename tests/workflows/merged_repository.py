@@ -1,4 +1,4 @@
-"""A bare origin with this project's tool and workflows, some of its environments, and a branch that adds another."""
+"""Repositories with environments of this project: one with the tool in it, and one of a team that calls workflows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from called_workflows import CALLERS, ROOT
+from envops.repository.codeowners import CODEOWNERS_FILE, render
+from envops.repository.registry import load_registry
+
 SHARED = ("tools", ".github", ".ci", ":(glob)configs/*", "noxfile.py", "pyproject.toml", ".gitignore")
 """Without the compiled runs: the registry of such a repository declares none."""
 
@@ -36,18 +39,54 @@ class Origin:
         shutil.copytree(ROOT / "environments" / folder, self.work / "environments" / folder, ignore=_left_out)
         with (self.work / "registry.yaml").open("a") as registry:
             registry.write(f"  {folder.replace('_', '-')}: {declaration}\n")
+        (self.work / CODEOWNERS_FILE).write_text(render(load_registry(self.work)))
 
 
 def origin_with(folder: Path, *environments: str) -> Origin:
-    """Make it below a folder; its main branch has these environments, by folder name."""
+    """A repository like this one, with the tool and these environments, by folder name."""
+    origin = _empty(folder)
+    _copy_shared(origin)
+    return _filled(origin, environments)
+
+
+def team_with(folder: Path, *environments: str) -> Origin:
+    """A team's repository: its environments, and for each workflow a file that calls it. The tool is not in it."""
+    origin = _empty(folder)
+    shutil.copytree(CALLERS, origin.work / ".github/workflows")
+    (origin.work / "configs").mkdir()
+    shutil.copy2(ROOT / "configs/endpoints.toml", origin.work / "configs")
+    (origin.work / ".gitignore").write_text(".envops/\nreports/\n")
+    (origin.work / ".ci").mkdir()
+    (origin.work / ".ci/run").write_text("echo the checks of the team\n")
+    return _filled(origin, environments)
+
+
+def tool_repository(folder: Path) -> Origin:
+    """This project's tool and workflows, with the tag that callers name."""
+    origin = _empty(folder)
+    _copy_shared(origin)
+    origin.commit("first")
+    origin.git("tag", "v0")
+    origin.git("push", "-q", "origin", "v0")
+    return origin
+
+
+def _empty(folder: Path) -> Origin:
     origin = Origin(folder / "origin.git", folder / "work")
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(origin.bare)], check=True)
     subprocess.run(["git", "clone", "-q", str(origin.bare), str(origin.work)], check=True, capture_output=True)
     origin.git("checkout", "-q", "-B", "main")
+    return origin
+
+
+def _copy_shared(origin: Origin) -> None:
     for path in _files():
         target = origin.work / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, target)
+
+
+def _filled(origin: Origin, environments: tuple[str, ...]) -> Origin:
     (origin.work / "environments").mkdir()
     (origin.work / "environments" / ".keep").touch()
     (origin.work / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n")

@@ -19,7 +19,7 @@ from envops.release.plan import ReleaseAction
 from envops.reports.comment import conversation
 from envops.repository.problem import DeclarationError
 from markdown_it import MarkdownIt
-from merged_repository import origin_with
+from merged_repository import team_with
 from workflow_runner import Runner
 
 COMMIT = "c" * 40
@@ -237,13 +237,17 @@ def test_comment_refuses_an_artifact_without_report(tmp_path: Path, what: str) -
 
 
 def test_comment_step_of_the_workflow_comments(
-    fake: FakeGitHub, github: GitHub, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    fake: FakeGitHub,
+    github: GitHub,
+    tool: dict[str, Path],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    origin = origin_with(tmp_path_factory.mktemp("repository"))
+    origin = team_with(tmp_path_factory.mktemp("repository"))
     event = tmp_path / "event.json"
     event.write_text(json.dumps(EVENT))
     variables = {"GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": "acme/envs", "GITHUB_API_URL": github.url}
-    runner = Runner(origin.bare, tmp_path / "jobs", real=("comment",), variables=variables)
+    runner = Runner(origin.bare, tmp_path / "jobs", real=("comment",), variables=variables, repositories=tool)
     _report(tmp_path / "report")
     runner.artifacts.mkdir(parents=True)
     (tmp_path / "report").rename(runner.artifacts / "report")

@@ -1,14 +1,15 @@
-"""From a branch to a published environment: the jobs of both workflows, a merge between them, the Hub on loopback."""
+"""From a branch of a team's repository to a published environment, by the workflows that it calls, on loopback."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
 from envops.repository.repository import Repository
-from merged_repository import Origin, origin_with
+from merged_repository import Origin, team_with
 from workflow_runner import HANDED_OVER, PUBLISHED, VERIFIED, Job, Runner
 
 pytestmark = pytest.mark.e2e
@@ -37,7 +38,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedHub]:
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> Origin:
     """A repository with a merged branch that added an environment."""
-    origin = origin_with(tmp_path_factory.mktemp("repository"))
+    origin = team_with(tmp_path_factory.mktemp("repository"))
     origin.git("checkout", "-q", "-b", "add")
     origin.add_environment(NAME.replace("-", "_"), "{visibility: PUBLIC}")
     origin.commit("an environment")
@@ -48,10 +49,11 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 
 
 @pytest.fixture(scope="module")
-def runner(hub: EmulatedHub, merged: Origin, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+def runner(hub: EmulatedHub, merged: Origin, tool: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Runner:
     where = {name: value for name, value in hub.environment.items() if name != "PRIME_API_KEY"}
     real = ("shards", "plan", "validate", "report", "release", "train")
-    return Runner(merged.bare, tmp_path_factory.mktemp("jobs"), real=real, variables=where)
+    folder = tmp_path_factory.mktemp("jobs")
+    return Runner(merged.bare, folder, real=real, variables=where, repositories=tool)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workflow_runner import ROOT, workflows
+from called_workflows import CALLERS, ROOT, workflows
 
 STRANGERS = {"pull_request", "merge_group"}
 """Events whose checkout is the code of a pull request, also of a stranger's."""
@@ -28,7 +28,7 @@ def jobs() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
 def test_pull_request_jobs_have_no_secret_and_no_write_access() -> None:
     seen = 0
     for name, workflow, job_name, job in jobs():
-        if STRANGERS & set(workflow["on"]) or "workflow_call" in workflow["on"]:
+        if STRANGERS & set(workflow["on"]):
             text = json.dumps([job, workflow.get("env", {})])
             assert not re.search(r"secrets\.|github\.token", text), f"{name}:{job_name}"
             assert job["permissions"] == HARMLESS, f"{name}:{job_name}"
@@ -37,11 +37,21 @@ def test_pull_request_jobs_have_no_secret_and_no_write_access() -> None:
     assert seen >= 4
 
 
-def test_called_workflows_receive_no_secrets() -> None:
+def test_workflows_that_ours_call_receive_no_secrets() -> None:
     for name, _, job_name, job in jobs():
         assert "secrets" not in job, f"{name}:{job_name} hands secrets on"
         if "uses" in job:
             assert job["permissions"] == HARMLESS
+
+
+def test_pull_requests_of_a_team_call_only_what_has_no_secret() -> None:
+    harmless = {name for name, workflow in workflows() if STRANGERS & set(workflow["on"])}
+    callers = [caller for _, caller in workflows(CALLERS) if STRANGERS & set(caller["on"])]
+    assert callers
+    for job in (job for caller in callers for job in caller["jobs"].values()):
+        assert Path(job["uses"].partition("@")[0]).name in harmless
+        assert job["permissions"] == HARMLESS
+        assert "secrets" not in job
 
 
 def test_workflow_run_jobs_check_out_no_pull_request_code() -> None:
@@ -50,7 +60,7 @@ def test_workflow_run_jobs_check_out_no_pull_request_code() -> None:
             for step in job.get("steps", ()):
                 chosen = "checkout@" in step.get("uses", "") and "ref" in step["with"]
                 assert not chosen, f"{name}:{job_name} checks out a ref that a caller chose"
-                assert "hostile" not in step.get("run", "") or step["run"].startswith("nox -s comment -- hostile/")
+                assert "hostile" not in step.get("run", "") or step["run"].startswith("envops comment hostile/")
             assert "secrets." not in json.dumps(job)
 
 
@@ -97,8 +107,8 @@ def test_secret_check_detects_planted_secret(monkeypatch: pytest.MonkeyPatch, pl
         test_pull_request_jobs_have_no_secret_and_no_write_access()
 
 
-RUNS_ENVIRONMENTS = re.compile(r"nox -s (validate|prepare|rewards|smoke|together|release -- verify)\b")
-HOLDS_NO_CODE = re.compile(r"nox -s (plan|release -- (--evidence-only|join|since)|train)\b")
+RUNS_ENVIRONMENTS = re.compile(r"envops (validate|prepare|rewards|smoke|together|release verify)\b")
+HOLDS_NO_CODE = re.compile(r"envops (plan|release (--evidence-only|join|since)|train)\b")
 
 
 def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:
@@ -108,7 +118,7 @@ def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:
         text = json.dumps(job)
         trusted = job.get("environment") in ("release", "training") or "attestations" in text
         if trusted:
-            commands = [step["run"] for step in job["steps"] if "nox -s" in step.get("run", "")]
+            commands = [step["run"] for step in job["steps"] if "envops " in step.get("run", "")]
             assert commands
             for command in commands:
                 assert HOLDS_NO_CODE.search(command), f"{name}:{job_name}: {command}"
@@ -125,7 +135,7 @@ def test_jobs_that_run_environments_give_up_root_first() -> None:
             assert set(job["permissions"].values()) == {"read"}
             used = [step.get("uses") for step in job["steps"]]
             first = next(place for place, step in enumerate(job["steps"]) if "run" in step)
-            assert "./.github/actions/without-root" in used[:first], f"{name}:{job_name} can become root"
+            assert "$/.github/actions/without-root" in used[:first], f"{name}:{job_name} can become root"
             seen.add(job_name)
     assert seen >= {"shard", "verify", "evaluate", "dependencies", "together"}
 

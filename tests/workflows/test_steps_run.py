@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from merged_repository import Origin, origin_with
-from workflow_runner import PUBLISHED, Runner, workflows
+from called_workflows import workflows
+from merged_repository import Origin, team_with
+from workflow_runner import PUBLISHED, Runner
 
-ALL = {
-    (name, job_name): sum("run" in step for step in job.get("steps", ()))
-    for name, workflow in workflows()
-    for job_name, job in workflow["jobs"].items()
-}
 BASE = "inputs.base || github.event.pull_request.base.sha || github.event.merge_group.base_sha"
 FAILED = "contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')"
+PROJECT = "nightly-project.yml"
 CANARY = "canary-of-a-secret-91b2"
 
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
-    made = origin_with(tmp_path_factory.mktemp("repository"), "reverse_text")
+    made = team_with(tmp_path_factory.mktemp("repository"), "reverse_text")
     made.git("checkout", "-q", "-b", "more")
     made.add_environment("word_problems")
     made.commit("another environment")
@@ -29,8 +27,14 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 
 
 @pytest.fixture
-def runner(origin: Origin, tmp_path: Path) -> Runner:
-    return Runner(origin.bare, tmp_path, real=("shards", "plan", "report", "comment"))
+def runner(origin: Origin, tool: dict[str, Path], tmp_path: Path) -> Runner:
+    return Runner(origin.bare, tmp_path, real=("shards", "plan", "docs", "report", "comment"), repositories=tool)
+
+
+@pytest.fixture
+def quiet(runner: Runner) -> Runner:
+    """Carries out no command."""
+    return replace(runner, real=())
 
 
 def _of_pull_request(origin: Origin) -> dict[str, str]:
@@ -53,7 +57,7 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     matrix = json.loads(plan.outputs["matrix"])
     assert [entry["names"] for entry in matrix["include"]] == ["word-problems"]
     assert "acme/word-problems" in plan.summary
-    assert plan.outputs["project"] == "no", "the project's own tests are for changes of the tool"
+    assert plan.outputs["project"] == "no", "the team's own checks are for changes of other files"
     assert plan.sessions[-1] == "docs --check"
 
     shard = runner.run("validate.yml", "shard", head, says)
@@ -66,16 +70,18 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
 
     gate = runner.run("validate.yml", "gate", head, says)
     assert not gate.passed, "nothing was proven, since validating was only pretended"
-    assert runner.run("validate.yml", "project", head, says).sessions == ["lint", "tests"]
+    assert runner.run("validate.yml", "project", head, says).output.endswith("the checks of the team\n")
 
 
-@pytest.mark.parametrize(("base", "file"), [("origin/main", "tools/envops/__init__.py"), ("", ""), ("0" * 40, "")])
-def test_pull_request_of_the_tool_runs_the_projects_tests(base: str, file: str, origin: Origin, runner: Runner) -> None:
+@pytest.mark.parametrize(("base", "file"), [("origin/main", "README.md"), ("", ""), ("0" * 40, "")])
+def test_pull_request_of_other_files_runs_the_teams_own_checks(
+    base: str, file: str, origin: Origin, quiet: Runner
+) -> None:
     if file:
         (origin.work / file).write_text("# changed\n")
-        origin.commit("a change of the tool")
+        origin.commit("a change of another file")
     says = {**_of_pull_request(origin), BASE: origin.git("rev-parse", base) if file else base}
-    planned = Runner(origin.bare, runner.folder).run("validate.yml", "plan", origin.git("rev-parse", "HEAD"), says)
+    planned = quiet.run("validate.yml", "plan", origin.git("rev-parse", "HEAD"), says)
     if file:
         origin.git("reset", "-q", "--hard", "HEAD~1")
         origin.git("push", "-q", "--force", "origin", "HEAD")
@@ -135,7 +141,7 @@ def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, run
         sessions[name] = job.sessions
 
     assert sessions == {
-        "since": ["release since", f"past-run validate.yml --queued {head} "],
+        "since": ["release since --branch main", f"past-run validate.yml --queued {head} "],
         "publish": ["release --evidence-only proven/ --since 0123abcd"],
         "verify": ["prepare --declared", "release verify published/"],
         "record": ["release join published/ loaded/"],
@@ -170,66 +176,60 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
     assert all(job.passed for job in done), "\n".join(job.output for job in done)
 
 
-def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, runner: Runner) -> None:
-    head = origin.git("rev-parse", "HEAD")
-    quiet = Runner(origin.bare, runner.folder)
-    sessions: list[str] = []
-    for job in (
-        "drift",
-        "dependencies",
-        "locks",
-        "propose",
-        "together",
-        "macos",
-        "models",
-        "learner",
-        "project",
-        "made",
-    ):
-        done = quiet.run("nightly.yml", job, head, {**_secrets(), "matrix.resolution": "lowest-direct"})
-        assert done.passed, done.output
-        sessions += done.sessions
+def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) -> None:
+    says = {**_secrets(), "matrix.resolution": "lowest-direct"}
+    jobs = ("drift", "dependencies", "locks", "propose", "together")
+    done = [quiet.run("nightly.yml", job, origin.git("rev-parse", "HEAD"), says) for job in jobs]
 
-    assert sessions == [
-        "plan",
-        "lock --environments --resolution lowest-direct",
-        "prepare",
-        "validate",
-        "lock --environments",
-        "propose",
-        "together",
-        "doctor",
-        "validate reverse-text",
-        "tests -n 2 tests/rules tests/repository tests/files tests/system",
-        "models --check",
-        "learner",
-        "lint",
-        "tests",
-        "tests -m slow",
+    assert all(job.passed for job in done), "\n".join(job.output for job in done)
+    assert [job.sessions for job in done] == [
+        ["plan"],
+        ["lock --environments --resolution lowest-direct", "prepare", "validate"],
+        ["lock --environments"],
+        ["propose"],
+        ["together"],
     ]
 
 
-def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, runner: Runner) -> None:
-    (runner.artifacts / "evidence" / "timings").mkdir(parents=True)
-    (runner.artifacts / "evidence" / "timings" / "reverse-text.json").write_text("{}")
+def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tmp_path: Path) -> None:
+    (repository,) = tool.values()
+    runner = Runner(repository, tmp_path)
+    done = [runner.run("nightly-project.yml", job, "main", {}) for job in _jobs(PROJECT)]
+
+    assert all(job.passed for job in done), "\n".join(job.output for job in done)
+    assert [session for job in done for session in job.sessions] == [
+        "doctor",
+        "validate reverse-text",
+        "nox tests -n 2 tests/rules tests/repository tests/files tests/system",
+        "nox models --check",
+        "nox learner",
+        "nox lint",
+        "nox tests",
+        "nox tests -m slow",
+    ]
+
+
+def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, quiet: Runner) -> None:
+    (quiet.artifacts / "evidence" / "timings").mkdir(parents=True)
+    (quiet.artifacts / "evidence" / "timings" / "reverse-text.json").write_text("{}")
     says = {
         "steps.past.outputs.run != ''": "false",
         "hashFiles('known/latest/timings/*.json') != ''": "true",
+        "hashFiles('tools/docs_site/*') == ''": "false",
         "github.event_name == 'workflow_dispatch' && 'report' || 'evidence'": "evidence",
         "github.event.workflow_run.id || github.run_id": "1",
     }
 
-    quiet = Runner(origin.bare, runner.folder)
     build = quiet.run("pages.yml", "build", origin.git("rev-parse", "HEAD"), says)
 
     assert build.passed, build.output
     assert build.sessions == [
-        "past-run pages.yml",
+        "past-run pages.yml --branch main",
         "report merge known/earlier/ known/latest/ --current",
-        "site",
-        "warm",
+        "nox pages",
+        "cache warm",
     ]
-    assert len(list(runner.folder.glob("pages.yml-build-*/.envops/timings/reverse-text.json"))) == 1
+    assert len(list(quiet.folder.glob("pages.yml-build-*/.envops/timings/reverse-text.json"))) == 1
 
 
 def test_workflow_steps_are_all_tested() -> None:
@@ -237,23 +237,20 @@ def test_workflow_steps_are_all_tested() -> None:
         "validate.yml": {"plan", "shard", "project", "gate"},
         "release.yml": {"since", "publish", "verify", "record", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
-        "nightly.yml": {
-            "drift",
-            "dependencies",
-            "locks",
-            "propose",
-            "together",
-            "macos",
-            "models",
-            "learner",
-            "project",
-            "made",
-        },
+        "nightly.yml": {"drift", "dependencies", "locks", "propose", "together"},
+        PROJECT: set(_jobs(PROJECT)),
         "comment.yml": {"comment"},
         "pages.yml": {"build"},
+        "package.yml": {"build", "announce", "point"},
     }
-    for (workflow, job), steps in ALL.items():
-        assert not steps or workflow not in tested or job in tested[workflow], f"{workflow}:{job} runs in no test"
+    for name, workflow in workflows():
+        for job_name, job in workflow["jobs"].items():
+            steps = sum("run" in step for step in job.get("steps", ()))
+            assert not steps or job_name in tested[name], f"{name}:{job_name} runs in no test"
+
+
+def _jobs(name: str) -> list[str]:
+    return list(dict(workflows())[name]["jobs"])
 
 
 def _secrets() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workflow_runner import FOLDER, ROOT, workflows
+from called_workflows import CALLERS, FOLDER, ROOT, parsed, workflows
 
 NAMES = [name for name, _ in workflows()]
 JOBS = [
@@ -17,8 +18,11 @@ JOBS = [
     for name, workflow in workflows()
     for job_name, job in workflow["jobs"].items()
 ]
-ACTION = ROOT / ".github/actions/nox/action.yml"
+ACTION = ROOT / ".github/actions/envops/action.yml"
 FILES = [*sorted((ROOT / FOLDER).glob("*.yml")), *sorted((ROOT / ".github/actions").glob("*/action.yml"))]
+CALLER_FILES = sorted(CALLERS.glob("*.yml"))
+CALLS = r"\bnox\b|\benvops\b|\.ci/run|package_release"
+SPEAKS_WITH_HUB = re.compile(r"envops (plan|train|release (?!since|verify|join))")
 INSTALLS = re.compile(
     r"\bpipx?\b|\buvx\b|\buv (pip|tool|sync|add|run)\b|\bnpm\b|\bnpx\b|\bcurl\b|\bwget\b|\bapt(-get)?\b|\bbrew\b"
     r"|setup-python|setup-uv"
@@ -26,16 +30,20 @@ INSTALLS = re.compile(
 BIN = Path(sys.executable).parent
 
 
-def test_zizmor_reports_no_problem() -> None:
-    done = subprocess.run(
-        [BIN / "zizmor", "--offline", "--quiet", "--no-progress", ROOT / ".github"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_zizmor_reports_no_problem(tmp_path: Path) -> None:
+    """In our workflows, nor in those of a team that follows a tag of ours."""
+    policies = {"OWNER/envops/*": "ref-pin", "*": "hash-pin"}
+    callers = tmp_path / "zizmor.yml"
+    callers.write_text(json.dumps({"rules": {"unpinned-uses": {"config": {"policies": policies}}}}))
+    command = [BIN / "zizmor", "--offline", "--quiet", "--no-progress"]
+    for inputs in ([ROOT / ".github"], ["--config", callers, *CALLER_FILES]):
+        done = subprocess.run([*command, *inputs], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_workflows_match_their_schema() -> None:
     for schema in ("workflows", "actions"):
-        files = [path for path in FILES if (path.name == "action.yml") == (schema == "actions")]
+        files = [path for path in FILES + CALLER_FILES if (path.name == "action.yml") == (schema == "actions")]
         command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", *files]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -46,6 +54,24 @@ def test_workflows_grant_no_permissions_by_default(workflow: dict[str, Any]) -> 
     assert workflow["permissions"] == {}
     assert "group" in workflow["concurrency"]
     assert "pull_request_target" not in workflow["on"]
+
+
+@pytest.mark.parametrize("path", CALLER_FILES, ids=lambda path: path.name)
+def test_callers_are_a_trigger_permissions_and_one_call(path: Path) -> None:
+    caller = parsed(path.read_text())
+    assert set(caller) == {"name", "on", "permissions", "jobs"}, "concurrency of a caller too would be a deadlock"
+    assert caller["permissions"] == {}
+    assert caller["name"] == path.stem, "other workflows follow it by this name"
+    (job,) = caller["jobs"].values()
+    assert set(job) <= {"permissions", "uses", "with", "secrets"}
+    assert job["uses"] == f"OWNER/envops/.github/workflows/{path.name}@v0"
+    without_inputs = re.sub(r"(?m)^    inputs:\n(      .*\n)+|^    with:\n(      .*\n)+", "", path.read_text())
+    assert len(without_inputs.splitlines()) <= 20
+
+
+def test_every_reusable_workflow_has_a_caller() -> None:
+    reusable = {name for name, workflow in workflows() if "workflow_call" in workflow["on"]}
+    assert reusable == {path.name for path in CALLER_FILES}
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -63,19 +89,19 @@ def test_job_steps_are_single_tool_calls(job: dict[str, Any]) -> None:
         if "run" in step:
             assert "\n" not in step["run"].strip()
             assert "${{" not in step["run"], "values reach a shell as variables, never as text of the script"
-            assert re.search(r"\bnox\b|\.ci/run|^cp |GITHUB_OUTPUT|^mkdir |^exit 1$", step["run"]), step["run"]
+            assert re.search(CALLS + "|^cp |GITHUB_OUTPUT|^mkdir |^exit 1$", step["run"]), step["run"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
 def test_actions_are_pinned_to_commits_with_version_comment(path: Path) -> None:
     used = re.findall(r"^ +(?:- )?uses: (\S+)(.*)", path.read_text(), re.MULTILINE)
     for action, comment in used:
-        if not action.startswith("./"):
+        if not action.startswith("$/"):
             assert re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", action), action
             assert re.match(r" # v\d+\.\d+\.\d+", comment), f"{action} says no version"
 
 
-def test_only_the_nox_action_installs_and_by_hashes_alone() -> None:
+def test_only_the_action_installs_and_by_hashes_alone() -> None:
     text = {
         path: re.sub(r"(^| )#.*|^(name|description):.*", "", path.read_text(), flags=re.MULTILINE) for path in FILES
     }
@@ -86,15 +112,18 @@ def test_only_the_nox_action_installs_and_by_hashes_alone() -> None:
     assert "--require-hashes" in install
     assert "--only-binary :all:" in install
     assert install.endswith("tools/requirements-nox.lock\"'")
+    assert "python -I -m pip" in install, "a folder of a pull request that is named pip would run instead"
 
 
-def test_every_job_that_calls_nox_starts_with_the_action() -> None:
+def test_every_job_that_calls_the_tool_starts_with_the_action() -> None:
     for name, workflow in workflows():
         for job_name, job in workflow["jobs"].items():
             steps = job.get("steps", [])
-            calls = [place for place, step in enumerate(steps) if re.search(r"\bnox\b|\.ci/run", step.get("run", ""))]
-            started = [place for place, step in enumerate(steps) if step.get("uses") == "./.github/actions/nox"]
+            calls = [place for place, step in enumerate(steps) if re.search(CALLS, step.get("run", ""))]
+            started = [place for place, step in enumerate(steps) if step.get("uses") == "$/.github/actions/envops"]
             assert not calls or (started and started[0] < calls[0]), f"{name}:{job_name}"
+            hub = any("hub" in step.get("with", {}) for step in steps)
+            assert hub == any(SPEAKS_WITH_HUB.search(step.get("run", "")) for step in steps), f"{name}:{job_name}"
 
 
 def test_nox_lock_has_a_hash_for_every_requirement_and_no_index() -> None:
@@ -131,4 +160,5 @@ def test_jobs_with_a_key_or_a_right_to_write_restore_no_cache() -> None:
 def test_only_the_site_of_main_writes_caches() -> None:
     writers = {path.name for path in FILES if re.search(r"uses: actions/cache(/save)?@", path.read_text())}
     assert writers == {"pages.yml"}
-    assert set(dict(workflows())["pages.yml"]["on"]) == {"workflow_run", "workflow_dispatch"}
+    assert set(dict(workflows())["pages.yml"]["on"]) == {"workflow_run", "workflow_dispatch", "workflow_call"}
+    assert set(dict(workflows(CALLERS))["pages.yml"]["on"]) == {"workflow_run", "workflow_dispatch"}

@@ -1,7 +1,7 @@
 """Runs a job of a workflow as GitHub would, as far as these workflows go: in a clone, step by step, without GitHub.
 
-Expressions are not evaluated: the caller gives the value of each, and
-one without a declared handling is a mistake. Actions are played where that is simple
+The job may be one of a workflow that is called, also of another repository. Expressions are not evaluated: the test
+gives the value of each, except of inputs, and one without a value is a mistake. Actions are played where that is simple
 (checkout, artifacts) and looked at where it is not.
 """
 
@@ -13,15 +13,14 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from called_workflows import Workflow, inner, resolved, started, value, workflow_with
 
-ROOT = Path(__file__).parents[2]
-FOLDER = Path(".github/workflows")
 HANDED_OVER = "always() && (inputs.wheels || github.event_name == 'merge_group')"
 PUBLISHED = "hashFiles('published/published/*/*.whl') != ''"
 VERIFIED = "always() && hashFiles('reports/verified.sha256') != ''"
@@ -31,41 +30,48 @@ USUAL = {
     "github.token": "a-github-token",
     "github.event_name == 'push'": "true",
     "needs.since.outputs.proof || github.run_id": "1",
-    "hashFiles('tests/*/test_*.py') != ''": "true",
+    "hashFiles('.ci/run') != ''": "true",
+    "github.event.repository.default_branch": "main",
     HANDED_OVER: "false",
     PUBLISHED: "false",
     VERIFIED: "false",
 }
 
 PREPARING = (
-    *("actions/setup-python", "actions/cache/restore", "actions/cache/save", "./.github/actions/without-root"),
+    *("actions/setup-python", "actions/cache/restore", "actions/cache/save", "$/.github/actions/without-root"),
     *("actions/upload-pages-artifact", "github/codeql-action/upload-sarif"),
 )
 """Actions that change only the machine of a job, or send what no other job of these workflows reads."""
 
-NOX = """#!{python}
+ENVOPS = """#!{python}
 import os, pathlib, subprocess, sys
-arguments = sys.argv[1:]
-assert arguments[0] == "-s", arguments
-session, rest = arguments[1], arguments[3:]
-assert arguments[2:3] in ([], ["--"]), arguments
-function = session.replace("-", "_")
-assert f"\\ndef {{function}}(" in pathlib.Path("noxfile.py").read_text(), f"noxfile.py has no session {{session}}"
+words = sys.argv[1:]
+if not os.environ["STUB_TOOL"]:
+    sys.exit("envops is not installed in this job")
 with open(os.environ["STUB_LOG"], "a") as log:
-    print(session, *rest, file=log)
-if session in ("tests", "learner", "lint", "models", "warm"):  # no commands of envops
-    sys.exit(0)
-variables = {{**os.environ, "PYTHONPATH": "tools"}}
+    print(*words, file=log)
+variables = {{**os.environ, "PYTHONPATH": os.environ["STUB_TOOL"]}}
+if words[0] in os.environ["STUB_REAL"].split():
+    sys.exit(subprocess.run([sys.executable, "-P", "-m", "envops", *words], env=variables).returncode)
 parse = "from envops.cli.main import parsed; import sys; parsed(sys.argv[1:])"
-if session not in os.environ["STUB_REAL"].split():
-    code = subprocess.run([sys.executable, "-c", parse, session, *rest], env=variables).returncode
-    pathlib.Path("reports").mkdir(exist_ok=True)
-    sys.exit(code)
-sys.exit(subprocess.run([sys.executable, "-m", "envops", session, *rest], env=variables).returncode)
+pathlib.Path("reports").mkdir(exist_ok=True)
+sys.exit(subprocess.run([sys.executable, "-P", "-c", parse, *words], env=variables).returncode)
+"""
+NOX = """#!{python}
+import os, pathlib, sys
+flag, session, *rest = sys.argv[1:]
+assert flag == "-s" and rest[:1] in ([], ["--"]), sys.argv
+assert f"\\ndef {{session}}(" in pathlib.Path("noxfile.py").read_text(), f"noxfile.py has no session {{session}}"
+with open(os.environ["STUB_LOG"], "a") as log:
+    print("nox", session, *rest[1:], file=log)
 """
 PYTHON = """#!{python}
 import os, pathlib, sys
 arguments = sys.argv[1:]
+if arguments[0] == "-I" and arguments[1].endswith("/.github/actions/envops/install.py"):
+    assert os.environ["HUB"] in ("true", "false"), os.environ["HUB"]
+    sys.exit(0 if pathlib.Path(arguments[1]).is_file() else f"{{arguments[1]}} is missing")
+arguments = [each for each in arguments if each != "-I"]
 if arguments[:3] == ["-m", "pip", "install"]:
     assert "--require-hashes" in arguments, arguments
     sys.exit(0 if pathlib.Path(arguments[-1]).is_file() else f"{{arguments[-1]}} is missing")
@@ -108,14 +114,26 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where the steps of one job run."""
+
+    workspace: Path
+    commit: str
+    workflow: Workflow
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Runner:
     """A place for jobs: the repository that they check out, and the artifacts that they leave to each other."""
 
     origin: Path
     folder: Path
     real: tuple[str, ...] = ()
-    """Sessions that are carried out; of others only the command line is read."""
+    """Commands that are carried out; of others only the command line is read."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    repositories: Mapping[str, Path] = field(default_factory=dict)
+    """Other repositories whose workflows are called, by OWNER/NAME."""
 
     @property
     def artifacts(self) -> Path:
@@ -123,92 +141,99 @@ class Runner:
 
     def run(self, workflow: str, name: str, commit: str, says: Mapping[str, str] | None = None) -> Job:
         """Carry out one job at a commit; `says` has the value of each expression."""
-        document = load(self.origin, commit, workflow)
-        definition, job = document["jobs"][name], Job(name)
+        values = {**USUAL, **(says or {})}
+        found = workflow_with(name, started(self.origin, commit, workflow), self.repositories, values)
+        assert found, f"{workflow} has no job {name}, nor has a workflow that it calls"
+        definition, job = found.document["jobs"][name], Job(name)
         workspace = Path(self.folder) / f"{workflow}-{name}-{len(list(self.folder.iterdir()))}"
         workspace.mkdir(parents=True)
-        values = {**USUAL, **(says or {})}
-        env = {"GITHUB_SHA": commit, **document.get("env", {}), **definition.get("env", {})}
+        inputs = {f"inputs.{key}": text for key, text in found.inputs.items()}
+        place = Place(workspace, commit, found, {**inputs, **_visible(values, found, definition)})
+        env = {"GITHUB_SHA": commit, **found.document.get("env", {}), **definition.get("env", {})}
         outputs: dict[str, str] = {}
         for step in definition["steps"]:
-            if not self._due(step, job, values):
+            if not self._due(step, job, place.values):
                 continue
-            done = self._carried_out(step, workspace, commit, env, values)
+            done = self._carried_out(step, place, env)
             if not step.get("continue-on-error"):
                 job.steps.append(done)
             if "id" in step:
                 pairs = (line.split("=", 1) for line in _text(workspace.parent / "output").splitlines())
                 outputs |= {f"steps.{step['id']}.outputs.{key}": value for key, value in pairs}
-        job.outputs = {key: outputs.get(_inner(text), "") for key, text in definition.get("outputs", {}).items()}
+        job.outputs = {key: outputs.get(inner(text), "") for key, text in definition.get("outputs", {}).items()}
         job.summary, job.sessions = _text(workspace.parent / "summary"), _text(workspace.parent / "log").splitlines()
-        for left in ("output", "summary", "log"):
+        for left in ("output", "summary", "log", "tool"):
             (workspace.parent / left).unlink(missing_ok=True)
         return job
 
-    def _carried_out(
-        self, step: Mapping[str, Any], workspace: Path, commit: str, env: Mapping[str, Any], values: Mapping[str, str]
-    ) -> Step:
+    def _carried_out(self, step: Mapping[str, Any], place: Place, env: Mapping[str, Any]) -> Step:
         if "run" in step:
-            return _shell(step["run"], workspace, self._variables(workspace, {**env, **step.get("env", {})}, values))
+            variables = self._variables(place, {**env, **step.get("env", {})})
+            return _shell(step["run"], place.workspace, variables)
         if step["uses"].split("@")[0] in PREPARING:
             return Step(step["uses"], 0)
-        if not step["uses"].startswith("./"):
-            return self._use(step, workspace, commit, values)
-        folder = workspace / step["uses"]
+        if not step["uses"].startswith("$/"):
+            return self._use(step, place)
+        repository = checked_out(place.workflow.repository, place.workflow.commit)
+        folder = repository / step["uses"].removeprefix("$/")
         action = yaml.safe_load((folder / "action.yml").read_text())
         defaults = {name: given.get("default", "") for name, given in action.get("inputs", {}).items()}
-        inputs = {f"inputs.{key}": str(text) for key, text in {**defaults, **step.get("with", {})}.items()}
-        within = {**env, "GITHUB_ACTION_PATH": str(folder)}
+        given = {key: resolved(str(text), place.values) for key, text in step.get("with", {}).items()}
+        assert given.keys() <= defaults.keys(), given
+        inputs = {f"inputs.{key}": text for key, text in {**defaults, **given}.items()}
+        within = Place(place.workspace, place.commit, place.workflow, {**place.values, **inputs})
         for part in action["runs"]["steps"]:
-            if "if" in part and _inner(part["if"]) not in (f"{key} == '{text}'" for key, text in inputs.items()):
+            if "if" in part and inner(part["if"]) not in (f"{key} == '{text}'" for key, text in inputs.items()):
                 continue
-            done = self._carried_out(part, workspace, commit, within, {**values, **inputs})
+            done = self._carried_out(part, within, {**env, "GITHUB_ACTION_PATH": str(folder)})
             if done.code:
                 return done
+        (place.workspace.parent / "tool").write_text(str(repository / "tools"))
         return Step(step["uses"], 0)
 
     def _due(self, step: Mapping[str, Any], job: Job, values: Mapping[str, str]) -> bool:
         condition = step.get("if")
         if condition is None:
             return job.passed
-        wanted = _value(_inner(str(condition)), values) not in ("", "false")
+        wanted = value(inner(str(condition)), values) not in ("", "false")
         return wanted if "always()" in str(condition) or "needs." in str(condition) else wanted and job.passed
 
-    def _use(self, step: Mapping[str, Any], workspace: Path, commit: str, values: Mapping[str, str]) -> Step:
+    def _use(self, step: Mapping[str, Any], place: Place) -> Step:
+        workspace, commit = place.workspace, place.commit
         action, given = step["uses"].split("@")[0], step.get("with", {})
         what = f"{action} {given.get('name', given.get('ref', ''))}"
-        resolved = {key: _resolved(str(text), values) for key, text in given.items()}
+        asked = {key: resolved(str(text), place.values) for key, text in given.items()}
         if action == "actions/checkout":
-            target = workspace / resolved.get("path", ".")
+            target = workspace / asked.get("path", ".")
             depth = [] if given.get("fetch-depth") == 0 else ["--depth=1"]
             clone = ["git", "clone", "-q", "--no-single-branch", *depth, self.origin.as_uri(), str(target)]
             subprocess.run(clone, check=True, capture_output=True)
-            wanted = resolved.get("ref") or commit
+            wanted = asked.get("ref") or commit
             subprocess.run(["git", "-C", str(target), "fetch", "-q", "origin", wanted], check=True, capture_output=True)
             subprocess.run(["git", "-C", str(target), "checkout", "-q", wanted], check=True, capture_output=True)
         elif action == "actions/upload-artifact":
-            if not _upload(workspace, resolved["path"], self.artifacts / resolved["name"]):
+            if not _upload(workspace, asked["path"], self.artifacts / asked["name"]):
                 return Step(what, 0, "nothing to upload")
         elif action == "actions/download-artifact":
-            found = sorted(self.artifacts.glob(resolved.get("name", resolved.get("pattern", "*"))))
-            if not found and "name" in resolved:
+            found = sorted(self.artifacts.glob(asked.get("name", asked.get("pattern", "*"))))
+            if not found and "name" in asked:
                 return Step(what, 1, "no such artifact")
             for source in found:  # one alone gets no folder of its own, as the action does since v5
-                alone = len(found) == 1 or "merge-multiple" in resolved
-                target = workspace / resolved["path"] / ("." if alone else source.name)
+                alone = len(found) == 1 or "merge-multiple" in asked
+                target = workspace / asked["path"] / ("." if alone else source.name)
                 shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/attest":
-            subjects = _text(workspace / resolved["subject-checksums"])
+            subjects = _text(workspace / asked["subject-checksums"])
             return Step(what, 0 if subjects else 1, subjects)
         else:
             raise AssertionError(f"{action} is not played here")
         return Step(what, 0)
 
-    def _variables(self, workspace: Path, env: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, str]:
-        stubs, around = self.folder / "stubs", workspace.parent
+    def _variables(self, place: Place, env: Mapping[str, Any]) -> dict[str, str]:
+        stubs, around = self.folder / "stubs", place.workspace.parent
         if not stubs.is_dir():
             stubs.mkdir(parents=True)
-            for name, text in {"nox": NOX, "python": PYTHON, "python3": PYTHON}.items():
+            for name, text in {"envops": ENVOPS, "nox": NOX, "python": PYTHON, "python3": PYTHON}.items():
                 (stubs / name).write_text(text.format(python=sys.executable))
                 (stubs / name).chmod(0o755 | stat.S_IEXEC)
         home = self.folder / "home"
@@ -222,30 +247,37 @@ class Runner:
             "GITHUB_ACTIONS": "true",
             "GITHUB_OUTPUT": str(around / "output"),
             "GITHUB_STEP_SUMMARY": str(around / "summary"),
+            "GITHUB_REF_NAME": "main",
             "STUB_LOG": str(around / "log"),
+            "STUB_TOOL": _text(around / "tool"),
             "STUB_REAL": " ".join(self.real),
         }
-        own = {key: _resolved(str(text), values) for key, text in env.items()}
+        own = {key: resolved(str(text), place.values) for key, text in env.items()}
         return {**usual, **self.variables, **own}
 
 
-def load(repository: Path, commit: str, workflow: str) -> dict[str, Any]:
-    """A workflow as it is at a commit; `on` is a boolean in YAML 1.1 and is put right."""
-    command = ["git", "-C", str(repository), "show", f"{commit}:{FOLDER / workflow}"]
-    return parsed(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def checked_out(repository: Path, commit: str) -> Path:
+    """The files of a commit, where GitHub puts those of actions: outside of every workspace."""
+    folder = repository.parent / "actions" / commit
+    if not folder.is_dir():
+        folder.parent.mkdir(exist_ok=True)
+        subprocess.run(["git", "clone", "-q", repository.as_uri(), str(folder)], check=True, capture_output=True)
+        subprocess.run(["git", "-C", str(folder), "checkout", "-q", commit], check=True, capture_output=True)
+    return folder
 
 
-def parsed(text: str) -> dict[str, Any]:
-    """A workflow from its text."""
-    document = yaml.safe_load(text)
-    document["on"] = document.pop(True)
-    return dict(document)
-
-
-def workflows() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every workflow of this repository, by file name."""
-    for path in sorted((ROOT / FOLDER).glob("*.yml")):
-        yield path.name, parsed(path.read_text())
+def _visible(values: Mapping[str, str], workflow: Workflow, definition: Mapping[str, Any]) -> dict[str, str]:
+    """The values without secrets that do not reach the job: not of its environment, or not passed by the caller."""
+    hidden = {
+        name
+        for name in values
+        if name.startswith("secrets.")
+        and not (
+            "environment" in definition
+            and (workflow.secrets is None or name.removeprefix("secrets.") in workflow.secrets)
+        )
+    }
+    return {name: text for name, text in values.items() if name not in hidden}
 
 
 def _shell(command: str, workspace: Path, variables: Mapping[str, str]) -> Step:
@@ -275,20 +307,6 @@ def _upload(workspace: Path, patterns: str, target: Path) -> bool:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, place)
     return bool(files)
-
-
-def _inner(text: str) -> str:
-    found = re.fullmatch(r"\s*\$\{\{(.*)\}\}\s*", text)
-    return (found[1] if found else text).strip()
-
-
-def _value(expression: str, values: Mapping[str, str]) -> str:
-    assert expression in values, f"no value is declared for {expression!r}"
-    return values[expression]
-
-
-def _resolved(text: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\$\{\{(.*?)\}\}", lambda found: _value(found[1].strip(), values), text)
 
 
 def _text(path: Path) -> str:

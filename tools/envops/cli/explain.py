@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from envops import exit_codes
+from envops.reports.documentation import rule_address
 from envops.repository.problem import nearest
 from envops.rules.catalogue import explain
 from envops.rules.engine import all_rules
@@ -32,4 +33,6 @@ def run(options: argparse.Namespace) -> int:
             print(f"there is no rule {name}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
             return exit_codes.USAGE
         print(explain(name.upper()))
+        if address := rule_address(name.upper()):
+            print(f"Page    {address}\n")
     return exit_codes.PASS

@@ -34,6 +34,8 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
+    "upgrade": Command("renew the files that init wrote, without touching what was edited"),
     "validate": Command("run all gates on environments"),
     "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
     "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
@@ -71,7 +73,11 @@ COMMANDS: Mapping[str, Command] = {
     "report merge": Command("join the reports of several machines"),
     "site": Command("the catalogue of the repository as static pages"),
     "shards": Command("divide environments among machines, by past timings"),
+    "store key": Command("make a key that signs entries of a shared store"),
+    "store push": Command("write proven results into the shared store"),
+    "store status": Command("show the shared store, its keys, and what it has of this commit"),
     "cache": Command("show the size of the cache, and remove old entries"),
+    "cache warm": Command("download what locks name into uv's cache, and run none of it"),
     "train": Command("submit the training runs that are due, or train one on this machine"),
     "train compile": Command("write the trainers' configurations of the declared runs"),
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),
@@ -90,6 +96,7 @@ COMMANDS: Mapping[str, Command] = {
 GROUPS: Mapping[str, str] = {
     "cases": "cases of an environment's tests/cases.yaml",
     "report": "reports of past runs",
+    "store": "facts and verdicts that machines share",
 }
 """Words that only start commands of two words."""
 _PYTHONS_WARNING = warnings.formatwarning

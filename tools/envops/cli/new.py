@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -24,7 +23,9 @@ from envops.authoring.new.wording import declared_by
 from envops.authoring.new.write import NotWritten, refuse_taken, usual_owners, write
 from envops.cli import arguments
 from envops.cli.inspect import add_hub_arguments
+from envops.cli.questions import answer, can_ask
 from envops.repository.package import Generation
+from envops.repository.references import reason_against_name
 from envops.repository.registry import Registry, load_registry
 from envops.system.subprocesses import ProgramFailed
 
@@ -108,6 +109,8 @@ def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> Env
         raise NotWritten(
             f"{name!r} is not a valid name: use lower case letters and digits, in words joined by single hyphens."
         )
+    if why := reason_against_name(name):
+        raise NotWritten(f"{name!r} is not a valid name: {why}. Choose another one.")
     refuse_taken(root, registry, name)
     generation: Generation = "v0" if options.v0 else "v1"
     if options.v0 and options.kind == "multi-agent":
@@ -200,17 +203,9 @@ def _prompt(options: argparse.Namespace) -> None:
 
     Raises `NotWritten` in CI and without a terminal.
     """
-    if os.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise NotWritten("NAME is missing. For example: envops new capital-cities --data questions.jsonl")
-    options.name = _answer("name, such as capital-cities")
-    options.data = _answer("file or folder with questions and answers (none: a sample to begin with)") or None
-    options.kind = _answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
-    options.answer = _answer(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None
-
-
-def _answer(question: str, allowed: tuple[str, ...] = ()) -> str:
-    while True:
-        print(f"{question}: ", end="", file=sys.stderr, flush=True)
-        typed = sys.stdin.readline().strip()
-        if not typed or not allowed or typed in allowed:
-            return typed
+    options.name = answer("name, such as capital-cities")
+    options.data = answer("file or folder with questions and answers (none: a sample to begin with)") or None
+    options.kind = answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
+    options.answer = answer(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None

@@ -114,7 +114,7 @@ def _play(
     _printer(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
     before = len(hub.writes())
     done = subprocess.run(
-        [sys.executable, "-m", "envops", *command],
+        [sys.executable, "-P", "-m", "envops", *command],
         cwd=stage,
         env=_variables(folder, hub),
         stdin=subprocess.DEVNULL,

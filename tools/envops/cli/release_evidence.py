@@ -120,4 +120,6 @@ def run_without_key(command: list[str], root: Path, reports: Path, granted: Mapp
     kept = without_secrets(os.environ)
     kept.pop("GITHUB_STEP_SUMMARY", None)
     arguments = [*command, "--root", str(root), "--reports", str(reports), *(["--quiet"] if quiet else [])]
-    subprocess.run([sys.executable, "-m", "envops", *arguments], env=kept | {**granted}, stdout=sys.stderr, check=False)
+    subprocess.run(
+        [sys.executable, "-P", "-m", "envops", *arguments], env=kept | {**granted}, stdout=sys.stderr, check=False
+    )

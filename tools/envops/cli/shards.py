@@ -1,4 +1,4 @@
-"""`envops shards`: environments divided among machines, for people or as a matrix of GitHub Actions."""
+"""`envops shards`: environments divided among machines, for people, GitHub Actions, Slurm or Kubernetes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.selection import Choice, chosen_environments, loads
 from envops.repository.workspace import Workspace
+from envops.text.commands import as_typed
 from envops.validation.scheduling import divided, worthwhile_count
+from envops.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
 
 EXAMPLES = """examples:
   envops shards                                        how the environments would be divided
-  envops shards --changed --max 20 --format json       a matrix for GitHub Actions
-  envops shards --changed origin/main --format json
+  envops shards --changed --max 20 --format github     a matrix for GitHub Actions; json is the same
+  envops shards --format slurm > validate.sbatch       an array script: sbatch validate.sbatch
+  envops shards --format k8s --image IMAGE --claim CLAIM | kubectl apply -f -
 
 each entry of the matrix has index, total, names and runs (for envops validate NAMES --runs RUNS), seconds (expected);
+scripts write a report for each shard: envops report merge reports/shards --matrix FILE joins them, where FILE is the
+matrix of the same commit; for k8s the volume of CLAIM is the checkout, and variables come from a config map `envops`;
 changed runs and runs on environments of several entries have an entry of their own; an empty matrix means that nothing
 is to be proved
 """
@@ -36,11 +41,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="maximum number of machines (default and limit: 256)",
     )
-    arguments.printed(command)
+    arguments.printed(command, "github", "slurm", "k8s")
+    command.add_argument("--image", metavar="IMAGE", help="k8s: the container image, which has the tool")
+    command.add_argument("--claim", metavar="NAME", help="k8s: the volume claim that holds the checkout")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the division and return the exit code; nothing to divide is fine."""
+    if options.format == "k8s" and not (options.image and options.claim):
+        print("--format k8s needs --image IMAGE and --claim NAME: where the tool and the checkout are", file=sys.stderr)
+        return exit_codes.USAGE
     root = options.root.absolute()
     choice = chosen_environments(root, options, set_apart=True)
     if choice.note:
@@ -56,13 +66,28 @@ def run(options: argparse.Namespace) -> int:
         {"index": index, "total": total, "names": " ".join(names), "runs": " ".join(runs), "seconds": round(seconds)}
         for index, (names, runs, seconds) in enumerate(parts, start=1)
     ]
-    if options.format == "json":
+    if options.format in ("json", "github"):
         print(json.dumps({"include": entries}))
         return exit_codes.PASS
+    if options.format != "text":
+        tasks = [ShardTask(index, *part) for index, part in enumerate(parts, start=1)]
+        return _print_script(options, tasks)
     print(f"{len(work)} environments{_and_runs(runs)} on {total} machines")
     for entry in entries:
         held = entry["names"] or f"runs: {entry['runs']}"
         print(f"{entry['index']}/{total}  about {entry['seconds']} s  {held}")
+    return exit_codes.PASS
+
+
+def _print_script(options: argparse.Namespace, tasks: Sequence[ShardTask]) -> int:
+    if not tasks:
+        print("there is nothing to prove, so no script was written", file=sys.stderr)
+        return exit_codes.PASS
+    command = as_typed("nox -s validate -- ").rstrip()
+    if options.format == "slurm":
+        print(slurm_script(tasks, command), end="")
+    else:
+        print(kubernetes_job(tasks, command, options.image, options.claim), end="")
     return exit_codes.PASS
 
 

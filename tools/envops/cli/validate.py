@@ -25,6 +25,7 @@ from envops.cli.selection import (
     refused_variant,
     with_flags,
 )
+from envops.cli.sharing import declared_store, refuse_key_beside_unconfined, send
 from envops.reports.open_progress import open_progress
 from envops.reports.written import report
 from envops.repository.problem import DeclarationError, Problem
@@ -36,6 +37,7 @@ from envops.rules.verdict import worst
 from envops.system.capacity import usable_cores
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.runner import run_all
+from envops.validation.store.settings import SettingsRefused
 from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
 
 PLAYED = ("smoke", "distribution")
@@ -63,6 +65,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.printed(command, "markdown")
     arguments.extent(command)
     command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+    command.add_argument("--no-store", action="store_true", help="neither read nor write the store of ENVOPS_STORE")
     arguments.network(command, "environments", "they load")
     arguments.environment_arguments(
         command, "prove a variant of one NAME: arguments on top of the registry's `args`, in JSON; no evidence"
@@ -126,11 +129,16 @@ def _run_scripted(options: argparse.Namespace) -> int:
     gates = GATES if options.command == "validate" else (options.command,)
     reports = options.reports or root / "reports"
     try:
+        store = declared_store(options)
         choice = chosen_environments(root, options, set_apart=True)
+        refuse_key_beside_unconfined(store, choice)
         problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
         report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+        return exit_codes.USAGE
+    except SettingsRefused as error:
+        print(f"{error}; nothing was run", file=sys.stderr)
         return exit_codes.USAGE
     names = choice.names
     choice = replace(choice, repository=with_flags(choice.repository, names, options))
@@ -144,7 +152,8 @@ def _run_scripted(options: argparse.Namespace) -> int:
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
             progress.note(choice.note)
-        results, interrupted = run_all(request, names, options.jobs or usable_cores(), progress, threading.Event())
+        workers, stop = options.jobs or usable_cores(), threading.Event()
+        results, interrupted = run_all(request, names, workers, progress, stop, store)
     finished = set(results.names)
     environments = results if options.env_args is None else [replace(one, env_args=options.env_args) for one in results]
     result = ValidationResult(
@@ -164,6 +173,8 @@ def _run_scripted(options: argparse.Namespace) -> int:
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if interrupted:
         return exit_codes.INTERRUPTED
+    if store is not None and store.key is not None:
+        send(request, names, store, quiet=options.quiet)
     return exit_codes.USAGE if problems else exit_codes.OF_VERDICT[result.verdict]
 
 

@@ -416,6 +416,16 @@ class StartMode:
 
 
 @dataclass(frozen=True)
+class Signer:
+    """The key that signed an observation of another machine."""
+
+    key: str
+    """The key's name."""
+    date: str
+    """When it signed, as `2026-11-23T18:00:00Z`."""
+
+
+@dataclass(frozen=True)
 class Facts:
     """All observations of one environment at one digest."""
 
@@ -461,6 +471,8 @@ class Facts:
     started: StartMode = StartMode()
     memory: int = 0
     """The most bytes that the worker and its processes held, as far as that was measured."""
+    observed_by: Signer | None = None
+    """Who vouches for facts from a store of several machines; `None` if they were observed here."""
 
     def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that the environment did not cause and that must not be cached."""

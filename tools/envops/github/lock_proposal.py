@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from envops.github.api import GitHub, GitHubError
+from envops.github.api import GitHub
+from envops.github.references import commit_of, point
 
 BRANCH = "envops/locks"
 TITLE = "Renew the locks of the environments"
@@ -20,14 +21,11 @@ def propose(
     """
     entries = [{"path": path, "mode": "100644", "type": "blob", "content": text} for path, text in files.items()]
     tree = github.send("POST", "git/trees", {"base_tree": _tree(github, base), "tree": entries})["sha"]
-    known = _head(github)
+    known = commit_of(github, f"heads/{BRANCH}")
     is_same = known is not None and _tree(github, known) == tree
     if not is_same:
         commit = github.send("POST", "git/commits", {"message": TITLE, "tree": tree, "parents": [base]})["sha"]
-        if known is None:
-            github.send("POST", "git/refs", {"ref": f"refs/heads/{BRANCH}", "sha": commit})
-        else:
-            github.send("PATCH", f"git/refs/heads/{BRANCH}", {"sha": commit, "force": True})
+        point(github, f"heads/{BRANCH}", known, commit)
     owner = github.repository.partition("/")[0]
     for pull in github.all("pulls", state="open", head=f"{owner}:{BRANCH}"):
         if is_same:
@@ -40,13 +38,3 @@ def propose(
 
 def _tree(github: GitHub, commit: str) -> str:
     return str(github.get(f"git/commits/{commit}")["tree"]["sha"])
-
-
-def _head(github: GitHub) -> str | None:
-    """The commit of the branch; `None` where there is no such branch."""
-    try:
-        return str(github.get(f"git/ref/heads/{BRANCH}")["object"]["sha"])
-    except GitHubError as error:
-        if error.status != 404:
-            raise
-        return None

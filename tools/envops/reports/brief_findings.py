@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from envops.reports.documentation import linked
 from envops.reports.evidence import shown_evidence
 from envops.reports.styles import KIND_STYLES, VERDICT_STYLES
 from envops.repository.registry import REGISTRY_FILE
@@ -81,7 +82,9 @@ def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None
     kind = finding_kind(finding)
     head = f"{finding.rule} {kind}: "
     message = _fitted(finding.message, page.width - 9, MESSAGE_LINES, len(head))
-    page.paragraph((finding.rule, KIND_STYLES[kind]), (f"{kind}:", KIND_STYLES[kind]), message, indent=2, hanging=9)
+    style = KIND_STYLES[kind]
+    name = (finding.rule, linked(style, finding.rule))
+    page.paragraph(name, (f"{kind}:", style), message, indent=2, hanging=9)
     if place := where(environment, finding.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
     declaration = finding.evidence.details.get(REGISTRY_FILE)

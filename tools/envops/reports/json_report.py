@@ -102,6 +102,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "wheel": environment.wheel and {"filename": environment.wheel.filename, "sha256": environment.wheel.sha256},
         "verdict": environment.verdict,
         "cached": environment.cached,
+        "observed_by": environment.observed_by and asdict(environment.observed_by),
         "brief": environment.brief,
         "worker": environment.started and asdict(environment.started),
         "seconds": environment.seconds,

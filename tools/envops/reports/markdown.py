@@ -11,9 +11,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from envops.reports.distribution import markdown_lines, title
+from envops.reports.documentation import rule_address
 from envops.reports.evidence import ShownEvidence, shown_evidence
 from envops.reports.spill_list import SpillList
-from envops.reports.summary import headline, mutation_sentence, next_command, policy_sentence, search_sentence
+from envops.reports.summary import (
+    headline,
+    mutation_sentence,
+    next_command,
+    policy_sentence,
+    search_sentence,
+    time_text,
+)
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     EnvironmentResult,
@@ -26,7 +34,6 @@ from envops.rules.result import (
 )
 from envops.text.commands import as_typed
 from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
-from envops.text.plain_data import seconds_text
 from envops.text.visible_text import shortened
 
 if TYPE_CHECKING:
@@ -141,14 +148,13 @@ _TABLE_HEAD = (
 
 def _table_row(environment: EnvironmentResult) -> _Piece:
     gates = [_gate_cell(environment.gates.get(gate)) for gate in GATES]
-    time = "cached" if environment.cached else seconds_text(environment.seconds)
     cells = [
         _SIGNS[environment.verdict],
         table_cell(environment.name),
         table_cell(environment.version),
         environment.generation or "–",
         *gates,
-        time,
+        time_text(environment),
     ]
     order = _CUT_PASSED_ROW if environment.verdict == "pass" else _CUT_FAILED_ROW
     return _Piece("row", f"| {' | '.join(cells)} |\n", ((order, ""),))
@@ -213,7 +219,9 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     if place := where(environment, finding.place):
         lines.append(f"{code_span(place)}\n")
     lines += [_evidence(entry) for entry in shown_evidence(finding)]
-    lines.append(f"\n**Fix:** {prose(finding.fix)}\n")
+    address = rule_address(finding.rule)
+    page = f" ([{finding.rule}]({address}))" if address else ""
+    lines.append(f"\n**Fix:** {prose(finding.fix)}{page}\n")
     return _details(summary, "\n".join(lines), kind, opened=kind == "error")
 
 

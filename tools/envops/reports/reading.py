@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.observed import Failure, Place, StartMode
+from envops.facts.observed import Failure, Place, Signer, StartMode
 from envops.repository.problem import DeclarationError, Problem
 from envops.rules.engine import Finding
 from envops.rules.evidence import Evidence
@@ -83,6 +83,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         started=StartMode(**data["worker"]) if data.get("worker") else None,
         brief=data.get("brief", False),
         judge=data.get("judge"),
+        observed_by=Signer(**data["observed_by"]) if data.get("observed_by") else None,
         env_args=data.get("env_args"),
     )
 

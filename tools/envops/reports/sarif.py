@@ -12,6 +12,7 @@ import posixpath
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from envops.reports.documentation import rule_address
 from envops.reports.evidence import shown_evidence
 from envops.rules.engine import all_rules
 from envops.rules.result import (
@@ -82,6 +83,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": rule.check.__name__,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": f"{rule.what} {rule.why}"},
+        **({"helpUri": address} if (address := rule_address(rule.id)) else {}),
         "help": {"text": fix, "markdown": f"**What** {rule.what}\n\n**Why** {rule.why}\n\n**Fix** {fix}"},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"tags": [rule.gate]},

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from envops.facts.mutation import Mutation
     from envops.facts.search import Search
     from envops.rules.engine import Verdict
-    from envops.rules.result import ValidationResult
+    from envops.rules.result import EnvironmentResult, ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
 """The most environments named in a command; with more, it validates all."""
@@ -81,9 +81,17 @@ def cache_sentence(result: ValidationResult) -> str:
     """The number of verdicts from cached observations."""
     cached = result.outline.cached
     again = " (--no-cache observes again)" if cached and result.verdict != "pass" else ""
+    shared = "".join(f", {count} observed by {key}" for key, count in result.outline.signers.items())
     if cached and cached == len(result.environments):
-        return f"{'all from the cache' if cached > 1 else 'from the cache'}{again}"
-    return f"{cached} from the cache{again}"
+        return f"{'all from the cache' if cached > 1 else 'from the cache'}{shared}{again}"
+    return f"{cached} from the cache{shared}{again}"
+
+
+def time_text(environment: EnvironmentResult) -> str:
+    """How long an environment took, or whose observation its verdict rests on."""
+    if environment.observed_by is not None:
+        return f"{environment.observed_by.key} {environment.observed_by.date[:10]}"
+    return "cached" if environment.cached else seconds_text(environment.seconds)
 
 
 def policy_sentence(result: ValidationResult) -> str:

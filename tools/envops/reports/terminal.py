@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 from envops.reports.brief_findings import causes
 from envops.reports.distribution import show as show_distribution
+from envops.reports.documentation import linked
 from envops.reports.evidence import READY_CASE, shown_evidence
 from envops.reports.page import Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
-from envops.reports.summary import headline, mutation_sentence, next_command, score_text, search_sentence
+from envops.reports.summary import (
+    headline,
+    mutation_sentence,
+    next_command,
+    score_text,
+    search_sentence,
+    time_text,
+)
 from envops.repository.registry import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.gold import ORACLE_FILE
@@ -25,7 +33,6 @@ from envops.rules.result import (
 )
 from envops.rules.rewards.gold import TO_COMPLETE
 from envops.rules.verdict import VERDICTS
-from envops.text.plain_data import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,7 +141,7 @@ def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
         (environment.name, "bold" if environment.verdict != "pass" else ""),
         (environment.generation or "–", "dim"),
         *((gate, VERDICT_STYLES[gate]) if gate else ("–", "dim") for gate in gates),
-        ("cached", "dim") if environment.cached else (seconds_text(environment.seconds), ""),
+        (time_text(environment), "dim" if environment.cached else ""),
     ]
 
 
@@ -212,7 +219,9 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
         page.field("reason", finding.ignored, indent=4, style=style)
         page.blank()
         return
-    page.paragraph((finding.rule, style), (f"{kind}:", style), finding.message, indent=2, hanging=9)
+    page.paragraph(
+        (finding.rule, linked(style, finding.rule)), (f"{kind}:", style), finding.message, indent=2, hanging=9
+    )
     if place := where(environment, finding.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
     for entry in shown_evidence(finding):

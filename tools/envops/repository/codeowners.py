@@ -5,10 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envops.repository.registry import Registry
 
 CODEOWNERS_FILE = "CODEOWNERS"
-_HEADER = "# Generated from the maintainers and owners in registry.yaml: change them there, then run envops docs."
+_BEGINNING = "# Generated from the maintainers and owners in registry.yaml"
+_HEADER = f"{_BEGINNING}: change them there, then run envops docs."
+
+
+def is_generated(text: str) -> bool:
+    """Whether the text of a CODEOWNERS file is the tool's own, of any version."""
+    return text.startswith(_BEGINNING)
+
+
+def is_handwritten(root: Path) -> bool:
+    """Whether the team writes CODEOWNERS itself; the tool then leaves it as it is."""
+    file = root / CODEOWNERS_FILE
+    return file.is_file() and not is_generated(file.read_text("utf-8", "replace"))
 
 
 def render(registry: Registry) -> str:

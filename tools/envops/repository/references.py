@@ -37,11 +37,17 @@ def reference_problems(
 
 def _environment_problems(document: Document) -> Iterator[Problem]:
     for name in _mapping(document.data, "environments"):
-        steps: Steps = ("environments", name)
-        module = folder_of(name)
-        if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "verifiers":
-            message = f"the module {module} would be hidden by Python's own or by verifiers"
-            yield _problem(document, steps, message, name, fix="choose another name")
+        if why := reason_against_name(name):
+            steps: Steps = ("environments", name)
+            yield _problem(document, steps, why, name, fix="choose another name")
+
+
+def reason_against_name(name: str) -> str:
+    """Why no environment can have a name that is otherwise valid; empty if one can."""
+    module = folder_of(name)
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "verifiers":
+        return f"the module {module} would be hidden by Python's own or by verifiers"
+    return ""
 
 
 def _secret_problems(document: Document, model_keys: Mapping[str, str]) -> Iterator[Problem]:

@@ -42,8 +42,10 @@ from envops.repository.registry_values import (
     Table,
     Unique,
     Variable,
+    Versions,
     Whole,
 )
+from envops.repository.required_version import version_problem
 from envops.repository.run import RunKeys, RunSpec, run_spec
 from envops.repository.schema import ToldApartBy, checked, json_schema
 
@@ -321,6 +323,10 @@ class RegistryKeys:
             "owns: the tool, the workflows, the registry and the configs. The first line of CODEOWNERS names them."
         ),
     ] = ()
+    requires: Annotated[
+        Omissible[Versions],
+        Field(description="Versions of the tool that can read this file. Others name them and do nothing."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -369,6 +375,8 @@ def registry_of(document: Document, model_keys: Mapping[str, str] = MappingProxy
         raise DeclarationError(
             [Problem(document.file, 1, message, found=found, allowed="a mapping with version, owner")]
         )
+    if other := version_problem(document):
+        raise DeclarationError([other])
     document = with_canonical_names(with_current_keys(document).document)
     keys, problems = checked(RegistryKeys, document)
     problems += [

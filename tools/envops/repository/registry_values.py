@@ -34,6 +34,7 @@ HUB_DATASET = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 COMMIT = r"^[0-9a-f]{40}$"
 WORD = r"^\S+$"
 FILLED = r"\S"
+VERSIONS = r"^ *(!=|[<>=]=|[<>]) *{0}( *, *(!=|[<>=]=|[<>]) *{0})*$".format(r"[0-9]+([.][0-9]+)*((a|b|rc)[0-9]+)?")
 
 WORDS: Mapping[str, str] = {
     SLUG: "Letters, digits and single hyphens, underscores or dots between them.",
@@ -48,6 +49,7 @@ WORDS: Mapping[str, str] = {
     COMMIT: "A commit: 40 hexadecimal digits in quotes.",
     WORD: "Text without spaces.",
     FILLED: "Text that is not empty.",
+    VERSIONS: "Bounds of a version, such as >=0.2 or >=0.2,<0.3.",
 }
 """Pattern → its description in words."""
 
@@ -74,6 +76,7 @@ HubDataset = Annotated[Text, Field(pattern=HUB_DATASET)]
 Commit = Annotated[Text, Field(pattern=COMMIT)]
 Word = Annotated[Text, Field(pattern=WORD)]
 Filled = Annotated[Text, Field(pattern=FILLED)]
+Versions = Annotated[Text, Field(pattern=VERSIONS)]
 Flag = StrictBool
 Count = Annotated[StrictInt, Field(ge=1, le=1_000_000_000), Whole]
 CountOrZero = Annotated[StrictInt, Field(ge=0), Whole]

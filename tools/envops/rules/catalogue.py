@@ -8,7 +8,7 @@ from envops.text.commands import as_envops
 
 CATALOGUE_FILE = "docs/rules.md"
 
-_GATES: dict[Gate, str] = {
+QUESTIONS: dict[Gate, str] = {
     "schema": "Does the package match its declaration, install, load and have tasks?",
     "rewards": "Does the reward distinguish right from wrong, for every reply and every time?",
     "smoke": "Does a real evaluation end, with the predicted rewards?",
@@ -23,7 +23,7 @@ _SEVERITIES: dict[Severity, str] = {
     "warning": "does not fail its gate",
     "advice": "a hint",
 }
-_INTRODUCTION = """\
+INTRODUCTION = """\
 # Rules
 
 Generated from `tools/envops/rules` by `envops docs`, and checked by a test. Do not edit by hand.
@@ -69,26 +69,37 @@ class UnknownRuleError(LookupError):
 def render_catalogue() -> str:
     """The text of docs/rules.md."""
     rules = list(all_rules().values())
-    parts = [_INTRODUCTION, "| rule | gate | severity | title |\n|---|---|---|---|"]
+    parts = [INTRODUCTION, "| rule | gate | severity | title |\n|---|---|---|---|"]
     parts[-1] += "".join(
         f"\n| [{each.id}](#{each.id.lower()}) | {each.gate} | {each.severity} | {each.title} |" for each in rules
     )
     for gate in ALL_GATES:
-        parts.append(f"\n## {_HEADINGS.get(gate, f'The {gate} gate')}\n\n{_GATES[gate]}")
+        parts.append(f"\n## {heading(gate)}\n\n{QUESTIONS[gate]}")
         parts.extend(_entry(each) for each in rules if each.gate == gate)
     return as_envops("\n".join(parts) + "\n")
 
 
+def heading(gate: Gate) -> str:
+    """The heading above the rules of a gate."""
+    return _HEADINGS.get(gate, f"The {gate} gate")
+
+
+def sections(known: Rule) -> dict[str, str]:
+    """Heading → text, for a page about the rule."""
+    return {"What it checks": known.what, "Why": known.why, "How to fix": known.fix}
+
+
+def effect(known: Rule) -> str:
+    """What a finding of the rule does."""
+    return "fails the plan of a release" if known.publishing else _SEVERITIES[known.severity]
+
+
 def _entry(known: Rule) -> str:
+    explained = "".join(f"{title}: {text}\n\n" for title, text in sections(known).items())
     return (
-        f"\n### {known.id}\n\n**{known.title}** ({known.severity}: {_effect(known)}).\n\n"
-        f"What it checks: {known.what}\n\nWhy: {known.why}\n\nHow to fix: {known.fix}\n\n"
+        f"\n### {known.id}\n\n**{known.title}** ({known.severity}: {effect(known)}).\n\n{explained}"
         f'How to ignore: `ignore: {{{known.id}: "the reason"}}`'
     )
-
-
-def _effect(known: Rule) -> str:
-    return "fails the plan of a release" if known.publishing else _SEVERITIES[known.severity]
 
 
 def explain(rule_id: str) -> str:
@@ -103,7 +114,7 @@ def explain(rule_id: str) -> str:
         raise UnknownRuleError(f"there is no rule {rule_id}" + (f"; did you mean {meant}?" if meant else ""))
     return (
         f"{known.id}  {known.title}\n"
-        f"{known.gate} gate, {known.severity}: {_effect(known)}\n\n"
+        f"{known.gate} gate, {known.severity}: {effect(known)}\n\n"
         f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n"
         f'Ignore  registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`\n'
     )

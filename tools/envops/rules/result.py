@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from envops_worker.splits import Split
 
 from envops.facts.mutation import Mutation, brief
-from envops.facts.observed import Facts, Failure, Place, StartMode, Wheel
+from envops.facts.observed import Facts, Failure, Place, Signer, StartMode, Wheel
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
 from envops.facts.spending import Spending
@@ -94,6 +94,8 @@ class EnvironmentResult:
     """The cost of a real model's calls; `None` if all policies are scripted."""
     judge: str | None = None
     """The model that judged a real model, or `scripted`; `None` if neither did."""
+    observed_by: Signer | None = None
+    """Who vouches for an observation from a store of several machines; `None` if it was made here."""
     env_args: Mapping[str, Any] | None = None
     """Arguments of the environment that the command line set beside the registry's: the result of a variant, which is
     no evidence for a release. `None` without."""
@@ -117,6 +119,8 @@ class Outline:
     """The names of the environments, in order."""
     cached: int
     """Environments whose verdict rests on an observation of an earlier run."""
+    signers: Mapping[str, int]
+    """The keys that signed observations of other machines, each with the number of its environments."""
     policies: tuple[str, ...]
     """Policies of all environments, in the order of their first reply."""
     unmet: tuple[tuple[str, Finding | None], ...]
@@ -160,15 +164,18 @@ class ValidationResult:
         verdicts: list[Verdict] = []
         policies: dict[str, None] = {}
         unmet: list[tuple[Verdict, str, Finding | None]] = []
+        signers: Counter[str] = Counter()
         cached = 0
         for one in self.environments:
             verdicts.append(one.verdict)
             policies |= dict.fromkeys(one.policies)
             cached += one.cached
+            signers.update([one.observed_by.key] if one.observed_by else ())
             if one.verdict != "pass":
                 unmet.append((one.verdict, one.name, _deciding_finding(one)))
         unmet.sort(key=lambda each: VERDICTS.index(each[0]))
-        return Outline(tuple(verdicts), cached, tuple(policies), tuple((name, finding) for _, name, finding in unmet))
+        worst_first = tuple((name, finding) for _, name, finding in unmet)
+        return Outline(tuple(verdicts), cached, dict(sorted(signers.items())), tuple(policies), worst_first)
 
 
 def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
@@ -211,6 +218,7 @@ def environment_result(
         distributions=judgement.distributions,
         profiles=judgement.profiles,
         recordings=facts.recordings if "distribution" in judgement.gates else (),
+        observed_by=facts.observed_by,
     )
 
 

@@ -64,7 +64,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
-    for group in ("prime", "inspect", "tests", "lint", "trl"):
+    for group in ("prime", "inspect", "store", "tests", "pages", "lint", "trl"):
         written.append(_resolve_group(tools, group, written, stop))
         yield written[-1]
     for group in ("nox", "tinker", "prime-lora"):

@@ -189,30 +189,50 @@ def is_sound(folder: Path) -> bool:
     return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
 
 
+def download(lock: Path, stop: threading.Event) -> None:
+    """Download what a lock names into uv's cache, and run none of it.
+
+    Raises `ProgramFailed`, also where a build is needed.
+    """
+    with temporary_scratch("download") as folder:
+        read = _new_venv(lock, folder / "venv", folder, own_interpreter(), stop)
+        command = [*_sync_command(lock, folder / "venv"), "--no-build", read]
+        run_program(command, environment=uv_environment(), folder=folder, seconds=BUILD_SECONDS, stop=stop)
+
+
 def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Event) -> None:
+    with temporary_scratch("lock") as neutral:
+        _synchronize(lock, _new_venv(lock, folder, neutral, python, stop), folder, stop)
+
+
+def _new_venv(lock: Path, folder: Path, neutral: Path, python: Interpreter, stop: threading.Event) -> Path:
+    """Make an empty virtual environment, and a copy of the lock's entries for it in a neutral folder."""
     try:
         text = installable(lock)
     except (DeclarationError, ValueError, OSError) as error:
         message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}: {error}"
         raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message)) from None
-    with temporary_scratch("lock") as neutral:
-        read = neutral / LOCK_FILE
-        read.write_text(text)
-        run_program(
-            [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
-            environment=uv_environment(),
-            folder=read.parent,
-            seconds=BUILD_SECONDS,
-            stop=stop,
-        )
-        _synchronize(lock, read, folder, stop)
+    read = neutral / LOCK_FILE
+    read.write_text(text)
+    run_program(
+        [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
+        environment=uv_environment(),
+        folder=neutral,
+        seconds=BUILD_SECONDS,
+        stop=stop,
+    )
+    return read
+
+
+def _sync_command(lock: Path, folder: Path) -> list[str | Path]:
+    sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
+    # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
+    return [*sync, "--verify-hashes" if HELD_BY_COMMIT.search(lock.read_bytes()) else "--require-hashes", "--strict"]
 
 
 def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) -> None:
     """Install what a lock names, from a copy of its entries: wheels from the cache or the index, and then builds."""
-    sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
-    # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
-    sync += ["--verify-hashes" if HELD_BY_COMMIT.search(lock.read_bytes()) else "--require-hashes", "--strict"]
+    sync = _sync_command(lock, folder)
     if _is_the_tools(lock):
         sync.append("--compile-bytecode")
     run = partial(run_program, folder=read.parent, stop=stop)

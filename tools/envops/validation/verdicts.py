@@ -90,7 +90,7 @@ def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResul
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]
     try:
         for path in facts_files(entry, package, request.workspace, request.observation):
-            result = _kept(request, name, path).read()
+            result = kept_verdict(request, name, path).read()
             if result is not None and result.name == name:
                 return replace(result, cached=True, seconds=time.monotonic() - started)
         facts = remembered(entry, package, request.workspace, request.observation)
@@ -137,7 +137,7 @@ def longest_reply(registry: Registry, name: str) -> int:
 def keep(request: ValidationRequest, facts: Facts, result: EnvironmentResult) -> None:
     """Remember a result beside its facts, which are those in the cache."""
     if knows_recordings(facts, request.repository.packages[result.name]):
-        _kept(request, result.name, facts_file(request.workspace, facts.environment, facts.key)).write(result)
+        kept_verdict(request, result.name, facts_file(request.workspace, facts.environment, facts.key)).write(result)
 
 
 def are_in_the_cache(facts: Facts, workspace: Workspace) -> bool:
@@ -147,7 +147,7 @@ def are_in_the_cache(facts: Facts, workspace: Workspace) -> bool:
     return False
 
 
-def _kept(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
+def kept_verdict(request: ValidationRequest, name: str, facts: Path) -> KeptVerdict:
     """The file of the result based on a file of facts. The file's name is the facts' key."""
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]
     read_by_rules = {

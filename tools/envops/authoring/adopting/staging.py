@@ -31,6 +31,7 @@ from envops.repository.package import Package, folder_of
 from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
 from envops.repository.read_package import read_package
+from envops.repository.references import reason_against_name
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
 from envops.repository.registry_values import ENVIRONMENT_NAME
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
@@ -239,6 +240,10 @@ class Staging:
                 f"{PYPROJECT} names it {declared!r}, which the Hub does not accept: a name begins with a letter. Rename"
                 " it in [project], and the module with it."
             )
+        if why := reason_against_name(name):
+            raise NotAdopted(
+                f"{PYPROJECT} names it {declared!r}: {why}. Rename it in [project], and the module with it."
+            )
         return name
 
     def _replaced(self, candidate: Candidate, name: str) -> Path | None:
@@ -313,7 +318,8 @@ class Staging:
             for root in (self.root, self.folder):
                 equal = equal_lock(root, package.requires_to_lock, package.requires_python)
                 if equal is not None:
-                    shutil.copyfile(equal, package.folder / LOCK_FILE)
+                    if equal != package.folder / LOCK_FILE:  # the source may bring a lock that is up to date
+                        shutil.copyfile(equal, package.folder / LOCK_FILE)
                     return
             list(resolve_locks([package], self.stop))
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from envops.authoring.adopting.staging import Adoption, Staging
-from envops.files.atomic_write import write_whole
+from envops.files.undoable_write import write_undoable
 from envops.repository import codeowners
 from envops.repository.registry import REGISTRY_FILE, load_registry
 from envops.repository.repository import ENVIRONMENTS_FOLDER
@@ -16,6 +16,7 @@ from envops.repository.repository import ENVIRONMENTS_FOLDER
 def write_adoptions(staging: Staging) -> None:
     """Move the folders, then write the registry and CODEOWNERS; if a step fails, the repository is unchanged.
 
+    A CODEOWNERS that the team wrote stays as it is.
     Raises `RepositoryChanged` if a file that would be written has changed since the staging folder was made.
     """
     root = staging.root
@@ -30,8 +31,9 @@ def write_adoptions(staging: Staging) -> None:
                 _move(staging.folder / adoption.folder, root / adoption.folder, undo)
             else:
                 _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
-        _write(registry_file, staging.text.encode(), undo)
-        _write(owners_file, owners_text.encode(), undo)
+        write_undoable(registry_file, staging.text.encode(), undo)
+        if not codeowners.is_handwritten(root):
+            write_undoable(owners_file, owners_text.encode(), undo)
         undo.pop_all()
 
 
@@ -55,18 +57,4 @@ def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) ->
         adoption.replaces.rename(target)
         undo.callback(target.rename, adoption.replaces)
     for file in sorted(path for path in ready.rglob("*") if path.is_file() and not path.is_symlink()):
-        _write(target / file.relative_to(ready), file.read_bytes(), undo)
-
-
-def _write(file: Path, content: bytes, undo: ExitStack) -> None:
-    before = file.read_bytes() if file.is_file() else None
-    if before != content:
-        undo.callback(_restore, file, before)
-        write_whole(file, content)
-
-
-def _restore(file: Path, content: bytes | None) -> None:
-    if content is None:
-        file.unlink(missing_ok=True)
-    else:
-        write_whole(file, content)
+        write_undoable(target / file.relative_to(ready), file.read_bytes(), undo)

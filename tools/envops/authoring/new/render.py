@@ -17,6 +17,7 @@ from envops.authoring.new.cases import cases_of, framed, gold_of, readable_texts
 from envops.authoring.new.equivalents import marks_of
 from envops.authoring.new.plan import EnvironmentPlan
 from envops.authoring.new.wording import style_of
+from envops.authoring.text_templates import text_templates
 
 TEMPLATES = Path(__file__).parent / "templates"
 REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]}
@@ -76,14 +77,7 @@ def _modules(plan: EnvironmentPlan) -> dict[str, str]:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Python, TOML and Markdown, not HTML
-    )
+    environment = text_templates(TEMPLATES)
     environment.filters["quoted"] = quoted
     environment.filters["literal"] = literal
     environment.filters["python_text"] = python_text

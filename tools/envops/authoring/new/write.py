@@ -113,12 +113,13 @@ def write(
 ) -> list[Path]:
     """Write package, lock, registry entry and CODEOWNERS; returns the changed paths, relative to the root.
 
+    A CODEOWNERS that the team wrote stays as it is.
     `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is
     written to a temporary folder first.
     Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """
-    registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
+    registry_file, with_owners = root / REGISTRY_FILE, not codeowners.is_handwritten(root)
     before = registry_file.read_text("utf-8")
     folder = root / "environments" / name.replace("-", "_")
     folder.parent.mkdir(exist_ok=True)
@@ -135,13 +136,14 @@ def write(
         shutil.rmtree(unfinished, ignore_errors=True)
     try:
         write_whole(registry_file, declared)
-        write_whole(owners_file, codeowners.render(load_registry(root)))
+        if with_owners:
+            write_whole(root / codeowners.CODEOWNERS_FILE, codeowners.render(load_registry(root)))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         write_whole(registry_file, before)
         raise
     written = [folder.relative_to(root) / path for path in (*files, LOCK_FILE)]
-    return [*written, Path(REGISTRY_FILE), Path(codeowners.CODEOWNERS_FILE)]
+    return [*written, Path(REGISTRY_FILE), *([Path(codeowners.CODEOWNERS_FILE)] if with_owners else [])]
 
 
 def _declared(

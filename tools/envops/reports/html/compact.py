@@ -53,6 +53,7 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "hub": environment["hub_hash"],
         "verdict": environment["verdict"],
         "cached": environment["cached"],
+        "observedBy": environment.get("observed_by"),
         "seconds": environment["seconds"],
         "stages": environment["stage_seconds"],
         "gates": [

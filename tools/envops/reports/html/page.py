@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from envops.reports.documentation import documentation_address
 from envops.reports.html.compact import PageData
 from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
@@ -147,6 +148,7 @@ def templates(package: str) -> Environment:
     environment.filters["visible"] = lambda text: visible(shortened(str(text), 4_000))
     environment.filters["address"] = lambda text: quote(visible(str(text)), safe="")
     environment.globals["signs"] = SIGNS
+    environment.globals["documentation"] = documentation_address()
     return environment
 
 

@@ -22,6 +22,12 @@ function tag(verdict) {
   return h(`span.tag.${verdict}`, null, `${SIGNS[verdict] ? `${SIGNS[verdict]} ` : ""}${verdict}`);
 }
 
+/** The id of a rule, as a link to its page in the documentation. */
+function ruleName(rule) {
+  const pages = document.documentElement.dataset.rules, name = h("code", null, rule);
+  return pages.startsWith("https://") && /^[A-Z]{3}\d{3}$/.test(rule) ? h("a", { href: `${pages}${rule}.html`, rel: "noreferrer" }, name) : name;
+}
+
 /** Somebody else's text, line for line. */
 function quote(text, label) {
   return h("pre.quote", { dir: "auto", tabindex: "0", role: "group", "aria-label": label || "quoted text" }, text === "" ? "(empty)" : text);

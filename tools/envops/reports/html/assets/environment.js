@@ -22,7 +22,7 @@ function evidence(data, address) {
     observationSection(data),
   ].filter(Boolean);
   return h("div", null,
-    h("ul.facts", null, [data.version, data.generation, data.folder, data.cached ? "from the cache" : seconds(data.seconds), `${number(data.counts[0])} tasks`, `${number(data.counts[1])} replies scored`, `${number(data.counts[2])} rollouts`].filter(Boolean).map((text) => h("li", null, text))),
+    h("ul.facts", null, [data.version, data.generation, data.folder, data.observedBy ? `observed by ${data.observedBy.key}, ${data.observedBy.date}` : data.cached ? "from the cache" : seconds(data.seconds), `${number(data.counts[0])} tasks`, `${number(data.counts[1])} replies scored`, `${number(data.counts[2])} rollouts`].filter(Boolean).map((text) => h("li", null, text))),
     h("ul.gates", null, data.gates.map(([gate, verdict, reason]) => h(`li.${verdict}`, null, h("b", null, gate), h("span.verdict", null, `${SIGNS[verdict]} ${verdict}`), reason && h("p", { dir: "auto" }, reason)))),
     h("nav.sections", { "aria-label": "Sections" }, parts.map((part) => h("a", { href: address(part.dataset.section) }, part.querySelector("h2").textContent))),
     parts);
@@ -84,7 +84,7 @@ function diffSection(diffed) {
     h("p", null, tag(diffed.verdict), ` ${diffed.reason || ""}`),
     pairs([["base", side(diffed.base)], ["here", side(diffed.head)]]),
     diffed.said_by && diffed.said_by.length ? table("Changed replies by policy", ["policy", "replies", "changed", "mean at base", "mean here"], diffed.said_by.map((one) => [one.policy, one.replies, one.changed, one.mean_base, one.mean_head])) : null,
-    (diffed.findings || []).map((one) => h(`article.finding.${one.severity}`, null, h("p.kind", null, h("code", null, one.rule)), h("h3", null, one.message), h("p.fix", null, h("b", null, "Fix"), one.fix))),
+    (diffed.findings || []).map((one) => h(`article.finding.${one.severity}`, null, h("p.kind", null, ruleName(one.rule)), h("h3", null, one.message), h("p.fix", null, h("b", null, "Fix"), one.fix))),
     diffed.changed.length ? later(`${diffed.changed_count} changed replies${diffed.changed_count > diffed.changed.length ? `, the first ${diffed.changed.length}` : ""}`, () => h("div", null, diffed.changed.map((one) => h("article.finding.warning", null,
       h("p.kind", null, `${one.policy} on task ${one.task_head}`), quote(one.reply, "reply"),
       table("Scores", ["function", "base", "here"], [["reward", one.base.reward, one.head.reward], ...Object.keys({ ...one.base.functions, ...one.head.functions }).map((name) => [name, (one.base.functions[name] || {}).score ?? null, (one.head.functions[name] || {}).score ?? null])])))) ) : null);

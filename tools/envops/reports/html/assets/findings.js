@@ -3,7 +3,7 @@
 function findingCard(finding) {
   const quoted = finding.evidence.filter(([, , long]) => long), short = finding.evidence.filter(([, , long]) => !long);
   return h(`article.finding.${finding.kind}`, null,
-    h("p.kind", null, h("code", null, finding.rule), ` ${finding.kind} · ${finding.gate}`),
+    h("p.kind", null, ruleName(finding.rule), ` ${finding.kind} · ${finding.gate}`),
     h("h3", { dir: "auto" }, finding.message),
     finding.at && h("p.at", null, h("code", null, finding.at)),
     finding.reason !== null && h("p.muted", null, "Ignored by the registry: ", h("span.said", { dir: "auto" }, finding.reason)),
@@ -36,7 +36,7 @@ function findingsSection(data) {
 
 /** The checks of the distribution gate, each with its interval. */
 function checksTable(measured) {
-  const rows = measured.checks.map((check) => [check.name, check.rule, interval(check), `${number(check.value)} (${number(check.low)} to ${number(check.high)})`, check.needed, tag(check.answer)]);
+  const rows = measured.checks.map((check) => [check.name, ruleName(check.rule), interval(check), `${number(check.value)} (${number(check.low)} to ${number(check.high)})`, check.needed, tag(check.answer)]);
   return [
     table(`Checks of ${measured.policy}`, ["check", "rule", "from 0 to 1", "measured", "required", "answer"], rows),
     measured.checks.filter((check) => check.more).map((check) => h("p.muted", null, h("code", null, check.rule), ` ${check.more}`)),

@@ -15,7 +15,7 @@ function runView(run) {
 function runFinding(one) {
   const evidence = Object.entries(one.evidence).map(([label, value]) => [label.replaceAll("_", " "), typeof value === "string" ? value : JSON.stringify(value)]);
   return h(`article.finding.${one.severity}`, null,
-    h("p.kind", null, h("code", null, one.rule), ` ${one.severity}${one.steps ? ` · steps ${one.steps[0]} to ${one.steps[1]}` : ""}`),
+    h("p.kind", null, ruleName(one.rule), ` ${one.severity}${one.steps ? ` · steps ${one.steps[0]} to ${one.steps[1]}` : ""}`),
     h("h3", { dir: "auto" }, one.message),
     one.because && h("p", { dir: "auto" }, one.because), pairs(evidence),
     one.fix && h("p.fix", null, h("b", null, "Fix"), one.fix), one.patch && diff(one.patch, "the change"));

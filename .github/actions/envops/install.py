@@ -1,0 +1,46 @@
+"""Makes a virtual environment with the envops of this commit, and puts its programs on PATH for the steps that follow.
+
+The tool comes from the checkout that this action is part of, which GitHub makes outside of the workspace, and what it
+needs from its locks. Nothing of the workspace is read, because the pull request is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
+PROGRAM = """#!{python}
+from envops.cli.main import run
+
+run()
+"""
+
+
+def install(folder: Path, *, hub: bool) -> Path:
+    """Make the virtual environment, and return the folder of its programs."""
+    uv = shutil.which("uv", path=sysconfig.get_path("scripts")) or "uv"
+    locks = [TOOLS / "requirements.lock", *([TOOLS / "requirements-prime.lock"] if hub else [])]
+    python = folder / "bin" / "python"
+    synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python)]
+    for command in (
+        ["venv", "--quiet", "--clear", "--python", sys.executable, str(folder)],
+        [*synced, *map(str, locks)],
+    ):
+        subprocess.run([uv, "--no-config", *command], cwd=TOOLS, check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "envops.pth").write_text(f"{TOOLS}\n", encoding="utf-8")
+    program = python.parent / "envops"
+    program.write_text(PROGRAM.format(python=python), encoding="utf-8")
+    program.chmod(0o755)
+    return python.parent
+
+
+if __name__ == "__main__":
+    programs = install(Path(os.environ["RUNNER_TEMP"]) / "envops", hub=os.environ["HUB"] == "true")
+    with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as path:
+        path.write(f"{programs}\n")

@@ -1,0 +1,212 @@
+"""`init` and `upgrade` in hostile folders: nothing is written through a link, outside of the folder, or by halves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envops.authoring.setup.answers import ANSWERS_FILE
+from envops.cli.main import main
+from envops.files import undoable_write
+from envops.repository.problem import DeclarationError
+
+ROOT = Path(__file__).parents[2]
+ACME = ("--owner", "acme")
+
+
+def init(root: Path, *arguments: str) -> int:
+    return main(["init", str(root), *(arguments or ACME)])
+
+
+def files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+@pytest.mark.parametrize("name", [".github", ".github/workflows", "configs", ".agents"])
+def test_linked_folder_is_not_written_through(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    (root / name).parent.mkdir(parents=True)
+    (root / name).symlink_to(outside)
+    assert init(root) == 0
+    assert files(outside) == []
+    assert f"{name} is a symbolic link" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["README.md", "noxfile.py", "CODEOWNERS"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_linked_file_is_not_written_through(name: str, exists: bool, tmp_path: Path):
+    outside, root = tmp_path / "outside.txt", tmp_path / "root"
+    root.mkdir()
+    if exists:
+        outside.write_text("theirs\n")
+    (root / name).symlink_to(outside)
+    assert init(root) == 0
+    assert (root / name).is_symlink()
+    assert (outside.read_text() if exists else outside.exists()) == ("theirs\n" if exists else False)
+
+
+@pytest.mark.parametrize("name", ["registry.yaml", ANSWERS_FILE])
+def test_linked_registry_or_answers_stop_init(name: str, tmp_path: Path):
+    outside, root = tmp_path / "outside.txt", tmp_path / "root"
+    root.mkdir()
+    (root / name).symlink_to(outside)
+    with pytest.raises(DeclarationError):
+        init(root)
+    assert (files(root), outside.exists()) == ([name], False)
+
+
+def test_link_that_replaced_a_file_is_not_upgraded_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    outside, root = tmp_path / "outside.txt", tmp_path / "root"
+    init(root)
+    text = (root / "AGENTS.md").read_text()
+    outside.write_text(text)
+    (root / "AGENTS.md").unlink()
+    (root / "AGENTS.md").symlink_to(outside)
+    record = json.loads((root / ANSWERS_FILE).read_text())
+    record["files"]["AGENTS.md"] = text.replace("Never", "Seldom")
+    (root / ANSWERS_FILE).write_text(json.dumps(record))
+    assert main(["upgrade", "--root", str(root)]) == 1
+    assert "AGENTS.md is a symbolic link" in capsys.readouterr().out
+    assert outside.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.txt", "/etc/outside.txt", "a/../../outside.txt", ".git/hooks/pre-commit", ""]
+)
+def test_answers_file_that_names_other_places_is_refused(name: str, tmp_path: Path):
+    root = tmp_path / "root"
+    init(root)
+    (tmp_path / "outside.txt").write_text("text")
+    record = json.loads((root / ANSWERS_FILE).read_text())
+    record["files"][name] = "text"  # equal to what is there, so that the file would be removed
+    (root / ANSWERS_FILE).write_text(json.dumps(record))
+    with pytest.raises(DeclarationError, match=r"outside of the repository"):
+        main(["upgrade", "--root", str(root)])
+    assert (tmp_path / "outside.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("owner", "acme\nruns: {}"),
+        ("owner", "${{ secrets.X }}"),
+        ("tool", "acme/envops@v1\n    secrets: inherit"),
+        ("tool", "acme/../envops@v1 --evil"),
+        ("visibility", "SECRET"),
+        ("maintainers", ["@acme\n/evil @you"]),
+    ],
+)
+def test_answers_with_more_than_names_are_refused(key: str, value: object, tmp_path: Path):
+    init(tmp_path)
+    record = json.loads((tmp_path / ANSWERS_FILE).read_text())
+    record["answers"][key] = value
+    (tmp_path / ANSWERS_FILE).write_text(json.dumps(record))
+    with pytest.raises(DeclarationError, match=r"answers\."):
+        main(["upgrade", "--root", str(tmp_path)])
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "null", '{"envops": 1}', "[" * 100_000, "\x00"])
+def test_damaged_answers_file_is_refused(text: str, tmp_path: Path):
+    (tmp_path / ANSWERS_FILE).write_text(text)
+    with pytest.raises(DeclarationError, match=ANSWERS_FILE.replace(".", r"\.")):
+        main(["upgrade", "--root", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "owner", ["", "acme/evil", "acme evil", "a\nenvironments: {}", "--help", "{{ 7 * 7 }}", "a" * 101, "ácme", "acme\n"]
+)
+def test_hostile_owner_is_refused(owner: str, tmp_path: Path):
+    root = tmp_path / "root"
+    with pytest.raises(SystemExit) as ended:
+        init(root, f"--owner={owner}")
+    assert (ended.value.code, root.exists()) == (2, False)
+
+
+@pytest.mark.parametrize("name", ["a b", "-x", "ü", "a\nb", "a\x1b[31mb", "$(touch x)", "'\"", "{{ 7 * 7 }}"])
+def test_hostile_folder_names_are_only_names(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert init(tmp_path / name) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert "\x1b" not in capsys.readouterr().out
+    assert main(["upgrade", "--check", "--root", str(tmp_path / name)]) == 0
+
+
+def test_folder_inside_a_repository_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / ".git").mkdir()
+    assert init(tmp_path / "part") == 2
+    assert f"inside the git repository {tmp_path}" in capsys.readouterr().err
+    assert not (tmp_path / "part").exists()
+    assert init(tmp_path) == 0
+
+
+@pytest.mark.parametrize("kind", ["file", "dangling link"])
+def test_place_that_is_no_folder_is_refused(kind: str, tmp_path: Path):
+    place = tmp_path / "place"
+    if kind == "file":
+        place.write_text("text")
+    else:
+        place.symlink_to(tmp_path / "nowhere")
+    assert init(place) == 2
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_folder_that_cannot_be_written_stays_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    written = undoable_write.write_whole
+
+    def read_only(path: Path, content: bytes) -> None:
+        if ".github" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        written(path, content)
+
+    monkeypatch.setattr(undoable_write, "write_whole", read_only)
+    assert init(tmp_path / "root") == 4
+    assert "Permission denied" in capsys.readouterr().err
+    assert files(tmp_path) == []
+
+
+def test_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    written = undoable_write.write_whole
+
+    def interrupted(path: Path, content: bytes) -> None:
+        written(path, content)
+        if path.name == "CODEOWNERS":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(undoable_write, "write_whole", interrupted)
+    assert init(tmp_path / "root") == 130
+    assert files(tmp_path) == []
+
+
+def test_init_needs_no_git(tmp_path: Path):
+    command = [sys.executable, "-m", "envops", "init", str(tmp_path / "root"), *ACME]
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "tools"), "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_merge_without_git_names_it_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    init(tmp_path)
+    record = json.loads((tmp_path / ANSWERS_FILE).read_text())
+    record["files"]["AGENTS.md"] = "# Before\n"
+    (tmp_path / ANSWERS_FILE).write_text(json.dumps(record))
+    (tmp_path / "AGENTS.md").write_text("# Ours\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DeclarationError, match=r"git is not installed"):
+        main(["upgrade", "--root", str(tmp_path)])
+    assert (tmp_path / "AGENTS.md").read_text() == "# Ours\n"
+
+
+def test_file_that_is_not_text_is_a_conflict(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    init(tmp_path)
+    record = json.loads((tmp_path / ANSWERS_FILE).read_text())
+    record["files"]["README.md"] = "# Before\n"
+    (tmp_path / ANSWERS_FILE).write_text(json.dumps(record))
+    (tmp_path / "README.md").write_bytes(b"\x00\xff\x1b[31m")
+    assert main(["upgrade", "--root", str(tmp_path)]) == 1
+    assert "\x1b" not in capsys.readouterr().out
+    assert (tmp_path / "README.md").read_bytes() == b"\x00\xff\x1b[31m"

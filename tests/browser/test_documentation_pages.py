@@ -1,0 +1,167 @@
+"""The documentation's pages: built as pages.yml builds them, whole, and read in a real browser from disk."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from browsing import Visit
+from docs_site.__main__ import NotBuilt, generated
+from docs_site.built_pages import problems
+from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, NotInNavigation, Repository, relinked, stage
+from envops.reports.documentation import documentation_address, rule_address
+from envops.rules.catalogue import sections
+from envops.rules.engine import all_rules
+from envops.text.commands import as_envops
+from markdown_it import MarkdownIt
+from playwright.sync_api import expect
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*BESIDE_DOCS, *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+BLOCKS = ("li", "pre", "table", "td", "h1", "h2", "h3", "img")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    command = [sys.executable, "-m", "docs_site", "--out", str(folder)]
+    built = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert built.returncode == 0, f"{built.stdout}{built.stderr}"
+    return folder
+
+
+def text_of(page: Path) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", page.read_text("utf-8")))
+
+
+def test_every_rule_has_page_and_anchor(site: Path) -> None:
+    index = (site / "rules.html").read_text("utf-8")
+    for known in all_rules().values():
+        assert f'id="{known.id.lower()}"' in index
+        page = site / rule_address(known.id).removeprefix(documentation_address())
+        shown = " ".join(text_of(page).split())
+        for text in (known.title, *sections(known).values()):
+            assert re.sub(r"[`*]", "", as_envops(text)) in re.sub(r"[`*]", "", shown), known.id
+        assert {"what-it-checks", "example", "why", "how-to-fix", "how-to-ignore"} <= anchors(page)
+
+
+def anchors(page: Path) -> set[str]:
+    return set(re.findall(r'<h2 id="([^"]+)"', page.read_text("utf-8")))
+
+
+def test_catalogue_and_documentation_link_to_each_other(site: Path) -> None:
+    assert 'href="catalogue/index.html"' in (site / "index.html").read_text("utf-8")
+    assert 'href="../index.html"' in (site / "catalogue" / "index.html").read_text("utf-8")
+    assert (site / "catalogue" / "environments" / "reverse-text" / "index.html").is_file()
+
+
+def test_pages_forbid_other_hosts(site: Path) -> None:
+    pages = [page for page in site.rglob("*.html") if "catalogue" not in page.parts]
+    for page in pages:
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page.read_text("utf-8"))
+        assert policy is not None, page
+        assert "default-src 'none'" in policy[1]
+        assert "http" not in policy[1]
+    assert len(pages) > len(all_rules())
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/rules.md"])
+def test_page_shows_the_blocks_that_github_shows(site: Path, page: str) -> None:
+    """The generator's Markdown is another dialect: a list behind a line of text would become part of it."""
+    here = MarkdownIt("commonmark").enable("table").render((ROOT / page).read_text("utf-8"))
+    built = (site / MOVED.get(page, page.removeprefix("docs/")).replace(".md", ".html")).read_text("utf-8")
+    article = re.search(r"<article\b.*?</article>", built, re.DOTALL)
+    assert article is not None
+    counted = {tag: len(re.findall(rf"<{tag}\b", article[0])) for tag in BLOCKS}
+    assert counted == {tag: len(re.findall(rf"<{tag}\b", here)) for tag in BLOCKS}
+
+
+@pytest.mark.browser
+def test_search_works_from_disk_without_requests(site: Path, visit: Visit) -> None:
+    page = visit.page
+    page.goto((site / "index.html").as_uri())
+    page.keyboard.press("/")
+    page.keyboard.type("RWD005")
+    expect(page.get_by_text("A wrong answer in the right format").first).to_be_visible()
+    assert [address for address in visit.requested if not address.startswith(("file:", "data:"))] == []
+    assert visit.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("markup", "problem"),
+    [
+        ('<a href="gone.html">x</a>', "gone.html does not exist"),
+        ('<a href="../outside.html">x</a>', "../outside.html does not exist"),
+        ('<a href="other.html#gone">x</a>', "other.html#gone: there is no such anchor"),
+        ('<img src="https://example.org/x.png">', "<img> loads https://example.org/x.png"),
+        ("<script src=//example.org/x.js></script>", "<script> loads //example.org/x.js"),
+        ('<link rel="stylesheet" href="https://example.org/x.css">', "<link> loads https://example.org/x.css"),
+        ("<style>@import 'https://example.org/x.css';</style>", "its style loads https://example.org/x.css"),
+    ],
+)
+def test_problems_of_a_broken_page_are_found(tmp_path: Path, markup: str, problem: str) -> None:
+    (tmp_path / "other.html").write_text('<p id="here">')
+    (tmp_path / "index.html").write_text(markup)
+    assert list(problems(tmp_path)) == [f"index.html: {problem}"]
+
+
+def test_problems_of_a_sound_page_are_none(tmp_path: Path) -> None:
+    (tmp_path / "other.html").write_text('<p id="here">')
+    links = '<a href="https://example.org/">x</a><a href="other.html#here">y</a><img src="data:image/png;base64,">'
+    (tmp_path / "index.html").write_text(f'{links}<link rel="canonical" href="https://example.org/">')
+    (tmp_path / "404.html").write_text('<a href="/envops/other.html">x</a>')
+    assert list(problems(tmp_path, served="/envops/")) == []
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("cli.md#envops-validate", "cli.md#envops-validate"),
+        ("../README.md#start", "index.md#start"),
+        ("README.md", "contents.md"),
+        ("screenshots/site.png", "screenshots/site.png"),
+        ("../benchmarks/results.md", "benchmarks/results.md"),
+        ("../LICENSE", "https://example.org/x/blob/main/LICENSE"),
+        ("../tests", "https://example.org/x/tree/main/tests"),
+        ("../environments/reverse_text", f"{documentation_address()}catalogue/environments/reverse-text/index.html"),
+        ("https://example.org/y", "https://example.org/y"),
+        ("#below", "#below"),
+    ],
+)
+def test_relinked_page_points_to_the_site(link: str, shown: str) -> None:
+    repository = Repository(ROOT, "https://example.org/x")
+    assert relinked(f"a [b]({link})", "docs/reports.md", repository) == f"a [b]({shown})"
+
+
+def test_relinked_code_is_unchanged() -> None:
+    text = "```md\n[b](../README.md)\n```\n"
+    assert relinked(text, "docs/reports.md", Repository(ROOT, "https://example.org/x")) == text
+
+
+def test_page_outside_of_the_navigation_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tools" / "docs_site").mkdir(parents=True)
+    for name in ("pyproject.toml", f"docs_site/{CONFIG}"):
+        (tmp_path / "tools" / name).write_text((ROOT / "tools" / name).read_text("utf-8"))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "forgotten.md").write_text("# Forgotten\n")
+    with pytest.raises(NotInNavigation, match=r"docs/forgotten\.md: add it to `nav`"):
+        stage(tmp_path, tmp_path / "staged")
+
+
+def test_broken_link_and_anchor_are_refused_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / CONFIG).write_text('[project]\nsite_name = "x"\n[project.theme]\nfont = false\n')
+    (tmp_path / "docs" / "index.md").write_text("# X\n\n[a](gone.md)\n\n[b](#gone)\n")
+    with pytest.raises(NotBuilt) as refused:
+        generated(tmp_path)
+    assert "index.md:3" in str(refused.value)
+    assert "index.md:5" in str(refused.value)
+
+
+@pytest.mark.parametrize("rule", ["", "RWD9999", "declaration", "RWD000", "../../x"])
+def test_rule_address_unknown_rule_is_empty(rule: str) -> None:
+    assert rule_address(rule) == ""

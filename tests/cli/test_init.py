@@ -1,0 +1,203 @@
+"""`envops init`: the files that it writes, those of the team that stay, and the environments that it declares."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from envops import __version__
+from envops.authoring.setup.answers import ANSWERS_FILE, Answers
+from envops.authoring.setup.files import FILES, files_of
+from envops.cli.main import main
+from envops.repository.codeowners import CODEOWNERS_FILE, render
+from envops.repository.endpoints import read_endpoints
+from envops.repository.registry import REGISTRY_FILE, load_registry
+
+ROOT = Path(__file__).parents[2]
+MOST_LINES = 400
+"""Of a repository without environments, as the documentation promises."""
+CHOICES = ("--owner", "acme", "--maintainer", "@acme/reviewers", "--visibility", "public")
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def init(root: Path, *arguments: str) -> int:
+    return main(["init", str(root), *(arguments or CHOICES)])
+
+
+def test_init_in_empty_folder_writes_a_repository(tmp_path: Path):
+    assert init(tmp_path) == 0
+    assert set(contents(tmp_path)) == {*FILES, CODEOWNERS_FILE, ANSWERS_FILE}
+    registry = load_registry(tmp_path)
+    assert (registry.owner, registry.maintainers, registry.environments) == ("acme", ("@acme/reviewers",), {})
+    assert (tmp_path / CODEOWNERS_FILE).read_text() == render(registry)
+    assert read_endpoints(tmp_path) == {}
+
+
+def test_init_declares_visibility_for_all_environments(tmp_path: Path):
+    init(tmp_path)
+    assert yaml.safe_load((tmp_path / REGISTRY_FILE).read_text())["defaults"] == {"visibility": "PUBLIC"}
+
+
+def test_initialised_repository_has_few_lines(tmp_path: Path):
+    init(tmp_path)
+    lines = sum(content.count(b"\n") for content in contents(tmp_path).values())
+    assert 0 < lines < MOST_LINES
+    assert max(len(line) for name, text in contents(tmp_path).items() if name != ANSWERS_FILE
+               for line in text.splitlines()) < 300  # fmt: skip
+
+
+def test_init_again_changes_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    init(tmp_path)
+    before = contents(tmp_path)
+    capsys.readouterr()
+    assert init(tmp_path) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert main(["init", str(tmp_path)]) == 0  # needs no answers again
+    assert contents(tmp_path) == before
+
+
+def test_init_again_after_removal_of_a_file_leaves_it_removed(tmp_path: Path):
+    init(tmp_path)
+    (tmp_path / "CLAUDE.md").unlink()
+    assert init(tmp_path) == 0
+    assert not (tmp_path / "CLAUDE.md").exists()
+
+
+def test_init_with_another_answer_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    init(tmp_path)
+    assert init(tmp_path, "--owner", "other") == 2
+    assert f"{ANSWERS_FILE} records owner 'acme'" in capsys.readouterr().err
+
+
+def test_init_without_owner_and_terminal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["init", str(tmp_path / "new")]) == 2
+    assert "--owner is missing" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_init_beside_files_of_the_team_keeps_and_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / ".gitignore").write_text("secret.txt\n")
+    (tmp_path / "README.md").write_text("# Ours\n")
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/CODEOWNERS").write_text("* @us\n")
+    before = contents(tmp_path)
+    assert init(tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert before.items() <= contents(tmp_path).items()
+    assert not (tmp_path / CODEOWNERS_FILE).exists()
+    for name in before:
+        assert f"kept  {name}" in printed
+    assert "-secret.txt" in printed
+    assert "+.envops" in printed
+    recorded = json.loads((tmp_path / ANSWERS_FILE).read_text())["files"]
+    assert {".gitignore", "README.md"}.isdisjoint(recorded)
+
+
+def test_init_with_registry_takes_its_owner_and_keeps_it(tmp_path: Path):
+    text = "version: 1\nowner: their-team\nmaintainers: ['@them']\nenvironments: {}\n"
+    (tmp_path / REGISTRY_FILE).write_text(text)
+    assert main(["init", str(tmp_path)]) == 0
+    assert (tmp_path / REGISTRY_FILE).read_text() == text
+    assert json.loads((tmp_path / ANSWERS_FILE).read_text())["answers"]["owner"] == "their-team"
+    assert "* @them" in (tmp_path / CODEOWNERS_FILE).read_text()
+
+
+def test_init_with_unreadable_registry_reports_its_line(tmp_path: Path):
+    (tmp_path / REGISTRY_FILE).write_text("version: 1\nowner: acme\nenvironmnts: {}\n")
+    before = contents(tmp_path)
+    with pytest.raises(Exception, match=r"registry.yaml:3: environmnts: is not a known key"):
+        init(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_init_beside_environments_declares_those_that_are_ready(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for name in ("word_problems", "reverse_text"):
+        shutil.copytree(ROOT / "environments" / name, tmp_path / "environments" / name)
+    (tmp_path / "environments/reverse_text/requirements.lock").unlink()
+    (tmp_path / "environments/notes").mkdir()
+    (tmp_path / "environments/notes/pyproject.toml").write_text("[project]\nname = 'notes'\nversion = '1'\n")
+    assert init(tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert set(load_registry(tmp_path).environments) == {"word-problems"}
+    assert "declared   word-problems" in printed
+    assert "reverse_text (" in printed
+    assert "nox -s adopt -- environments" in printed
+
+
+def test_init_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert init(tmp_path / "new", *CHOICES, "--dry-run") == 0
+    assert "would write  registry.yaml" in capsys.readouterr().out
+    assert not (tmp_path / "new").exists()
+
+
+def test_init_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "README.md").write_text("# Ours\n")
+    init(tmp_path, *CHOICES, "--format", "json")
+    data = json.loads(capsys.readouterr().out)
+    assert set(data) == {"written", "kept", "declared", "undeclared"}
+    assert [one["path"] for one in data["kept"]] == ["README.md"]
+    assert data["written"][-1] == ANSWERS_FILE
+
+
+def test_init_without_noxfile_writes_none(tmp_path: Path):
+    init(tmp_path, "--owner", "acme", "--no-noxfile")
+    assert not (tmp_path / "noxfile.py").exists()
+
+
+def test_initial_noxfile_is_python_with_sessions_of_commands(tmp_path: Path):
+    init(tmp_path)
+    done = subprocess.run(
+        ["nox", "--list", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
+    ) if shutil.which("nox") else None  # fmt: skip
+    text = (tmp_path / "noxfile.py").read_text()
+    compile(text, "noxfile.py", "exec")
+    assert done is None or {"validate", "adopt"} <= {each["name"] for each in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize("name", ["validate", "comment", "release", "evaluate", "nightly"])
+def test_initial_workflow_calls_the_tools_own_with_known_inputs_and_rights(name: str):
+    caller = yaml.safe_load(files_of(Answers("acme", tool="example/tool@v3"))[f".github/workflows/{name}.yml"])
+    called = yaml.safe_load((ROOT / ".github/workflows" / f"{name}.yml").read_text())
+    (job,) = caller["jobs"].values()
+    assert job["uses"] == f"example/tool/.github/workflows/{name}.yml@v3"
+    assert caller["permissions"] == {}
+    inputs = called[True].get("workflow_call", {}).get("inputs", {})
+    required = {key for key, value in inputs.items() if value.get("required")}
+    assert required <= set(job.get("with", {})) <= set(inputs)
+    needed: dict[str, str] = {}
+    for each in called["jobs"].values():
+        needed |= {key: right for key, right in each["permissions"].items() if needed.get(key) != "write"}
+    assert job["permissions"] == needed
+
+
+def test_initial_files_are_whole_lines_and_yaml():
+    for path, text in files_of(Answers("acme", maintainers=("@a/b",))).items():
+        assert text.endswith("\n"), path
+        assert not text.endswith("\n\n"), path
+        if path.endswith((".yml", ".yaml")):
+            assert isinstance(yaml.safe_load(text), dict), path
+
+
+def test_record_names_version_and_texts(tmp_path: Path):
+    init(tmp_path)
+    record = json.loads((tmp_path / ANSWERS_FILE).read_text())
+    assert record["envops"] == __version__
+    assert record["files"] == files_of(Answers(**{**record["answers"], "maintainers": ("@acme/reviewers",)}))
+
+
+@pytest.mark.worker
+def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    theirs, root = tmp_path / "reverse_text", tmp_path / "root"
+    ignored = shutil.ignore_patterns("recordings", "__pycache__")
+    shutil.copytree(ROOT / "environments/reverse_text", theirs, ignore=ignored)
+    assert init(root) == 0
+    assert main(["adopt", str(theirs), "--root", str(root)]) == 0
+    assert main(["validate", "--root", str(root)]) == 0
+    assert "1 environment: 1 passed; from the cache" in capsys.readouterr().out

@@ -1,0 +1,79 @@
+"""The address of the documentation: declared once, in pyproject.toml, and used by every report."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from email.message import Message
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envops.cli.main import main
+from envops.reports import documentation
+from envops.reports.documentation import documentation_address, linked, rule_address
+from envops.reports.html.page import render_page
+from envops.reports.json_report import report_data
+from envops.reports.markdown import render_markdown
+from envops.reports.sarif import render_sarif
+from envops.reports.terminal import render_text
+from envops.text.plain_data import plain_data
+from sample_results import mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PYPROJECT = Path(__file__).parents[2] / "tools" / "pyproject.toml"
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder that the code seems to be installed in; without metadata, nothing is declared."""
+    monkeypatch.setattr(documentation, "__file__", str(tmp_path / "envops" / "reports" / "documentation.py"))
+    documentation_address.cache_clear()
+    yield tmp_path
+    documentation_address.cache_clear()
+
+
+def test_documentation_address_is_that_of_pyproject() -> None:
+    declared = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["urls"]["Documentation"]
+    assert documentation_address() == declared
+    assert rule_address("RWD005") == f"{declared}rules/RWD005.html"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_documentation_address_when_installed_is_that_of_the_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = Message()
+    installed["Project-URL"] = "Source, https://example.org/source"
+    installed["Project-URL"] = "Documentation, https://example.org/pages"
+    monkeypatch.setattr(documentation, "metadata", lambda _: installed)
+    assert rule_address("RWD005") == "https://example.org/pages/rules/RWD005.html"
+
+
+def test_pyproject_of_another_project_declares_nothing(elsewhere: Path) -> None:
+    text = '[project]\nname = "another"\nurls = {Documentation = "https://example.org/"}\n'
+    (elsewhere / "pyproject.toml").write_text(text)
+    assert documentation_address() == ""
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_reports_without_address_have_no_links() -> None:
+    assert linked("red", "RWD001") == "red"
+    assert "\x1b]8;" not in render_text(mixed(), colour=True)
+    assert "](" not in render_markdown(mixed())
+    assert "helpUri" not in render_sarif(mixed())
+
+
+def test_reports_link_rules_to_their_pages() -> None:
+    address = rule_address("RWD001")
+    assert f";{address}\x1b\\" in render_text(mixed(), colour=True)
+    assert f";{address}\x1b\\" in render_text(mixed(), colour=True, verbose=True)
+    assert f"([RWD001]({address}))" in render_markdown(mixed())
+    rules = json.loads(render_sarif(mixed()))["runs"][0]["tool"]["driver"]["rules"]
+    assert address in [rule["helpUri"] for rule in rules]
+    assert f'data-rules="{documentation_address()}rules/"' in render_page(plain_data(report_data(mixed())))
+
+
+def test_explain_ends_with_the_page_of_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "rwd005"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(f"Page    {rule_address('RWD005')}")

@@ -1,0 +1,68 @@
+"""Machines of several users with one sound environment, and the keys of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from envops.repository.registry import Registry
+from envops.repository.repository import Repository
+from envops.repository.workspace import CACHE_DIR, Workspace
+from envops.rules.engine import GATES
+from envops.validation.facts_cache import facts_key, remember
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.store.entries import new_keys
+from envops.validation.store.settings import StoreSettings
+from envops.validation.verdicts import ValidationRequest, remembered_result
+from subjects import subject
+
+NAME = "plain-sums"
+PRIVATE, PUBLIC = new_keys("main-1")
+
+
+def reader_of(address: object) -> StoreSettings:
+    """A store whose entries count if the trusted job signed them."""
+    return StoreSettings(str(address), {PUBLIC.name: PUBLIC.raw})
+
+
+def writer_of(address: object) -> StoreSettings:
+    """The same with the key of the trusted job."""
+    return replace(reader_of(address), key=PRIVATE)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A checkout and the cache of its user, who shares no key with others."""
+
+    root: Path
+    request: ValidationRequest
+
+    @contextmanager
+    def in_use(self) -> Iterator[ValidationRequest]:
+        """Work as this machine's user."""
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setenv(CACHE_DIR, str(self.root / "user"))
+            yield self.request
+
+    def facts_key(self) -> str:
+        repository = self.request.repository
+        entry, package = repository.registry.environments[NAME], repository.packages[NAME]
+        return facts_key(entry, package, self.request.observation)
+
+    def observe(self) -> None:
+        """Leave facts and a verdict in the cache."""
+        with self.in_use() as request:
+            assert remember(replace(subject().facts, key=self.facts_key()), request.workspace) == ""
+            assert remembered_result(request, NAME) is not None
+
+
+def machine(root: Path) -> Machine:
+    """A machine with one sound environment that is not observed yet."""
+    each = subject()
+    package = replace(each.package, folder=root / "environments/plain_sums")
+    package.folder.mkdir(parents=True)
+    repository = Repository(root, Registry("acme", {NAME: each.entry}), {NAME: package})
+    return Machine(root, ValidationRequest(repository, Workspace(root), False, GATES, ObservationRequest()))

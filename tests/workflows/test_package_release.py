@@ -1,0 +1,176 @@
+"""The release of this package: one version everywhere, what to do when upgrading, and the tag that callers follow."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from called_workflows import ROOT, workflows
+from envops import __version__
+from merged_repository import tool_repository
+from package_release import Refused, section_of
+from workflow_runner import Runner
+
+TAG = f"v{__version__}"
+SECTION = "### Upgrading\n\nRun `envops upgrade`.\n\n### Added\n\n- more\n"
+CHANGELOG = f"# Changelog\n\n## {__version__} (2026-11-23)\n\n{SECTION}\n## 0.0.1 (2026-01-01)\n\n### Upgrading\n\nno\n"
+
+
+class FakeGitHub:
+    """Tags and releases of a repository, by the paths that are used."""
+
+    def __init__(self) -> None:
+        self.tags = {TAG: "c" * 40}
+        self.releases: list[dict[str, Any]] = []
+
+    def answer(self, method: str, path: str, body: Any) -> Any:
+        path = path.removeprefix("/repos/acme/envops/")
+        if path.startswith("git/matching-refs/tags/"):
+            start = path.removeprefix("git/matching-refs/tags/")
+            return [{"ref": f"refs/tags/{tag}"} for tag in self.tags if tag.startswith(start)]
+        if path.startswith("git/ref/tags/"):
+            return {"object": {"sha": self.tags[path.removeprefix("git/ref/tags/")]}}
+        if path.startswith("git/refs"):
+            tag = (path if method == "PATCH" else body["ref"]).rpartition("/")[2]
+            assert (tag in self.tags) == (method == "PATCH")
+            self.tags[tag] = body["sha"]
+            return {}
+        if method == "GET":
+            return next(each for each in self.releases if path == f"releases/tags/{each['tag_name']}")
+        if method == "POST":
+            self.releases.append({"id": len(self.releases), **body})
+        else:
+            self.releases[int(path.rpartition("/")[2])].update(body)
+        return {}
+
+
+@pytest.fixture
+def fake() -> FakeGitHub:
+    return FakeGitHub()
+
+
+@pytest.fixture
+def address(fake: FakeGitHub) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            try:
+                answer, status = json.dumps(fake.answer(self.command, self.path, body)).encode(), 200
+            except (KeyError, StopIteration):
+                answer, status = b"{}", 404
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_POST = do_PATCH = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This project with a changelog for the tag, as a bare repository."""
+    origin = tool_repository(tmp_path_factory.mktemp("tagged"))
+    (origin.work / "CHANGELOG.md").write_text(CHANGELOG)
+    origin.commit("a version")
+    return origin.bare
+
+
+@pytest.fixture
+def runner(tagged: Path, address: str, tmp_path: Path) -> Runner:
+    variables = {"GITHUB_REPOSITORY": "acme/envops", "GITHUB_API_URL": address}
+    return Runner(tagged, tmp_path, variables=variables)
+
+
+SAYS = {"github.ref_name": TAG}
+
+
+def test_package_is_built_from_the_tag_and_handed_over(runner: Runner) -> None:
+    done = runner.run("package.yml", "build", "main", SAYS)
+
+    assert done.passed, done.output
+    names = {path.name for path in (runner.artifacts / "dist").iterdir() if not path.name.startswith(".")}
+    assert names == {f"envops-{__version__}-py3-none-any.whl", f"envops-{__version__}.tar.gz"}
+
+
+def test_package_of_another_version_than_the_tag_is_not_built(runner: Runner) -> None:
+    done = runner.run("package.yml", "build", "main", {"github.ref_name": "v99.0.0"})
+
+    assert not done.passed
+    assert "CHANGELOG.md: its top section is" in done.output
+
+
+def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fake: FakeGitHub) -> None:
+    for _ in range(2):
+        done = runner.run("package.yml", "announce", "main", SAYS)
+        assert done.passed, done.output
+
+    assert [(each["tag_name"], each["body"]) for each in fake.releases] == [(TAG, SECTION)]
+
+
+@pytest.mark.parametrize(
+    ("others", "moves"),
+    [({}, True), ({"v0": "a" * 40, "v0.0.9": "a" * 40}, True), ({"v0": "a" * 40, "v0.99.0": "a" * 40}, False)],
+    ids=["first", "newer", "older"],
+)
+def test_major_tag_moves_to_the_newest_version_only(
+    others: dict[str, str], moves: bool, runner: Runner, fake: FakeGitHub
+) -> None:
+    fake.tags |= others
+    before = fake.tags.get("v0")
+
+    done = runner.run("package.yml", "point", "main", SAYS)
+
+    assert done.passed, done.output
+    assert fake.tags["v0"] == ("main" if moves else before)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ((f"{__version__} (2026-11-23)", "Unreleased"), "its top section is 'Unreleased'"),
+        ((f"{__version__} (2026-11-23)", __version__), "YEAR-MONTH-DAY"),
+        (("### Upgrading\n\nRun `envops upgrade`.\n\n", ""), "does not say what to do"),
+        (("Run `envops upgrade`.", ""), "does not say what to do"),
+    ],
+)
+def test_changelog_that_is_not_of_the_version_is_refused(change: tuple[str, str], said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        section_of(TAG, CHANGELOG.replace(*change))
+
+
+@pytest.mark.parametrize("tag", ["v0", "v0.1", "0.1.0", "v0.1.0rc1", "v0.1.0\n"])
+def test_tag_that_is_not_of_a_version_is_refused(tag: str) -> None:
+    with pytest.raises(Refused, match="is not the tag of a version"):
+        section_of(tag, CHANGELOG)
+
+
+def test_changelog_of_this_project_says_what_to_do_when_upgrading() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert section_of(TAG, changelog.replace("## Unreleased\n", f"## {__version__} (2026-11-23)\n", 1))
+
+
+def test_only_the_job_that_uploads_can_prove_to_pypi_who_it_is() -> None:
+    jobs = dict(workflows())["package.yml"]["jobs"]
+    assert {name: job["permissions"] for name, job in jobs.items()} == {
+        "build": {"contents": "read"},
+        "publish": {"id-token": "write"},
+        "announce": {"contents": "write"},
+        "point": {"contents": "write"},
+    }
+    assert "run" not in str([list(step) for step in jobs["publish"]["steps"]])
+    assert [job.get("needs") for job in jobs.values()] == [None, "build", "publish", "announce"]

@@ -1,0 +1,121 @@
+"""The Markdown that the pages are built from: that of the repository, with links that hold on the site."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envops.files.atomic_write import write_whole
+from envops.reports.documentation import documentation_address
+from envops.rules.catalogue import CATALOGUE_FILE
+from envops.rules.engine import all_rules
+
+from docs_site.rule_pages import rule_index, rule_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONFIG = "zensical.toml"
+CATALOGUE = "catalogue"
+"""The folder of the site that has the environments' catalogue."""
+BESIDE_DOCS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+MOVED = {"README.md": "index.md", "docs/README.md": "contents.md"}
+_LINK = re.compile(r"(?<=\]\()(?!\w+:|#)(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
+_FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+
+
+class NotInNavigation(Exception):
+    """A page of docs/ that no reader would find."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The repository that the pages describe."""
+
+    root: Path
+    source: str
+    """The address of its files on the web."""
+
+    def pages(self) -> dict[str, str]:
+        """Path of each page in the repository → its path on the site, without the pages of rules."""
+        found = [*BESIDE_DOCS, *self._pages_in("docs"), *self._pages_in("benchmarks")]
+        return {page: MOVED.get(page, page.removeprefix("docs/")) for page in found}
+
+    def _pages_in(self, folder: str) -> list[str]:
+        return sorted(f"{folder}/{page.name}" for page in (self.root / folder).glob("*.md"))
+
+    def address(self, path: str) -> str:
+        """Where the site's readers find a file or a folder that is not a page."""
+        folder = self.root / path
+        if path.startswith("environments/") and (folder / "pyproject.toml").is_file():
+            project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+            return f"{documentation_address()}{CATALOGUE}/environments/{project['name']}/index.html"
+        return f"{self.source}/{'tree' if folder.is_dir() else 'blob'}/main/{path}"
+
+
+def stage(root: Path, folder: Path) -> None:
+    """Write configuration, theme and pages into an empty folder.
+
+    Raises `NotInNavigation` if a page of docs/ has no place in the navigation.
+    """
+    settings = root / "tools" / "docs_site"
+    config = (settings / CONFIG).read_text(encoding="utf-8")
+    repository = Repository(root, source_address(root))
+    pages = repository.pages()
+    listed = set(_listed(tomllib.loads(config)["project"]["nav"]))
+    if missing := sorted(page for page, staged in pages.items() if staged not in listed):
+        raise NotInNavigation(f"{', '.join(missing)}: add it to `nav` in tools/docs_site/{CONFIG}")
+    shutil.copytree(settings / "theme", folder / "theme")
+    shutil.copytree(root / "docs" / "screenshots", folder / "docs" / "screenshots")
+    catalogue = f"{documentation_address()}{CATALOGUE}/index.html"
+    config = config.replace(f'"{CATALOGUE}/index.html"', f'"{catalogue}"')
+    config = config.replace("[project]\n", f'[project]\nsite_url = "{documentation_address()}"\n', 1)
+    write_whole(folder / CONFIG, config)
+    for page, staged in pages.items():
+        text = (root / page).read_text(encoding="utf-8")
+        _write(folder / "docs" / staged, rule_index() if page == CATALOGUE_FILE else relinked(text, page, repository))
+    for known in all_rules().values():
+        _write(folder / "docs" / "rules" / f"{known.id}.md", rule_page(known, root / "tests"))
+
+
+def source_address(root: Path) -> str:
+    """The address of the repository on the web."""
+    declared = tomllib.loads((root / "tools" / "pyproject.toml").read_text(encoding="utf-8"))
+    return str(declared["project"]["urls"]["Source"]).rstrip("/")
+
+
+def relinked(text: str, page: str, repository: Repository) -> str:
+    """The text of a page with links to where the site has their targets; code stays as it is."""
+    pages = repository.pages()
+    here = posixpath.dirname(pages[page])
+
+    def moved(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link["target"]))
+        anchor = link["anchor"] or ""
+        if target in pages:
+            return posixpath.relpath(pages[target], here or ".") + anchor
+        if target.startswith("docs/"):
+            return posixpath.relpath(target.removeprefix("docs/"), here or ".") + anchor
+        return repository.address(target) + anchor
+
+    parts = _FENCED.split(text)
+    return "".join(part if index % 2 else _LINK.sub(moved, part) for index, part in enumerate(parts))
+
+
+def _listed(navigation: Any) -> Iterator[str]:
+    """The pages that a navigation names."""
+    if isinstance(navigation, str):
+        yield navigation
+    else:
+        for each in navigation.values() if isinstance(navigation, dict) else navigation:
+            yield from _listed(each)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)

@@ -1,0 +1,109 @@
+"""The results of `init` and `upgrade` for people, and for machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envops import __version__
+from envops.authoring.setup.answers import ANSWERS_FILE, Record
+from envops.authoring.setup.initial import InitialFiles, KeptFile
+from envops.authoring.setup.upgrading import FileChange, Upgrade
+from envops.reports.page import Page
+from envops.repository.repository import ENVIRONMENTS_FOLDER
+from envops.text.visible_text import shortened
+
+MOST_LINES = 30
+"""Lines of the difference of one file that stays; the JSON has all of them."""
+MOST_FOLDERS = 6
+_DONE = {"write": "new", "update": "updated", "merge": "merged", "remove": "removed", "conflict": "conflict"}
+_TO_DO = {"write": "new", "update": "update", "merge": "merge", "remove": "remove", "conflict": "conflict"}
+_STYLES = {"remove": "yellow", "conflict": "red"}
+
+
+def render_initial(
+    plan: InitialFiles, record: Record | None, folder: Path, *, width: int, colour: bool, dry_run: bool
+) -> str:
+    """The files that `init` wrote, those that stay, and the next command."""
+    has_repository = (folder / ".git").exists()
+    page = Page(width=width, colour=colour)
+    if record is not None:
+        page.line(f"{ANSWERS_FILE} is there: nothing to do.")
+        if record.envops != __version__:
+            page.line(f"It is of version {record.envops}, and this is {__version__}.")
+        page.field("next", "nox -s upgrade -- --check", indent=0, style="bold")
+        return page.text()
+    for path in plan.written:
+        page.line(("would write  " if dry_run else "written  ", "dim"), path)
+    for kept in plan.kept:
+        _kept(page, kept)
+    _environments(page, plan)
+    if not plan.written:
+        page.line("Nothing to do.")
+    page.blank()
+    if not has_repository:
+        page.field("git", "this folder is no git repository yet: git init, before the first commit", indent=0)
+    page.field("next", _next_command(plan, folder), indent=0, style="bold")
+    return page.text()
+
+
+def initial_data(plan: InitialFiles) -> dict[str, object]:
+    """The result of `init` for machines."""
+    return {
+        "written": list(plan.written),
+        "kept": [{"path": one.path, "reason": one.reason, "difference": one.difference} for one in plan.kept],
+        "declared": plan.declared,
+        "undeclared": plan.undeclared,
+    }
+
+
+def render_upgrade(upgrade: Upgrade, *, width: int, colour: bool, check: bool) -> str:
+    """Every change with its difference; conflicts come last, with the ways to settle them."""
+    page = Page(width=width, colour=colour)
+    for change in sorted(upgrade.changes, key=lambda each: each.action == "conflict"):
+        _change(page, change, (_TO_DO if check else _DONE)[change.action])
+    conflicts = upgrade.conflicts
+    if conflicts:
+        page.paragraph(
+            "Files with a conflict stay as they are. Make the shown change, as far as you want it, and keep your text:"
+        )
+        page.line(f"  nox -s upgrade -- --keep {conflicts[0].path}")
+        page.blank()
+    changed = len(upgrade.changes) - len(conflicts)
+    if not upgrade.changes:
+        page.line(f"The files are those of version {__version__}: nothing to do.")
+    else:
+        verb = "would change" if check else "changed"
+        page.line(f"{changed} {'file' if changed == 1 else 'files'} {verb}, {len(conflicts)} in conflict.")
+    return page.text()
+
+
+def _change(page: Page, change: FileChange, word: str) -> None:
+    reason = f" ({change.reason})" if change.reason else ""
+    page.line((f"{word}: ", _STYLES.get(change.action, "green")), (change.path, "bold"), reason)
+    page.block(change.difference)
+    page.blank()
+
+
+def _kept(page: Page, kept: KeptFile) -> None:
+    page.line(("kept  ", "yellow"), (kept.path, "bold"), f": {kept.reason or 'it was here before; not written:'}")
+    if kept.difference:
+        page.block(shortened(kept.difference, 20_000, MOST_LINES))
+
+
+def _environments(page: Page, plan: InitialFiles) -> None:
+    if plan.declared:
+        page.field("declared", ", ".join(plan.declared), indent=0)
+    if plan.undeclared:
+        shown = [f"{name} ({reason})" for name, reason in list(plan.undeclared.items())[:MOST_FOLDERS]]
+        more = len(plan.undeclared) - len(shown)
+        page.field("to adopt", "; ".join([*shown, *([f"and {more} more"] if more else [])]), indent=0)
+
+
+def _next_command(plan: InitialFiles, folder: Path) -> str:
+    if plan.undeclared:
+        command = f"nox -s adopt -- {ENVIRONMENTS_FOLDER}"
+    elif plan.declared:
+        command = "nox -s validate"
+    else:
+        command = "nox -s adopt -- SOURCE, or nox -s new -- NAME"
+    return command if folder == Path() else f"{command}, in the folder {folder}"

@@ -1,0 +1,49 @@
+"""`envops cache warm`: download what locks name into uv's cache, for the jobs that come after."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from envops import exit_codes
+from envops.cli import arguments
+from envops.repository.lock import LOCK_FILE
+from envops.repository.repository import Repository
+from envops.system.subprocesses import Interrupted, ProgramFailed
+from envops.system.termination import terminated_like_interrupted
+from envops.text.visible_text import on_one_line
+from envops.validation.stages.search import SEARCH_LOCK
+from envops.validation.venv import download
+from envops.validation.wheel import BUILD_LOCK, TESTS_LOCK
+
+EXAMPLES = """examples:
+  envops cache warm     in the one job of CI whose cache others restore
+
+nothing of what is downloaded is run; a package that needs a build is left out, because a build runs its code
+exit codes: 0 done, 4 a lock was left out
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Download the packages of every lock once, and return the exit code."""
+    packages = Repository.load(options.root.absolute()).packages.values()
+    locks = [BUILD_LOCK, TESTS_LOCK, SEARCH_LOCK, *(package.folder / LOCK_FILE for package in packages)]
+    different = {lock.read_bytes(): lock for lock in reversed(locks) if lock.is_file()}
+    stop, left_out = threading.Event(), 0
+    with terminated_like_interrupted():
+        for number, lock in enumerate(reversed(different.values()), start=1):
+            name = f"{lock.parent.name}/{lock.name}"
+            print(f"{number}/{len(different)} {name}", file=sys.stderr)
+            try:
+                download(lock, stop)
+            except ProgramFailed as error:
+                left_out += 1
+                print(f"{name} was left out: {on_one_line(error.failure.message)}", file=sys.stderr)
+            except (Interrupted, KeyboardInterrupt):
+                return exit_codes.INTERRUPTED
+    return exit_codes.ERROR if left_out else exit_codes.PASS

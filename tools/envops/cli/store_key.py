@@ -1,0 +1,34 @@
+"""`envops store key`: a new key that signs entries of a shared store."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from envops import exit_codes
+from envops.validation.store.settings import KEY, TRUSTS, named
+
+EXAMPLES = """examples:
+  envops store key main-2026    make a key and print it: the private one for those who write, the public one for all
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the name that reports show: lower case, digits, . and -")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the two variables and return the exit code."""
+    try:
+        from envops.validation.store.entries import new_keys
+
+        if not named(options.name):
+            print(f"{options.name!r} is not a name: use lower case, digits, . and -", file=sys.stderr)
+            return exit_codes.USAGE
+        private, public = new_keys(options.name)
+    except ImportError:
+        print("cryptography is not installed: pip install 'envops[store]'", file=sys.stderr)
+        return exit_codes.ERROR
+    print(f"{KEY}={private.text()}\n{TRUSTS}={public.text()}")
+    print(f"keep {KEY} where only trusted jobs see it; {TRUSTS} is for everybody", file=sys.stderr)
+    return exit_codes.PASS

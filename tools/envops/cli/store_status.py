@@ -1,0 +1,56 @@
+"""`envops store status`: the declared store, and what it has of this commit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from envops import exit_codes
+from envops.cli import arguments
+from envops.cli.selection import chosen_environments
+from envops.cli.sharing import declared_store
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
+from envops.validation.observation_request import ObservationRequest
+from envops.validation.store.settings import ADDRESS, SettingsRefused
+from envops.validation.store.sharing import Exchange, refused_text, stored
+from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
+
+EXAMPLES = """examples:
+  envops store status             can it be reached, whose entries count, and what of this commit is proven there?
+  envops store status gsm8k       of one environment
+
+nothing is written, neither here nor there
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the state of the store and return the exit code: 0 where it could be read."""
+    try:
+        store = declared_store(options)
+    except SettingsRefused as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    if store is None:
+        print(f"{ADDRESS} is not set: no store is used")
+        return exit_codes.PASS
+    root = options.root.absolute()
+    choice = chosen_environments(root, options, set_apart=True)
+    names = [name for name in choice.names if name in choice.repository.packages]
+    brief = len(names) >= BRIEF_FROM
+    request = ValidationRequest(choice.repository, Workspace(root), brief, GATES, ObservationRequest())
+    found: Exchange = stored(request, names, store)
+    print(f"store:   {store.address}")
+    print(f"trusted: {', '.join(sorted(store.trusted)) or 'no key, so nothing in it counts'}")
+    print(f"writes:  {f'as {store.key.name}' if store.key else 'no'}")
+    print(f"proven:  {len(found.names)} of {len(names)} environments of this commit")
+    if found.refused:
+        print(f"refused: {refused_text(found)}")
+    if found.trouble:
+        print(f"store {store.address}: {found.trouble}", file=sys.stderr)
+        return exit_codes.ERROR
+    return exit_codes.PASS

@@ -1,0 +1,71 @@
+"""`envops upgrade`: renew the files that `envops init` wrote, without touching what the team edited."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from envops import exit_codes
+from envops.authoring.setup.answers import ANSWERS_FILE, read_record
+from envops.authoring.setup.files import FILES
+from envops.authoring.setup.screen import render_upgrade
+from envops.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
+from envops.cli import arguments
+from envops.reports.printing import for_terminal, print_text
+from envops.repository.problem import DeclarationError, Problem
+from envops.system.termination import terminated_like_interrupted
+from envops.text.visible_text import visible
+
+EXAMPLES = """examples:
+  envops upgrade --check                 show what this version of envops would change; exit code 1 if anything
+  envops upgrade                         change it, by three-way merges
+  envops upgrade --keep README.md        settle a conflict: the file stays as it is
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--check", action="store_true", help="write nothing, and exit with 1 if a file would change or is in conflict"
+    )
+    command.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        choices=sorted(FILES),
+        metavar="FILE",
+        help="keep this file as it is where it is in conflict, and do not show the change again",
+    )
+    arguments.printed(command)
+    arguments.root(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge every file; the differences go to standard output. The exit code is 1 where conflicts are left."""
+    root: Path = options.root.absolute()
+    record = read_record(root)
+    if record is None:
+        fix = "nox -s init, which keeps the files that are there"
+        raise DeclarationError(
+            [Problem(ANSWERS_FILE, None, "does not exist, so no file is known to be envops'", fix=fix)]
+        )
+    try:
+        with terminated_like_interrupted():
+            upgrade = plan_upgrade(root, record, options.keep)
+            if not options.check and (upgrade.changes or upgrade.record.files != record.files):
+                write_upgrade(root, upgrade)
+    except KeyboardInterrupt:
+        print("\ninterrupted, and nothing was written", file=sys.stderr)
+        return exit_codes.INTERRUPTED
+    except OSError as error:
+        print(f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}", file=sys.stderr)
+        print("\nNothing was written.", file=sys.stderr)
+        return exit_codes.ERROR
+    if options.format == "json":
+        print(json.dumps(as_data(upgrade, record.envops), indent=2))
+    else:
+        print_text(
+            for_terminal(lambda width, colour: render_upgrade(upgrade, width=width, colour=colour, check=options.check))
+        )
+    return exit_codes.FAIL if (upgrade.changes if options.check else upgrade.conflicts) else exit_codes.PASS

@@ -1,0 +1,112 @@
+"""The release of this package, one step for each job of package.yml: `python tools/package_release.py STEP TAG`.
+
+build TAG      build wheel and sdist into dist/, if the tag, the package and CHANGELOG.md name the same version
+announce TAG   GitHub's release of the tag, with its section of CHANGELOG.md
+point TAG      move the major tag, which callers of the workflows follow, unless a newer version has it
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from envops import __version__
+from envops.github.api import GitHub, GitHubError
+from envops.github.references import commit_of, point
+from envops.repository.workspace import Workspace
+from envops.validation.venv import venv_for
+from envops.validation.wheel import BUILD_LOCK
+
+TOOLS = Path(__file__).resolve().parent
+CHANGELOG = "CHANGELOG.md"
+UPGRADING = "### Upgrading"
+
+
+class Refused(Exception):
+    """What is wrong with the tag, with the file and the fix."""
+
+
+def version_of(tag: str) -> tuple[int, int, int]:
+    """The version that a tag names. Raises `Refused`."""
+    found = re.fullmatch(r"v(\d+)\.(\d+)\.(\d+)", tag)
+    if not found:
+        raise Refused(f"{tag} is not the tag of a version: name it v{__version__}")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def section_of(tag: str, changelog: str) -> str:
+    """The top section of the changelog, without its heading. Raises `Refused` if it is not about the tag's version."""
+    version_of(tag)
+    version = tag.removeprefix("v")
+    heading, _, rest = changelog.partition("\n## ")[2].partition("\n")
+    if not re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading):
+        raise Refused(f"{CHANGELOG}: its top section is '{heading}': name it '{version} (YEAR-MONTH-DAY)'")
+    section = re.split(r"(?m)^## ", rest, maxsplit=1)[0].strip() + "\n"
+    if not re.search(rf"(?m)^{UPGRADING}\n+[^#\s]", section):
+        raise Refused(f"{CHANGELOG}: {version} does not say what to do: add '{UPGRADING}', also if it is nothing")
+    return section
+
+
+def build(tag: str, changelog: str, folder: Path) -> None:
+    """Build what is published. Raises `Refused` if the tag is not of the version that is built."""
+    section_of(tag, changelog)
+    python = venv_for(BUILD_LOCK, Workspace(Path.cwd()), threading.Event()).python
+    subprocess.run([python, "-I", "-m", "build", "--no-isolation", "--outdir", folder, TOOLS], check=True)
+    version = tag.removeprefix("v")
+    wanted = {f"envops-{version}-py3-none-any.whl", f"envops-{version}.tar.gz"}
+    built = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    if built != wanted or __version__ != version:
+        raise Refused(f"tools/pyproject.toml and tools/envops/__init__.py: their version is not that of the tag {tag}")
+
+
+def announce(github: GitHub, tag: str, section: str) -> None:
+    """Create or edit GitHub's release of a tag. Raises `GitHubError`."""
+    wanted = {"tag_name": tag, "name": tag, "body": section}
+    try:
+        known = github.get(f"releases/tags/{tag}")
+    except GitHubError as error:
+        if error.status != 404:
+            raise
+        github.send("POST", "releases", wanted)
+        return
+    github.send("PATCH", f"releases/{known['id']}", wanted)
+
+
+def move_major_tag(github: GitHub, tag: str, commit: str) -> str:
+    """Move the major tag to the commit of a version, and say what was done. Raises `GitHubError`."""
+    version = version_of(tag)
+    major = f"v{version[0]}"
+    names = [str(each["ref"]).removeprefix("refs/tags/") for each in github.get(f"git/matching-refs/tags/{major}.")]
+    newest = max((version_of(name) for name in names if re.fullmatch(r"v\d+\.\d+\.\d+", name)), default=version)
+    if newest > version:
+        return f"{major} stays at v{'.'.join(map(str, newest))}, which is newer"
+    reference = f"tags/{major}"
+    known = commit_of(github, reference)
+    if known == commit:
+        return f"{major} is at {tag} already"
+    point(github, reference, known, commit)
+    return f"{major} is at {tag} now"
+
+
+def main(step: str, tag: str) -> None:
+    """Carry out one step in the folder of the repository. Raises `Refused` and `GitHubError`."""
+    changelog = Path(CHANGELOG).read_text(encoding="utf-8")
+    if step == "build":
+        build(tag, changelog, Path("dist"))
+    elif step == "announce":
+        announce(GitHub.of_workflow(), tag, section_of(tag, changelog))
+    elif step == "point":
+        print(move_major_tag(GitHub.of_workflow(), tag, os.environ["GITHUB_SHA"]))
+    else:
+        raise Refused(f"{step} is not a step: build, announce or point")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except (Refused, GitHubError) as error:
+        sys.exit(str(error))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envops.facts.limits import POLICIES
 from envops.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutation, ToldApart
-from envops.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score
+from envops.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score, Task
 from envops.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.search import Earned, Exploit, Search
 from envops.hub.runs import RewardBin
@@ -85,6 +85,7 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
         search=_search(failing),
         distributions=subject.distributions,
         profiles=profiles(subject),
+        prompts={str(task.index): str(task.prompt[0]["content"]) for task in facts.tasks},
         recordings=facts.recordings,
     )
 
@@ -145,11 +146,14 @@ def _facts(name: str, rng: random.Random, rollouts: int) -> Facts:
     described = Description("v1", "0.4.1", "3.12", "Taskset", False, FUNCTIONS, ())
     skills = [rng.betavariate(0.9, 1.1) for _ in range(max(1, rollouts // 8))]
     played = [_rollout(rng, index % len(skills), "blend", skills[index % len(skills)]) for index in range(rollouts)]
+    asked = "Sort what the harbour master wrote down, and name the ship of berth"
+    tasks = [Task(at, ({"role": "user", "content": f"{asked} {at}."},)) for at in range(len(skills))]
     return Facts(
         environment=name,
         key="",
         digest=f"sha256:{rng.getrandbits(256):064x}",
         description=described,
+        tasks=tuple(tasks),
         scores=tuple(_scores(rng)),
         rollouts=tuple(played),
         recordings=(_recording(rng),),
@@ -165,7 +169,9 @@ def _scores(rng: random.Random) -> Iterator[Score]:
 
 def _rollout(rng: random.Random, task: int, policy: str, skill: float) -> Rollout:
     reward, functions = _paid(rng, skill)
-    return Rollout(task, policy, 0, (), reward, functions, seconds=0.03, tokens=(120, 40))
+    turns, length = rng.randrange(1, 6), rng.randrange(40, 400)
+    said = ({"role": "assistant", "content": "x" * (length if reward > 0.5 else 2 * length)},) * turns
+    return Rollout(task, policy, 0, said, reward, functions, seconds=0.03, tokens=(120, 40))
 
 
 def _paid(rng: random.Random, skill: float) -> tuple[float, dict[str, FunctionScore]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from envops.repository.problem import Problem
     from envops.rules.engine import Finding
     from envops.rules.profiles import RewardProfile
+    from envops.statistics.relations import RewardBySize
 
 FORMAT_VERSION = 1
 """The version of the format. It rises when a key changes its meaning or is removed; new keys do not raise it."""
@@ -115,6 +116,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "rollouts_count": environment.rollouts_count,
         "distributions": [distribution_data(measured) for measured in environment.distributions],
         "profiles": [_profile_data(profile) for profile in environment.profiles],
+        "prompts": environment.prompts,
         "recordings": [_recording_data(recording) for recording in environment.recordings],
         "spending": environment.spending,
         "judge": environment.judge,
@@ -191,7 +193,14 @@ def _profile_data(profile: RewardProfile) -> dict[str, Any]:
         "seconds": profile.seconds,
         "spreads": [vars(spread) for spread in profile.spreads],
         "groups": [[group.task, group.count, group.mean, group.deviation] for group in profile.groups],
+        "correlations": [[one.first, one.second, one.coefficient, one.count] for one in profile.correlations],
+        "by_length": [_by_size(one) for one in profile.by_length],
+        "by_turns": [_by_size(one) for one in profile.by_turns],
     }
+
+
+def _by_size(one: RewardBySize) -> list[float]:
+    return [one.least, one.most, one.count, one.mean, one.low, one.high]
 
 
 def _recording_data(recording: RecordingFacts) -> dict[str, Any]:

@@ -68,6 +68,7 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "mutation": _mutation(environment.get("mutation"), longest),
         "search": _search(environment.get("search")),
         "recordings": environment.get("recordings", []),
+        "prompts": environment.get("prompts", {}),
         "spending": environment.get("spending"),
         "diff": _diff(beside.diff),
         "compared": [_compared(one) for one in beside.compared],
@@ -134,6 +135,7 @@ def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[floa
         **{key: profile[key] for key in keys},
         "spreads": [_spread(spread) for spread in profile["spreads"]],
         "groups": profile["groups"] if several else [],
+        **{key: profile.get(key, []) for key in ("correlations", "by_length", "by_turns")},
         "heat": _heat(profile, tasks, reach),
     }
 

@@ -35,10 +35,19 @@ ROW_BYTES = 1_500
 TEMPLATE = "report.html.j2"
 STYLES = ("base.css", "report.css", "details.css", "pictures.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-PICTURES = ("charts.js", "pictures.js", "findings.js", "source.js", "environment.js", "before.js", "run.js")
+PICTURES = (
+    "charts.js",
+    "pictures.js",
+    "answers.js",
+    "findings.js",
+    "source.js",
+    "environment.js",
+    "before.js",
+    "run.js",
+)
 VIEWS = ("elements.js", "shared.js", *PICTURES)
 """Scripts that the site uses too."""
-SCRIPTS = (*VIEWS, "report.js")
+SCRIPTS = (*VIEWS, "overview.js", "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
@@ -122,6 +131,7 @@ def overview_row(environment: Mapping[str, Any]) -> PageData:
         "kinds": [(kind, kinds[kind]) for kind in FINDING_KINDS if kinds[kind]],
         "rules": list(rules),
         "mutation": score_text(mutation.get("score_range")),
+        "noticed": (mutation.get("score_range") or [None])[0],
         "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
         "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
     }

@@ -58,6 +58,8 @@ function ordering(by) {
 theme();
 filtering();
 printing();
+everyEnvironment();
+everyRun();
 addEventListener("hashchange", route);
 route();
 document.documentElement.dataset.ready = "yes";

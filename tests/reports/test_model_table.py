@@ -39,7 +39,8 @@ def test_model_table_has_the_latest_recording_of_each_model() -> None:
         ("hard", [("0.00", 0), ("0.25", 1)]),
     ]
     assert table.rows[0][1][0] is not None
-    assert table.rows[0][1][0].about == "0.10 to 0.90, 64 rollouts, version 0.1.0, 2026-11-02"
+    assert table.rows[0][1][0].interval == "0.10 to 0.90"
+    assert table.rows[0][1][0].about == "64 rollouts, version 0.1.0, 2026-11-02"
 
 
 def test_model_table_leaves_scripted_policies_out() -> None:

@@ -20,8 +20,9 @@ class MeasuredReward:
     text: str
     shade: int
     """From 0, the lowest reward, to 4."""
+    interval: str
     about: str
-    """Its interval, rollouts and date."""
+    """Its rollouts, version and date."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,6 @@ def _measured(recorded: Mapping[str, Any] | None) -> MeasuredReward | None:
         return None
     mean = float(recorded["mean"])
     interval = recorded["interval"]
-    between = f"{interval[0]:.2f} to {interval[1]:.2f}, " if interval else ""
-    about = f"{between}{recorded['scored']} rollouts, version {recorded['package_version']}, {recorded['date']}"
-    return MeasuredReward(f"{mean:.2f}", min(SHADES - 1, max(0, int(mean * SHADES))), about)
+    between = f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
+    about = f"{recorded['scored']} rollouts, version {recorded['package_version']}, {recorded['date']}"
+    return MeasuredReward(f"{mean:.2f}", min(SHADES - 1, max(0, int(mean * SHADES))), between, about)

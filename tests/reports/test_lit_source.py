@@ -89,6 +89,11 @@ def test_lit_source_that_python_cannot_read_has_no_marks(text: str) -> None:
     assert set(marks(lit(text=text, cases=(1,)))) == {"-"}
 
 
+def test_lit_source_warns_of_no_escape_in_the_authors_code(recwarn: pytest.WarningsRecorder) -> None:
+    assert marks(lit(text='def f(x):\n    return x == "\\d"', cases=(2,))) == "-c"
+    assert not recwarn.list
+
+
 def test_lit_source_too_long_is_named() -> None:
     source = lit(text="", cases=(1,))
     assert source["too_long"]

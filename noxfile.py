@@ -373,6 +373,12 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def view(session: nox.Session) -> None:
+    """Conversations of results in the browser, until Ctrl-C. `-- FILE`, `-- NAME`, `-- FILE --out PAGE`."""
+    envops(session, "view")
+
+
+@nox.session(default=False)
 def site(session: nox.Session) -> None:
     """The catalogue as static pages in reports/site, from the results of the last validation. `-- --out FOLDER`"""
     envops(session, "site")

@@ -23,6 +23,8 @@ from envops.rules.engine import GATES, Finding, Subject
 from envops.rules.evidence import Evidence
 from envops.rules.profiles import profiles
 from envops.rules.result import EnvironmentResult, ValidationResult
+from envops.rules.transcripts import shown_transcripts
+from envops_worker.messages import Message
 
 FUNCTIONS = (
     RewardFunction("correct_answer", 0.8, "reward"),
@@ -61,6 +63,9 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
     gates = dict.fromkeys(GATES, "pass")
     gates |= ({"rewards": "fail"} if failing else {}) | ({"distribution": "inconclusive"} if thin else {})
     facts = subject.facts
+    hub_hash = f"{rng.getrandbits(256):064x}"
+    seconds = rng.uniform(4, 40)
+    findings = tuple(_findings(rng, failing, thin))
     return EnvironmentResult(
         name=name,
         folder=f"environments/{name.replace('-', '_')}",
@@ -68,15 +73,15 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
         generation="v0" if number % 3 == 0 else "v1",
         version=f"0.{number % 10}.{number % 4}",
         digest=facts.digest,
-        hub_hash=f"{rng.getrandbits(256):064x}",
+        hub_hash=hub_hash,
         cached=number % 4 == 0,
-        seconds=rng.uniform(4, 40),
+        seconds=seconds,
         stage_seconds={"venv": 0.1, "load": 3.4, "rewards": 1.7, "mutation": 4.0, "smoke": 0.9, "distribution": 2.2},
         gates=gates,
         reasons={
             gate: "RWD005" if verdict == "fail" else "nothing found that counts" for gate, verdict in gates.items()
         },
-        findings=tuple(_findings(rng, failing, thin)),
+        findings=findings,
         tasks_count=100,
         scores_count=len(facts.scores),
         rollouts_count=len(facts.rollouts),
@@ -85,8 +90,9 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
         search=_search(failing),
         distributions=subject.distributions,
         profiles=profiles(subject),
-        prompts={str(task.index): str(task.prompt[0]["content"]) for task in facts.tasks},
+        prompts={str(task.index): str(task.prompt[0]["content"])[:160] for task in facts.tasks},
         recordings=facts.recordings,
+        transcripts=shown_transcripts(facts, findings),
     )
 
 
@@ -145,33 +151,52 @@ def _package(name: str) -> Package:
 def _facts(name: str, rng: random.Random, rollouts: int) -> Facts:
     described = Description("v1", "0.4.1", "3.12", "Taskset", False, FUNCTIONS, ())
     skills = [rng.betavariate(0.9, 1.1) for _ in range(max(1, rollouts // 8))]
-    played = [_rollout(rng, index % len(skills), "blend", skills[index % len(skills)]) for index in range(rollouts)]
-    asked = "Sort what the harbour master wrote down, and name the ship of berth"
-    tasks = [Task(at, ({"role": "user", "content": f"{asked} {at}."},)) for at in range(len(skills))]
+    played = [
+        _rollout(rng, index % len(skills), index // len(skills), "blend", skills[index % len(skills)])
+        for index in range(rollouts)
+    ]
     return Facts(
         environment=name,
         key="",
         digest=f"sha256:{rng.getrandbits(256):064x}",
         description=described,
-        tasks=tuple(tasks),
+        tasks=tuple(_task(rng, index) for index in range(max(SCORED_TASKS, len(skills)))),
         scores=tuple(_scores(rng)),
         rollouts=tuple(played),
         recordings=(_recording(rng),),
     )
 
 
+def _task(rng: random.Random, index: int) -> Task:
+    return Task(index, ({"role": "user", "content": f"What comes last? {_sentence(rng, 25)}"},), rng.choice(WORDS))
+
+
 def _scores(rng: random.Random) -> Iterator[Score]:
     for policy in POLICIES:
         for task in range(SCORED_TASKS):
             reward, functions = _paid(rng, PAID.get(policy, 0.01))
-            yield Score(task, policy, (), reward, functions, seconds=0.001)
+            yield Score(task, policy, _said(rng, 1), reward, functions, seconds=0.001)
 
 
-def _rollout(rng: random.Random, task: int, policy: str, skill: float) -> Rollout:
+def _rollout(rng: random.Random, task: int, number: int, policy: str, skill: float) -> Rollout:
     reward, functions = _paid(rng, skill)
-    turns, length = rng.randrange(1, 6), rng.randrange(40, 400)
-    said = ({"role": "assistant", "content": "x" * (length if reward > 0.5 else 2 * length)},) * turns
-    return Rollout(task, policy, 0, said, reward, functions, seconds=0.03, tokens=(120, 40))
+    completion = _said(rng, rng.randrange(1, 6))
+    return Rollout(task, policy, number, completion, reward, functions, seconds=0.03, tokens=(120, 40))
+
+
+def _said(rng: random.Random, turns: int) -> tuple[Message, ...]:
+    """A conversation: the model thinks and calls a tool, until it answers."""
+    said: list[Message] = []
+    for turn in range(turns - 1):
+        call = {"id": f"c{turn}", "name": "look_up", "arguments": f'{{"entry": {rng.randrange(1_000)}}}'}
+        said.append({"role": "assistant", "content": _sentence(rng, 30), "tool_calls": [call]})
+        said.append({"role": "tool", "tool_call_id": f"c{turn}", "content": _sentence(rng, 40)})
+    answer = f"<think>\n{_sentence(rng, 60)}\n</think>\n<answer>{rng.choice(WORDS)}</answer>"
+    return (*said, {"role": "assistant", "content": answer})
+
+
+def _sentence(rng: random.Random, words: int) -> str:
+    return " ".join(rng.choices((*WORDS, "the", "of", "before", "after", "and"), k=words))
 
 
 def _paid(rng: random.Random, skill: float) -> tuple[float, dict[str, FunctionScore]]:
@@ -207,7 +232,13 @@ def _findings(rng: random.Random, failing: bool, thin: bool) -> Iterator[Finding
         "correct_answer": {"score": 1.0, "weight": 0.8, "kind": "reward"},
         "format_reward": {"score": 1.0, "weight": 0.2, "kind": "reward"},
     }
-    data = {"task": rng.randrange(100), "policy": "near-miss", "reply": reply, "reward": 1.0, "functions": paid}
+    data = {
+        "task": rng.randrange(SCORED_TASKS),
+        "policy": "near-miss",
+        "reply": reply,
+        "reward": 1.0,
+        "functions": paid,
+    }
     evidence = Evidence.read(data)
     if failing:
         yield Finding(

@@ -60,6 +60,7 @@ def main() -> int:
             _shot(browser, "overview", report)
             _shot(browser, "environment", environment)
             _shot(browser, "distribution-dark", f"{environment}/distribution", color_scheme="dark")
+            _shot(browser, "transcript", f"{report}#/transcripts/{failing}", key="j")
             _shot(browser, "run", f"{report}#/run/sorted-harbour-4b")
             _shot(browser, "phone", environment, viewport={"width": 390, "height": 844})
             _shot(browser, "site", f"{site}/index.html")
@@ -101,7 +102,7 @@ def _listing(number: int, proven: dict[str, Any]) -> ListedEnvironment:
     )
 
 
-def _shot(browser: Browser, name: str, address: str, **settings: Any) -> None:
+def _shot(browser: Browser, name: str, address: str, key: str = "", **settings: Any) -> None:
     context = browser.new_context(
         **{"viewport": {"width": 1280, "height": 860}, "reduced_motion": "reduce", **settings}
     )
@@ -109,6 +110,10 @@ def _shot(browser: Browser, name: str, address: str, **settings: Any) -> None:
     page.goto(address)
     page.wait_for_selector("html[data-ready]", state="attached")
     page.wait_for_function("() => [...document.querySelectorAll('figure .plot')].every(one => one.firstChild)")
+    if key:  # the conversation that it opens arrives from a file beside
+        page.wait_for_selector("[role=option]")
+        page.keyboard.press(key)
+        page.wait_for_selector(".turn")
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise ValueError(f"{name}: the page is wider than its window")
     page.screenshot(path=FOLDER / f"{name}.png")

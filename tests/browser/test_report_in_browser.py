@@ -200,7 +200,7 @@ def test_report_environment_page_shows_all_evidence_sections(visit: Visit, repor
     titles = page.locator("#detail h2").all_inner_texts()
     assert titles == [
         "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Reward code", "Search for exploits",
-        "Reward diff", "Before and after", "Recordings", "Cost", "Observation",
+        "Reward diff", "Before and after", "Recordings", "Transcripts", "Cost", "Observation",
     ]  # fmt: skip
     finding = page.locator("article.finding").first
     expect(finding).to_contain_text("<answer>1,042</answer>")

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import atexit
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from envops.authoring.setup.answers import Answers
+from envops.authoring.setup.files import files_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(".github/workflows")
-CALLERS = Path(__file__).parent / "callers"
-"""The workflows of a team's repository."""
+TOOL = "OWNER/envops@v0"
+
+
+def _written_by_init() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="envops-callers-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name, text in files_of(Answers("acme", tool=TOOL)).items():
+        if Path(name).parent == FOLDER:
+            (folder / Path(name).name).write_text(text)
+    return folder
+
+
+CALLERS = _written_by_init()
+"""The workflows of a team's repository, as `envops init` writes them."""
 LEVELS = ("none", "read", "write")
 IS_OF_TYPE = {"string": r".*", "number": r"\d+", "boolean": "true|false"}
 

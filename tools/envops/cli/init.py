@@ -18,6 +18,7 @@ from envops.cli.questions import answer, can_ask
 from envops.reports.printing import for_terminal, print_text
 from envops.repository.registry import REGISTRY_FILE, load_registry
 from envops.repository.registry_values import OWNER, SLUG
+from envops.repository.repository import ENVIRONMENTS_FOLDER
 from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import visible
 
@@ -91,6 +92,8 @@ def run(options: argparse.Namespace) -> int:
             _refuse_place(root)
             record = read_record(root) if root.is_dir() else None
             answers = _completed(options, root, record)
+            if record is None and (root / ENVIRONMENTS_FOLDER).is_dir():
+                print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
             plan = plan_files(root, answers) if record is None else InitialFiles()
             if plan.written and not options.dry_run:
                 write_files(root, plan.written)
@@ -105,9 +108,10 @@ def run(options: argparse.Namespace) -> int:
         print("\ninterrupted, and nothing was written", file=sys.stderr)
         return exit_codes.INTERRUPTED
     if options.format == "json":
-        print(json.dumps(initial_data(plan), indent=2))
+        text = json.dumps(initial_data(plan), indent=2) + "\n"
     else:
-        print_text(for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour)))
+        text = for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour))
+    print_text(text, quoting=True)
     return exit_codes.PASS
 
 

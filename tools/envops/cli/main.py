@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, Command] = {
     "adopt": Command("bring environments from elsewhere into this repository"),
     "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
     "doctor": Command("check this machine and suggest fixes"),
+    "view": Command("read the conversations of results, turn by turn, in the browser"),
     "report open": Command("show the HTML report in the browser"),
     "report merge": Command("join the reports of several machines"),
     "site": Command("the catalogue of the repository as static pages"),

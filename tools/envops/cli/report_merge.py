@@ -62,7 +62,9 @@ def run(options: argparse.Namespace) -> int:
     reports = {str(file): read_report(file) for file in files}
     data = _of_several_runs(options.root, reports) if options.current else _of_one_run(options, reports, expected, runs)
     result = result_of(data)
-    written = write_reports(result, options.reports, environments=data["environments"])
+    origins = {id(one): Path(file).parent for file, report in reports.items() for one in report["environments"]}
+    origin_of = {one["name"]: origins[id(one)] for one in data["environments"]}
+    written = write_reports(result, options.reports, environments=data["environments"], transcripts=origin_of)
     if options.format == "json":
         sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
     else:

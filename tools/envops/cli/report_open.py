@@ -15,6 +15,7 @@ EXAMPLES = """examples:
   envops report open                     show reports/validate.html in the browser
   envops report open --print             only print its path
   envops report open --reports out/
+  envops report open --one-file          write the transcripts into the page, to send it as one file
 """
 
 
@@ -22,6 +23,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     arguments.reports(command, "the reports are")
     command.add_argument("--print", action="store_true", help="only print the report's path")
+    command.add_argument(
+        "--one-file", action="store_true", help="write the transcripts into the page; without it they are files beside"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     if not (folder / "validate.json").is_file():
         print(f"{folder} holds no validate.json\nrun first: nox -s validate", file=sys.stderr)
         return exit_codes.USAGE
-    page = write_page(folder)
+    page = write_page(folder, one_file=options.one_file)
     print(page)
     if not options.print and not webbrowser.open(page.as_uri()):
         print("no browser was found", file=sys.stderr)

@@ -66,8 +66,9 @@ def _catalogue(repository: Repository, reports: Path) -> tuple[Catalogue, list[s
     ]
     runs, problems = read_runs(reports)
     diff = read_diff(reports / "reward-diff.json", report["environments"]) if report else None
+    external = tuple(registry.external.values())
     catalogue = Catalogue(
-        registry.owner, tuple(listings), tuple(registry.external.values()), tuple(runs), registry.runs, report, diff
+        registry.owner, tuple(listings), external, tuple(runs), registry.runs, report, diff, reports=reports
     )
     return catalogue, problems
 

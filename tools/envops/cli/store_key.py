@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.USAGE
         private, public = new_keys(options.name)
     except ImportError:
-        print("cryptography is not installed: pip install 'envops[store]'", file=sys.stderr)
+        print("cryptography is not installed: install envops with its extra `store`", file=sys.stderr)
         return exit_codes.ERROR
     print(f"{KEY}={private.text()}\n{TRUSTS}={public.text()}")
     print(f"keep {KEY} where only trusted jobs see it; {TRUSTS} is for everybody", file=sys.stderr)

@@ -18,6 +18,8 @@ from envops.reports.mutation_report import MUTATION_REPORT, mutation_report_part
 from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.reports.sarif import render_sarif
 from envops.reports.spill_list import SpillList
+from envops.reports.transcripts.beside import FOLDER as TRANSCRIPTS
+from envops.reports.transcripts.beside import copy_transcripts, write_transcripts
 from envops.text.typed_streams import unchanged
 
 if TYPE_CHECKING:
@@ -48,11 +50,16 @@ def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: 
 
 
 def write_reports(
-    result: ValidationResult, folder: Path, *, environments: Sequence[Mapping[str, Any]] | None = None
+    result: ValidationResult,
+    folder: Path,
+    *,
+    environments: Sequence[Mapping[str, Any]] | None = None,
+    transcripts: Mapping[str, Path] | None = None,
 ) -> tuple[Path, ...]:
     """Write every report atomically, an environment at a time.
 
-    `environments` has their JSON entries in a merged report, which contain more than the result.
+    `environments` has their JSON entries in a merged report, which contain more than the result, and `transcripts` the
+    folder of the report that each environment is from.
 
     If a report cannot be written, the others are still written, and an `ExceptionGroup` with the errors is raised.
     """
@@ -66,6 +73,14 @@ def write_reports(
         PAGE: partial(page_parts_of, result, entries, folder),
         MUTATION_REPORT: partial(mutation_report_parts, result.tool_version, entries),
     }
+    try:  # before the page, which loads them
+        if transcripts is None:
+            write_transcripts(result.environments, folder)
+        else:
+            copy_transcripts(transcripts, folder)
+    except Exception as error:
+        error.add_note(TRANSCRIPTS)
+        errors.append(error)
     for name, render in renderings.items():
         try:
             write_whole(folder / name, render())

@@ -15,9 +15,11 @@ from envops_worker.failures import shortened
 from envops_worker.messages import Message, text_of
 from envops_worker.policies.answers import answer_of, find_payload
 
-from envops.facts.observed import Case, Facts, Failure, FunctionScore, Rollout, Score
+from envops.facts.observed import Case, Facts, Failure, FunctionScore, Rollout, Score, Task
 
 REPLY_LIMIT = 500
+LONGEST_READ = 20_000
+"""Characters of a reply in which an answer is still looked for."""
 _NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 
@@ -199,13 +201,33 @@ def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None
     are those by which scripted policies find answers; the result of the environment's own parser is in the output of
     `envops rewards reply`.
     """
-    whole = reply.length is None and reply.text.strip()
-    task = next((one for one in facts.tasks if one.index == reply.task), None)
-    if not whole or task is None or facts.description is None or facts.description.conversational:
+    if reply.length is not None:
         return Evidence(reply=reply, earned=earned)
+    task = next((one for one in facts.tasks if one.index == reply.task), None)
+    answer, extracted = _answers(facts, task, reply.text)
+    if extracted is None:
+        return Evidence(reply=reply, earned=earned)
+    answer, extracted = answer and answer[:REPLY_LIMIT], extracted[:REPLY_LIMIT]
+    return Evidence(reply=reply, answer=answer, extracted=extracted, earned=earned)
+
+
+def answers_of_reply(facts: Facts, task: Task | None, completion: Sequence[Message]) -> tuple[str | None, str | None]:
+    """The right answer and the one extracted from a reply, both whole; `None` where it is not known."""
+    return _answers(facts, task, reply_text(completion))
+
+
+def _answers(facts: Facts, task: Task | None, text: str) -> tuple[str | None, str | None]:
+    if task is None:
+        return None, None
     answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
-    extracted = find_payload(reply.text, answer).answer[:REPLY_LIMIT]
-    return Evidence(reply=reply, answer=answer and answer[:REPLY_LIMIT], extracted=extracted, earned=earned)
+    if facts.description is None or facts.description.conversational:
+        return answer, None
+    return answer, extracted_answer(text, answer)
+
+
+def extracted_answer(text: str, answer: str | None) -> str | None:
+    """The answer in a reply, by the usual marks; `None` for no text, or one too long to look through."""
+    return find_payload(text, answer).answer if text.strip() and len(text) <= LONGEST_READ else None
 
 
 def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidence:

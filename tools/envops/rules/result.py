@@ -18,6 +18,7 @@ from envops_worker.splits import Split
 
 from envops.facts.mutation import Mutation, brief
 from envops.facts.observed import Facts, Failure, Place, Signer, StartMode, Wheel
+from envops.facts.packed_transcripts import PackedTranscripts
 from envops.facts.recordings import RecordingFacts
 from envops.facts.search import Search
 from envops.facts.spending import Spending
@@ -27,6 +28,7 @@ from envops.facts.stages import StageName
 from envops.repository.package import Generation, Package
 from envops.rules.engine import GATES, Finding, Gate, Verdict
 from envops.rules.profiles import RewardProfile
+from envops.rules.transcripts import shown_transcripts
 from envops.rules.verdict import VERDICTS
 from envops.statistics.measures import Distribution
 from envops.text.visible_text import on_one_line, shortened
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envops.repository.problem import Problem
+    from envops.repository.recordings import RecordingOnDisk
     from envops.rules.verdict import Judgement
 
 FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
@@ -99,6 +102,8 @@ class EnvironmentResult:
     """The cost of a real model's calls; `None` if all policies are scripted."""
     judge: str | None = None
     """The model that judged a real model, or `scripted`; `None` if neither did."""
+    transcripts: PackedTranscripts | None = None
+    """The chosen transcripts; `None` if there was no conversation."""
     observed_by: Signer | None = None
     """Who vouches for an observation from a store of several machines; `None` if it was made here."""
     env_args: Mapping[str, Any] | None = None
@@ -192,9 +197,16 @@ def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
 
 
 def environment_result(
-    package: Package, facts: Facts, judgement: Judgement, *, root: Path, cached: bool, seconds: float
+    package: Package,
+    facts: Facts,
+    judgement: Judgement,
+    *,
+    root: Path,
+    cached: bool,
+    seconds: float,
+    recorded: Iterable[RecordingOnDisk] = (),
 ) -> EnvironmentResult:
-    """The result of one environment from its declaration, facts and judgement."""
+    """The result of one environment from its declaration, facts and judgement, and the rollouts of its recordings."""
     spoke = [score.policy for score in facts.scores] + [rollout.policy for rollout in facts.rollouts]
     return EnvironmentResult(
         name=package.name,
@@ -224,6 +236,7 @@ def environment_result(
         profiles=judgement.profiles,
         prompts=_prompts(facts, judgement.profiles),
         recordings=facts.recordings if "distribution" in judgement.gates else (),
+        transcripts=shown_transcripts(facts, judgement.findings, recorded),
         observed_by=facts.observed_by,
     )
 

@@ -35,17 +35,22 @@ def resolve_locks(
     """
     solved: dict[str, str] = {}
     for package in packages:
-        inputs = inputs_digest(package.requires_to_lock, package.requires_python)
+        inputs = inputs_of(package)
         if inputs not in solved:
             try:
                 solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
             except ProgramFailed as error:
                 failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
                 raise ProgramFailed(failure) from None
-        yield package, _renewed(package.folder / LOCK_FILE, solved[inputs])
+        yield package, write_changed(package.folder / LOCK_FILE, solved[inputs])
 
 
-def _renewed(path: Path, text: str) -> bool:
+def inputs_of(package: Package) -> str:
+    """The digest of what a package requires, by which locks are found."""
+    return inputs_digest(package.requires_to_lock, package.requires_python)
+
+
+def write_changed(path: Path, text: str) -> bool:
     """Write a lock, unless the one there differs in its first line alone, which names the command that wrote it."""
     before = path.read_text() if path.is_file() else ""
     if before.partition("\n")[2] == text.partition("\n")[2]:
@@ -60,7 +65,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     Raises `ProgramFailed` like `resolve_locks`.
     """
     own = tools / "requirements.lock"
-    _renewed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    write_changed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
@@ -71,7 +76,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
         yield _resolve_group(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
-        _renewed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        write_changed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
 
 
@@ -80,21 +85,28 @@ def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: thre
     path = tools / f"requirements-{group}.lock"
     constraints: list[str | Path] = [part for lock in agreeing for part in ("--constraint", lock)]
     wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", *constraints]
-    _renewed(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+    write_changed(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
     return path
 
 
 def resolved_lock(
-    requires: Sequence[str], requires_python: str, stop: threading.Event, resolution: str = "highest"
+    requires: Sequence[str],
+    requires_python: str,
+    stop: threading.Event,
+    resolution: str = "highest",
+    agreeing: Sequence[str] = (),
 ) -> str:
-    """The text of a requirements.lock for these requirements.
+    """The text of a requirements.lock for these requirements, which agrees with the given entries of other locks.
 
     Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
     """
     with temporary_scratch("lock") as folder:
         wanted = folder / "environment.in"
         wanted.write_text("\n".join(requires) + "\n")
-        resolved = _compile([wanted], oldest_python(requires_python), folder, stop, resolution)
+        known = folder / "agreeing.txt"
+        known.write_text("\n".join(agreeing) + "\n")
+        constraints: list[str | Path] = ["--constraint", known] if agreeing else []
+        resolved = _compile([wanted, *constraints], oldest_python(requires_python), folder, stop, resolution)
     try:
         return render(resolved, requires, requires_python)
     except ValueError as error:

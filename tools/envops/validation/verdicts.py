@@ -18,7 +18,7 @@ import packaging
 
 from envops.facts.observed import Facts, adapter, as_json
 from envops.files.atomic_write import write_whole
-from envops.repository.recordings import recordings_content
+from envops.repository.recordings import read_recordings, recordings_content
 from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
@@ -119,7 +119,10 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     gates: tuple[Gate, ...] = ("schema",) if package.is_harness else request.gates
     judgement = judge(subject, gates, brief=request.brief)
     seconds = time.monotonic() - started
-    result = environment_result(package, facts, judgement, root=repository.root, cached=cached, seconds=seconds)
+    rollouts = read_recordings(package.folder) if recorded and "distribution" in gates else ()
+    result = environment_result(
+        package, facts, judgement, root=repository.root, cached=cached, seconds=seconds, recorded=rollouts
+    )
     return in_brief(result) if request.brief else result
 
 

@@ -21,7 +21,7 @@ from envops.repository.required_version import UPGRADE_TOOL
 
 ANSWERS_FILE = ".envops-answers.json"
 TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9._/-]*$"
-DEFAULT_TOOL = "acme/envops@v1"
+DEFAULT_TOOL = f"acme/envops@v{__version__.partition('.')[0]}"
 """The repository of the tool on GitHub, and the tag that workflows follow."""
 ToolAddress = Annotated[Text, Field(pattern=TOOL, max_length=200)]
 

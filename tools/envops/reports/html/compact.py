@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import FunctionScore
@@ -17,8 +16,8 @@ from envops.reports.html.lit_source import lit_sources
 from envops.reports.reading import finding_of
 from envops.rules.evidence import Evidence, of_functions, reply_text
 from envops.rules.result import finding_kind
+from envops.text.harmless import harmless
 from envops.text.plain_data import plain_data
-from envops.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,27 +71,10 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "spending": environment.get("spending"),
         "diff": _diff(beside.diff),
         "compared": [_compared(one) for one in beside.compared],
+        "transcripts": environment.get("transcripts"),
     }
     shown: PageData = harmless(data, longest)
     return shown
-
-
-def harmless(value: Any, longest: int) -> Any:
-    """The data with every text made visible and shortened to its limit."""
-    if isinstance(value, str):
-        return visible(shortened(value, longest))
-    if isinstance(value, dict):
-        return {_harmless_key(str(key), longest): harmless(item, longest) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [harmless(item, longest) for item in value]
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    return value
-
-
-@lru_cache(maxsize=1024)
-def _harmless_key(key: str, longest: int) -> str:
-    return visible(shortened(key, longest))
 
 
 def _finding(folder: str, data: dict[str, Any]) -> PageData:
@@ -109,6 +91,7 @@ def _finding(folder: str, data: dict[str, Any]) -> PageData:
         "reason": finding.ignored,
         "evidence": [[entry.label, entry.text, entry.quoted] for entry in shown],
         "functions": functions,
+        "transcript": data.get("transcript"),
     }
 
 

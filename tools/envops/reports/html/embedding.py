@@ -27,11 +27,14 @@ def code(text: str) -> Markup:
     return Markup(text)  # from this package's own files
 
 
-def policy(*scripts: str) -> str:
-    """The content security policy under which only these scripts run and nothing is fetched."""
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+def policy(*scripts: str, files_beside: bool = False) -> str:
+    """The content security policy under which only these scripts run and nothing is fetched.
+
+    With `files_beside` these scripts may load others, the files of transcripts; markup still may not.
+    """
+    sources = " ".join([f"'sha256-{_digest(script)}'" for script in scripts] + ["'strict-dynamic'"] * files_beside)
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 

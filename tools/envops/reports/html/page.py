@@ -11,19 +11,20 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from envops.reports.documentation import documentation_address
+from envops.reports.first_screen import first_screen
 from envops.reports.html.compact import PageData
 from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
 from envops.reports.json_report import head_data
 from envops.reports.reading import finding_of, result_of
-from envops.reports.summary import headline, next_command, score_text
+from envops.reports.summary import score_text
 from envops.rules.engine import GATES
 from envops.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envops.text.plain_data import plain_data, seconds_text
 from envops.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from envops.reports.run_report import RunReport
     from envops.rules.result import ValidationResult
@@ -33,19 +34,12 @@ LIMIT_BYTES = 4_300_000
 take the rest."""
 ROW_BYTES = 1_500
 TEMPLATE = "report.html.j2"
-STYLES = ("base.css", "report.css", "details.css", "pictures.css")
+STYLES = ("base.css", "report.css", "details.css", "pictures.css", "transcripts.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-PICTURES = (
-    "charts.js",
-    "pictures.js",
-    "answers.js",
-    "findings.js",
-    "source.js",
-    "environment.js",
-    "before.js",
-    "run.js",
-)
-VIEWS = ("elements.js", "shared.js", *PICTURES)
+TRANSCRIPTS = ("transcript.js", "transcript_list.js", "transcript_data.js")
+PICTURES = ("charts.js", "pictures.js", "answers.js")
+SECTIONS = ("findings.js", "source.js", "environment.js", "before.js", "run.js")
+VIEWS = ("elements.js", "shared.js", *PICTURES, *SECTIONS, *TRANSCRIPTS)
 """Scripts that the site uses too."""
 SCRIPTS = (*VIEWS, "overview.js", "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -69,10 +63,12 @@ def page_parts(
     runs: Sequence[RunReport] = (),
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
+    transcripts: Iterable[tuple[str, str]] | None = None,
 ) -> Iterator[str]:
     """The page in parts; `environments` is the entry of each in validate.json, and none of them is held.
 
-    `unreadable` has the errors of reports of runs that could not be read.
+    `unreadable` has the errors of reports of runs that could not be read. `transcripts` has packed transcripts by
+    environment if the page is to hold them; otherwise it loads the files beside it.
     """
     shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
@@ -80,18 +76,18 @@ def page_parts(
         templates("envops.reports.html")
         .get_template(TEMPLATE)
         .generate(
-            policy=policy(library, script),
+            policy=policy(library, script, files_beside=transcripts is None),
             style=code(joined("assets", STYLES)),
             library=code(library),
             script=code(script),
             report=plain_data(head_data(result)),
-            headline=headline(result),
-            command=next_command(result),
+            screen=first_screen(result),
             counts=result.outline.counts,
             rows=_Rows(environments),
             unreadable=unreadable,
             shown=shown,
             gates=GATES,
+            transcripts=transcripts or (),
         )
     )
 

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envops.reports.html.compact import Beside, harmless, page_environment
+from envops.reports.html.compact import Beside, page_environment
 from envops.reports.html.embedding import embedded
 from envops.rules.verdict import VERDICTS
+from envops.text.harmless import harmless
 from envops.text.plain_data import plain_data
 from envops.text.visible_text import visible
 

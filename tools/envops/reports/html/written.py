@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.reports.before_after import read_comparisons
 from envops.reports.run_report import read_runs
+from envops.reports.transcripts.beside import read_transcripts, safe_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,21 +19,32 @@ if TYPE_CHECKING:
 PAGE = "validate.html"
 
 
-def page_parts_of(result: ValidationResult, environments: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[str]:
+def page_parts_of(
+    result: ValidationResult, environments: Sequence[Mapping[str, Any]], folder: Path, *, one_file: bool = False
+) -> Iterator[str]:
     """The page of a result, with the reward diff, comparisons and runs in the folder of reports.
 
-    `environments` is the entry of each in validate.json.
+    `environments` is the entry of each in validate.json. With `one_file` the page holds the transcripts, too.
     """
     from envops.reports.html.page import page_parts
 
     runs, unreadable = read_runs(folder)
     compared = read_comparisons(folder, {one["name"]: one["digest"] for one in environments})
     diff = read_diff(folder / "reward-diff.json", environments)
-    return page_parts(result, environments, diff, runs, unreadable, compared)
+    held = _transcripts(environments, folder) if one_file else None
+    return page_parts(result, environments, diff, runs, unreadable, compared, held)
 
 
-def write_page(folder: Path) -> Path:
-    """Rewrite the page from validate.json and the files beside it.
+def _transcripts(environments: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[tuple[str, str]]:
+    """The packed transcripts beside a report, one at a time."""
+    for environment in environments:
+        content = read_transcripts(folder, environment["name"]) if environment.get("transcripts") else None
+        if content is not None:
+            yield safe_key(environment["name"]), content
+
+
+def write_page(folder: Path, *, one_file: bool = False) -> Path:
+    """Rewrite the page from validate.json and the files beside it; with `one_file` it holds the transcripts, too.
 
     Raises `DeclarationError` if validate.json is missing or cannot be read.
     """
@@ -40,7 +52,7 @@ def write_page(folder: Path) -> Path:
     from envops.reports.reading import read_report, result_of
 
     data = read_report(folder / "validate.json")
-    write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder))
+    write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder, one_file=one_file))
     return folder / PAGE
 
 

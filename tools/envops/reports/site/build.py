@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from envops.files.atomic_write import write_whole
 from envops.reports.html.compact import Beside, page_environment
 from envops.reports.html.embedding import embedded
-from envops.reports.html.page import LIBRARIES, VIEWS, joined, render_page, templates
+from envops.reports.html.page import LIBRARIES, STYLES, VIEWS, joined, render_page, templates
 from envops.reports.html.size_budget import page_run
 from envops.reports.run_report import run_file
 from envops.reports.site.badge import COLOURS, OTHER, badge
 from envops.reports.site.models import model_table
 from envops.reports.site.readme import readme_html
 from envops.reports.summary import score_text
+from envops.reports.transcripts.beside import read_transcripts, safe_key, script_of, transcripts_file
 from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from envops.reports.run_report import RunReport
     from envops.reports.site.catalogue import Catalogue, ListedEnvironment
 
-STYLES = ("base.css", "report.css", "details.css", "pictures.css")
 LONGEST = 20_000
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -82,6 +82,9 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     for listing in catalogue.listings:
         yield f"environments/{listing.name}/index.html", _environment(listing, diffs.get(listing.name))
         yield f"badges/{listing.name}.svg", f"{_badges(listing)[0]}\n"
+        content = read_transcripts(catalogue.reports, listing.name) if catalogue.reports and listing.proven else None
+        if content is not None:
+            yield transcripts_file(listing.name), script_of(safe_key(listing.name), content)
     for run in catalogue.runs:
         yield f"runs/{run_page(run)}/index.html", _run(run)
     if catalogue.report is not None:

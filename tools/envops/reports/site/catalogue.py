@@ -9,6 +9,7 @@ from envops_worker.policies.baselines import oracle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from envops.reports.run_report import RunReport
     from envops.repository.package import Package
@@ -67,6 +68,8 @@ class Catalogue:
     declared_runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     report: Mapping[str, Any] | None = None
     diff: Mapping[str, Any] | None = None
+    reports: Path | None = None
+    """The folder of the report, with its transcripts."""
 
 
 def listing_of(

@@ -28,6 +28,7 @@ TOTAL_BYTES = 2 * 2**30
 _CLIENT = {"timeout": "20s", "connect_timeout": "5s"}
 _RETRIES = {"max_retries": 2}
 _SAID = re.compile(r"<Code>([^<]+)</Code><Message>([^<]+)</Message>")
+_NOT_INSTALLED = "fsspec, obstore and cryptography are not installed: install envops with its extra `store`"
 _EMPTY = "<Code>InvalidRange</Code>"
 """The answer to a request for a part of an empty object."""
 
@@ -47,7 +48,9 @@ class Transport:
         try:
             self._files = _files(scheme if separator else "file")
         except ImportError:
-            raise StoreFailed("its libraries are not installed: pip install 'envops[store]'") from None
+            raise StoreFailed(
+                "fsspec, obstore and cryptography are not installed: install envops with its extra `store`"
+            ) from None
         self._is_folder = not separator or scheme == "file"
 
     def read(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -18,6 +18,7 @@ function evidence(data, address) {
     diffSection(data.diff),
     beforeSection(data.compared || []),
     recordingsSection(data.recordings),
+    transcriptsSection(data),
     costSection(data),
     observationSection(data),
   ].filter(Boolean);

@@ -1,6 +1,6 @@
 // What was found: the reply, what it earned, and how to fix it.
 
-function findingCard(finding) {
+function findingCard(finding, name) {
   const quoted = finding.evidence.filter(([, , long]) => long), short = finding.evidence.filter(([, , long]) => !long);
   return h(`article.finding.${finding.kind}`, null,
     h("p.kind", null, ruleName(finding.rule), ` ${finding.kind} · ${finding.gate}`),
@@ -9,6 +9,7 @@ function findingCard(finding) {
     finding.reason !== null && h("p.muted", null, "Ignored by the registry: ", h("span.said", { dir: "auto" }, finding.reason)),
     pairs([...short.map(([label, text]) => [label, text]), ...quoted.map(([label, text]) => [label, quote(text, label)])]),
     finding.functions.length ? table("Reward per function", ["function", "score", "weight", "adds"], finding.functions.map(functionRow)) : null,
+    finding.transcript && h("p", null, h("a", { href: transcriptAddress(name, finding.transcript) }, "Read the conversation")),
     h("p.fix", null, h("b", null, "Fix"), finding.fix));
 }
 
@@ -29,7 +30,7 @@ function findingsSection(data) {
   const left = data.findings_count - data.findings.length;
   return section("findings", `Findings${data.findings_count ? ` (${data.findings_count})` : ""}`,
     data.failures.map(failureCard),
-    data.findings.map(findingCard),
+    data.findings.map((finding) => findingCard(finding, data.name)),
     left > 0 && h("p.note", null, `${left} more are in validate.json.`),
     !data.findings_count && !data.failures.length && h("p.muted", null, "No findings."));
 }

@@ -12,10 +12,33 @@ function route() {
   const address = location.hash;
   if (address && !address.startsWith("#/")) return; // a link within the page
   const [kind, name, part] = address.slice(2).split("/").map(decodeURIComponent);
-  const view = kind === "environment" || kind === "run" ? `${kind}/${name}` : "";
-  const data = view ? dataOf(kind, name) : null;
+  const view = Object.hasOwn(VIEW_OF, kind) ? `${kind}/${name}` : "";
+  const data = view ? dataOf(kind === "run" ? "run" : "environment", name) : null;
   if (view !== shownView || !view) show(view, kind, name, data);
-  if (part) find(`section-${part}`)?.scrollIntoView();
+  if (kind === "transcripts") openRollout(part);
+  else if (part) find(`section-${part}`)?.scrollIntoView();
+}
+
+const VIEW_OF = { environment: environmentView, run: runView, transcripts: transcriptsView };
+
+/** The conversations of an environment; they arrive later than the view. */
+function transcriptsView(data) {
+  const place = h("div.arriving", null, h("p.muted", null, "Loading …"));
+  const address = (id) => transcriptAddress(data.name, id);
+  place.arrived = data.transcripts ? transcriptsOf(data).then((bundle) => {
+    const browser = transcriptBrowser(bundle, address);
+    place.replaceChildren(browser);
+    browser.ready();
+    return browser;
+  }) : Promise.reject(new Error("no file: no conversation was kept"));
+  place.arrived.catch((error) => place.replaceChildren(transcriptsMissing(error)));
+  return h("div", null,
+    h("div.title", null, h("h1", { id: "detail-title" }, `${data.name}: transcripts`), h("a", { href: `#/environment/${encodeURIComponent(data.name)}` }, "Back to the environment")), place);
+}
+
+function openRollout(id) {
+  const arrived = find("detail").querySelector(".arriving")?.arrived;
+  if (id && arrived) arrived.then((browser) => browser.open(id), () => undefined);
 }
 
 let overviewAt = 0;
@@ -30,7 +53,7 @@ function show(view, kind, name, data) {
   find("crumbs").replaceChildren(...(view ? ["/ ", h("span", { "aria-current": "page" }, shortLabel(name, 60))] : []));
   if (view) {
     detail.setAttribute("aria-labelledby", "detail-title");
-    detail.append(data ? (kind === "run" ? runView(data) : environmentView(data)) : h("p.note", { id: "detail-title" }, "It is not in this report, or there was no room for it. ", h("a", { href: "#/" }, "Back to the overview")));
+    detail.append(data ? VIEW_OF[kind](data) : h("p.note", { id: "detail-title" }, "It is not in this report, or there was no room for it. ", h("a", { href: "#/" }, "Back to the overview")));
     scrollTo(0, 0);
   } else scrollTo(0, overviewAt);
   if (!first) find("main").focus({ preventScroll: true });

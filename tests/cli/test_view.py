@@ -1,0 +1,226 @@
+"""`envops view`: files of every format become a page, served on loopback to one person or written."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.facts.packed_transcripts import unpacked
+from envops.models.transcript_files import NoTranscripts, opened_transcripts
+from envops.reports.transcripts.beside import content_of
+from envops.reports.transcripts.server import served_transcripts
+from small_repository import ROOT
+
+SAMPLES = ROOT / "tests" / "validation" / "samples"
+RECORDING = ROOT / "environments" / "number_guess" / "recordings" / "blend.jsonl.gz"
+V0_LINE = (SAMPLES / "v0" / "results.jsonl").read_text().splitlines()[0]
+
+
+def conversations(path: Path) -> tuple[list[dict], list[dict]]:
+    """Rows and conversations of a file, as a page gets them."""
+    with opened_transcripts([path]) as opened:
+        return unpacked(opened.index())["rows"], [
+            one for number in range(opened.parts) for one in unpacked(opened.part(number))
+        ]
+
+
+def test_v0_results_show_prompt_answer_and_scores_without_weights() -> None:
+    rows, found = conversations(SAMPLES / "v0")
+    assert len(rows) == len(found) == 12
+    assert [turn["role"] for turn in found[0]["turns"]] == ["system", "user", "assistant"]
+    assert (found[0]["answer"], found[0]["extracted"]) == ("2071-02-13", "2071-x2-13")
+    assert [part[0] for part in found[0]["turns"][2]["parts"]] == ["thinking", "text"]
+    assert (found[0]["weights_known"], found[0]["functions"][0][:2]) == (False, ["correct_answer", 0])
+    assert [(row["task"], row["rollout"]) for row in rows[:4]] == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+@pytest.mark.parametrize("version", ["v1_0.3.1", "v1_0.4.0"])
+def test_v1_traces_show_time_and_tokens_of_each_turn(version: str) -> None:
+    _, found = conversations(SAMPLES / version / "traces.jsonl")
+    assert [turn["role"] for turn in found[0]["turns"]] == ["user", "assistant"]
+    assert (found[0]["prompt_turns"], found[0]["weights_known"]) == (1, True)
+    assert found[0]["turns"][1]["tokens"] == list(found[0]["tokens"])
+    assert 0 < found[0]["turns"][1]["seconds"] < 60
+
+
+def test_recording_shows_its_rollouts_under_their_numbers() -> None:
+    rows, found = conversations(RECORDING)
+    assert [row["rollout"] for row in rows[:3]] == [0, 1, 2]
+    assert all(one["functions"] and one["turns"] for one in found)
+    assert {name for row in rows for name, _ in row["lists"]} <= {"best", "worst", "oddest"}
+
+
+@pytest.mark.parametrize("wrapped", [list, lambda found: {"samples": list(found), "total": 1}])
+def test_samples_of_prime_in_one_json_file_are_shown(tmp_path: Path, wrapped) -> None:
+    sample = {"exampleId": 4, "score": 0.5, "prompt": "2+2?", "completion": [{"role": "assistant", "content": "4"}]}
+    path = tmp_path / "samples.json"
+    path.write_text(json.dumps(wrapped([sample])))
+    [row], [one] = conversations(path)
+    assert (row["task"], row["reward"]) == (4, 0.5)
+    assert [turn["parts"][0][1] for turn in one["turns"]] == ["2+2?", "4"]
+
+
+def test_unreadable_lines_are_counted_and_named_and_the_others_shown(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(f'{V0_LINE}\n{{broken\n\n"text"\n{{"x": 1}}\n{V0_LINE}\n{V0_LINE[:50]}')
+    with opened_transcripts([path]) as opened:
+        assert opened.count == 2
+        assert [(one.file, one.line) for one in opened.problems] == [("results.jsonl", line) for line in (2, 4, 5, 7)]
+        assert opened.problems[-1].message == "is cut off: the file is incomplete"
+
+
+def test_megabyte_reply_is_whole_in_its_own_part(tmp_path: Path) -> None:
+    long = json.loads(V0_LINE) | {"completion": [{"role": "assistant", "content": "x\u202e" * 600_000}]}
+    path = tmp_path / "results.jsonl"
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in (long, json.loads(V0_LINE))))
+    with opened_transcripts([path]) as opened:
+        assert opened.parts == 2
+        [one] = unpacked(opened.part(0))
+        assert one["turns"][2]["parts"][0][1] == "x\\u202e" * 600_000
+
+
+def test_folder_shows_all_its_results_and_damaged_archive_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.jsonl").write_text(f"{V0_LINE}\n")
+    with opened_transcripts([tmp_path]) as opened:
+        assert (opened.files, opened.count) == (["a/results.jsonl", "b/results.jsonl"], 2)
+    damaged = tmp_path / "x.jsonl.gz"
+    damaged.write_bytes(b"no archive")
+    with (
+        pytest.raises(NoTranscripts, match=r"the first problem: x\.jsonl\.gz is damaged"),
+        opened_transcripts([damaged]),
+    ):
+        pass
+
+
+def test_archive_that_is_cut_off_shows_what_it_holds(tmp_path: Path) -> None:
+    whole = gzip.compress("".join(f"{V0_LINE}\n" for _ in range(300)).encode(), 1)
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(whole[: len(whole) - 10])
+    with opened_transcripts([path]) as opened:
+        assert opened.count > 0
+        assert opened.problems[0].place == "x.jsonl.gz"
+        assert "is damaged, and was read up to there" in opened.problems[0].message
+
+
+@contextmanager
+def served() -> Iterator[tuple[str, int]]:
+    """The path of a served page, and its port."""
+    with opened_transcripts([SAMPLES / "v0"]) as opened, served_transcripts(opened, "results") as address:
+        parts = urlsplit(address)
+        assert (parts.hostname, parts.path.count("/")) == ("127.0.0.1", 2)
+        yield parts.path, parts.port or 0
+
+
+def asked(
+    port: int, path: str, method: str = "GET", host: str | None = None
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request(method, path, headers={} if host is None else {"Host": host})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, answer.headers, body
+
+
+def test_server_answers_page_list_and_parts_by_token_only() -> None:
+    with served() as (path, port):
+        status, headers, body = asked(port, path)
+        assert (status, b"transcripts-place" in body) == (200, True)
+        assert (headers["Cross-Origin-Resource-Policy"], headers["Cache-Control"]) == ("same-origin", "no-store")
+        for name in ("index.js", "part-0.js"):
+            status, _, body = asked(port, path + name)
+            assert status == 200
+            assert content_of(body.decode()) is not None
+        assert asked(port, path, "HEAD")[2] == b""
+        wrong = ["/", "/x/", "/x/index.js", path[:-2] + "/", path.rstrip("/")]
+        wrong += [
+            path + name for name in ("part-1.js", "part-00.js", "part--1.js", "../../etc/passwd", "%2e%2e/x", "x")
+        ]
+        assert [asked(port, other)[0] for other in wrong] == [404] * len(wrong)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", ""])
+def test_server_refuses_other_host_names(host: str) -> None:
+    with served() as (path, port):
+        assert asked(port, path, host=host)[0] == 421
+        assert asked(port, path, host=f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_server_only_reads(method: str) -> None:
+    with served() as (path, port):
+        assert asked(port, path, method)[0] == 501
+
+
+def test_view_serves_until_interrupted_and_ends_cleanly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "envops", "view", str(SAMPLES / "v0")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tools")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as serving:
+        address = serving.stdout.readline().strip()
+        parts = urlsplit(address)
+        status = asked(parts.port or 0, parts.path)[0]
+        serving.send_signal(signal.SIGINT)
+        _, errors = serving.communicate(timeout=60)
+    assert (status, serving.returncode) == (200, exit_codes.PASS)
+    assert errors.splitlines() == ["12 rollouts. Ctrl-C ends it.", "stopped"]
+
+
+def test_view_writes_page_with_files_beside_or_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, one = tmp_path / "page.html", tmp_path / "one.html"
+    assert main(["view", str(RECORDING), "--out", str(page)]) == exit_codes.PASS
+    assert main(["view", str(RECORDING), "--out", str(one), "--one-file"]) == exit_codes.PASS
+    assert capsys.readouterr().out.splitlines() == [
+        f"{page}: 24 rollouts, with 2 files beside it",
+        f"{one}: 24 rollouts",
+    ]
+    assert sorted(path.name for path in (tmp_path / "page-transcripts").iterdir()) == ["index.js", "part-0.js"]
+    assert re.findall(r'data-transcripts="([^"]*)"', one.read_text()) == ["index", "part-0"]
+
+
+def test_view_by_name_shows_recordings_of_the_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert main(["view", "number-guess", "--root", str(ROOT), "--out", str(page)]) == exit_codes.PASS
+    assert "24 rollouts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gone.jsonl"], "gone.jsonl does not exist"),
+        (["--one-file"], "--one-file needs --out FILE"),
+        (["reverse-text"], "reverse-text has no recording and no rollouts"),
+        ([], "no file of results here"),
+    ],
+)
+def test_view_without_results_names_what_is_missing(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = ROOT if "reverse-text" in arguments else tmp_path
+    assert main(["view", *arguments, "--root", str(root)]) == exit_codes.USAGE
+    assert message in capsys.readouterr().err
+
+
+def test_view_names_lines_that_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(f"{V0_LINE}\n{{broken\n")
+    assert main(["view", str(path), "--out", str(tmp_path / "page.html")]) == exit_codes.PASS
+    errors = capsys.readouterr().err
+    assert "results.jsonl:2 is not JSON" in errors
+    assert "1 of 2 lines could not be read" in errors
+    assert "results.jsonl:2" in (tmp_path / "page.html").read_text()

@@ -138,6 +138,21 @@ def test_report_scatter_shows_environments_that_filters_leave(visit: Visit, repo
     expect(figure.locator("svg")).to_contain_text("seconds")
 
 
+def test_report_pictures_name_what_they_measure(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    page = visit.go(every_view(reports)[1])
+    distribution = page.locator("#section-distribution")
+    checks = distribution.get_by_role("img", name="Checks of blend")
+    assert "DST011 share of truncated rollouts: 0, required below 0.15, pass" in checks.get_attribute("aria-label")
+    expect(checks).to_contain_text("DST002 mean reward > 0.05")
+    [retries] = distribution.locator("figure").filter(has=page.get_by_role("heading", name="pass@k")).all()
+    retries.locator("summary").click()
+    assert retries.locator("tbody th").all_inner_texts() == ["blend"] * 4
+    expect(distribution.get_by_role("heading", name="Reward by length: blend, now")).to_be_visible()
+    expect(distribution.get_by_role("heading", name="Do functions agree? blend, now")).to_be_visible()
+    expect(page.locator("#section-observation svg")).to_contain_text("mutation")
+
+
 def test_report_runs_are_drawn_over_each_other(visit: Visit, tmp_path: Path) -> None:
     write_run(sample_run(), tmp_path)
     write_run(replace(sample_run("second-4b", 120), cost=18.0), tmp_path)

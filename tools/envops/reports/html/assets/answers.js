@@ -34,7 +34,7 @@ function boundsPicture(measured) {
           Plot.ruleY(rows, { y: "name", x1: "low", x2: "high", stroke: INK, strokeWidth: 2.5, dy: 10 }),
           Plot.tickX(rows, { x: "bound", y: "name", stroke: MUTED, strokeWidth: 2, insetTop: 20 }),
           Plot.dot(rows, { x: "value", y: "name", r: 6, dy: 10, symbol: (row) => ANSWER_SHAPES[row.answer][0], stroke: (row) => ANSWER_SHAPES[row.answer][1], fill: (row) => (row.answer === "fail" ? "none" : ANSWER_SHAPES[row.answer][1]), strokeWidth: 2.5 }),
-          Plot.text(rows, { y: "name", text: (row) => shortLabel(`${row.name} ${row.above ? ">" : "<"} ${number(row.bound)}`, most), frameAnchor: "left", textAnchor: "start", dy: -12, dx: 2, fill: INK }),
+          Plot.text(rows, { y: "name", text: (row) => { const bound = ` ${row.above ? ">" : "<"} ${number(row.bound)}`; return shortLabel(row.name, most - bound.length) + bound; }, frameAnchor: "left", textAnchor: "start", dy: -12, dx: 2, fill: INK }),
         ],
       };
     },

@@ -61,7 +61,8 @@ def documented(page: str, text: str) -> list[Documented]:
         whole = LINE.match(line)
         commands = [whole[1]] if whole else INLINE.findall(line)
         for one in commands:
-            found += [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
+            parts = [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
+            found += [part for part in parts if not PLACEHOLDER.fullmatch(part.command)]
     return found
 
 
@@ -113,6 +114,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "train hub": ("tests/training",),
     "upgrade": ("tests/cli/test_upgrade.py",),
     "validate": ("tests/cli", "tests/e2e", "tests/training/test_runs_in_pull_requests.py"),
+    "view": ("tests/cli/test_view.py",),
     "watch": ("tests/training",),
 }
 """Command → the tests that execute it where no page does: all that its flags are looked for in."""

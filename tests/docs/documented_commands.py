@@ -72,6 +72,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "cache warm": ("tests/cli/test_cache_warm.py",),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
+    "completion": ("tests/cli/test_completion.py",),
     "diagnose": ("tests/training",),
     "distribution": ("tests/cli",),
     "distribution hosted": ("tests/release",),

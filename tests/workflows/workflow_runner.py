@@ -229,7 +229,7 @@ class Runner:
                 return Step(what, 1, "no such artifact")
             for source in found:  # one alone gets no folder of its own, as the action does since v5
                 alone = len(found) == 1 or "merge-multiple" in asked
-                target = workspace / asked["path"] / ("." if alone else source.name)
+                target = workspace / asked.get("path", ".") / ("." if alone else source.name)
                 shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/attest":
             subjects = _text(workspace / asked["subject-checksums"])

@@ -51,15 +51,15 @@ def test_command_under_nox_is_a_session(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_sessions_that_are_no_command_are_all_known() -> None:
-    noxfile = ast.parse((ROOT / "noxfile.py").read_text())
-    functions = [node for node in noxfile.body if isinstance(node, ast.FunctionDef)]
-    sessions = {one.name.replace("_", "-") for one in functions if "nox.session" in map(ast.unparse, _decorators(one))}
+    functions = [
+        node for node in ast.parse((ROOT / "noxfile.py").read_text()).body if isinstance(node, ast.FunctionDef)
+    ]
+    sessions = {
+        node.name.replace("_", "-")
+        for node in functions
+        if any("nox.session" in ast.unparse(each) for each in node.decorator_list)
+    }
     assert sessions - {name.split()[0] for name in COMMANDS} - GROUPS.keys() == SESSIONS_ONLY
-
-
-def _decorators(function: ast.FunctionDef) -> list[ast.expr]:
-    """The decorators of a function, without their arguments."""
-    return [one.func if isinstance(one, ast.Call) else one for one in function.decorator_list]
 
 
 @pytest.mark.usefixtures("installed")

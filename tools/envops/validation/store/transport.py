@@ -29,7 +29,6 @@ TOTAL_BYTES = 2 * 2**30
 _CLIENT = {"timeout": "20s", "connect_timeout": "5s"}
 _RETRIES = {"max_retries": 2}
 _SAID = re.compile(r"<Code>([^<]+)</Code><Message>([^<]+)</Message>")
-_NOT_INSTALLED = "fsspec, obstore and cryptography are not installed: install envops with its extra `store`"
 _EMPTY = "<Code>InvalidRange</Code>"
 """The answer to a request for a part of an empty object."""
 

@@ -34,13 +34,14 @@ LIMIT_BYTES = 4_300_000
 take the rest."""
 ROW_BYTES = 1_500
 TEMPLATE = "report.html.j2"
-STYLES = ("base.css", "report.css", "details.css", "transcripts.css")
+STYLES = ("base.css", "report.css", "details.css", "pictures.css", "transcripts.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 TRANSCRIPTS = ("transcript.js", "transcript_list.js", "transcript_data.js")
-PICTURES = ("charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
-VIEWS = ("elements.js", "shared.js", *PICTURES, *TRANSCRIPTS)
+PICTURES = ("charts.js", "pictures.js", "answers.js")
+SECTIONS = ("findings.js", "source.js", "environment.js", "before.js", "run.js")
+VIEWS = ("elements.js", "shared.js", *PICTURES, *SECTIONS, *TRANSCRIPTS)
 """Scripts that the site uses too."""
-SCRIPTS = (*VIEWS, "report.js")
+SCRIPTS = (*VIEWS, "overview.js", "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
@@ -126,6 +127,7 @@ def overview_row(environment: Mapping[str, Any]) -> PageData:
         "kinds": [(kind, kinds[kind]) for kind in FINDING_KINDS if kinds[kind]],
         "rules": list(rules),
         "mutation": score_text(mutation.get("score_range")),
+        "noticed": (mutation.get("score_range") or [None])[0],
         "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
         "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
     }

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envops.facts.limits import POLICIES
-from envops.facts.mutation import Mutant, Mutation, ToldApart
+from envops.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutation, ToldApart
 from envops.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score, Task
 from envops.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
 from envops.facts.search import Earned, Exploit, Search
@@ -90,6 +90,7 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
         search=_search(failing),
         distributions=subject.distributions,
         profiles=profiles(subject),
+        prompts={str(task.index): str(task.prompt[0]["content"])[:160] for task in facts.tasks},
         recordings=facts.recordings,
         transcripts=shown_transcripts(facts, findings),
     )
@@ -256,18 +257,82 @@ def _findings(rng: random.Random, failing: bool, thin: bool) -> Iterator[Finding
     yield Finding("RWD080", "rewards", "warning", "one mutant of ten survives", "Write the case below.", evidence)
 
 
+SOURCE = '''"""Rewards of an answer in tags."""
+
+import re
+
+ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+TOLERANCE = 1e-6
+
+
+def load_environment(**settings):
+    """Everything that the trainer needs."""
+    rubric = Rubric(funcs=[correct_answer, format_reward], weights=[0.8, 0.2])
+    rubric.add_metric(num_turns)
+    return SingleTurnEnvironment(dataset=tasks(**settings), rubric=rubric)
+
+
+def number_in(text):
+    """The number that the text consists of, if it does."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def correct_answer(reply, answer):
+    found = answer_in(reply)
+    return float(found == answer)
+
+
+def answer_in(reply):
+    found = ANSWER.findall(reply)
+    if not found:
+        return None
+    if len(found) > 1:
+        return found[-1].strip()
+    return found[0].strip()
+
+
+def format_reward(reply):
+    return 0.2 if ANSWER.search(reply) else 0.0
+'''
+REACHED = {
+    "cases": (19, 25, 26, 30, 31, 32, 35),
+    "oracle": (25, 26, 30, 31, 33, 35, 39),
+    "hedge": (25, 26, 30, 31, 33, 34, 39),
+    "nop": (25, 26, 30, 31, 32, 39),
+}
+"""Speaker → lines of SOURCE."""
+MUTATED = (25, 26, 30, 31, 33, 34, 35, 39)
+
+
 def _mutation(rng: random.Random) -> Mutation:
     diff = (
-        "@@ -28,3 +28,3 @@\n def correct_answer(reply, answer):\n"
+        "@@ -25,2 +25,2 @@\n     found = answer_in(reply)\n"
         "-    return float(found == answer)\n+    return float(found != '')\n"
     )
     apart = ToldApart(3, ({"role": "assistant", "content": "<answer>8</answer>"},), {"reward": 0.0}, {"reward": 1.0})
-    mutants = [
-        Mutant(f"m{index}", "comparison", "correct_answer", "rewards.py", 28, diff, "killed", "near-miss")
-        for index in range(rng.randrange(18, 60))
-    ]
-    mutants[3:5] = [Mutant("s1", "comparison", "correct_answer", "rewards.py", 28, diff, "survived", apart=apart)]
-    return Mutation(len(mutants), 0, "all", 60, 4.0, tuple(mutants), conversations=99, cases=26, seconds=2.2)
+    place = {"start": (26, 18), "end": (26, 33), "replacement": "found != ''"}
+
+    def mutant(name: str, line: int, outcome: MutantOutcome, by: str = "", apart: ToldApart | None = None) -> Mutant:
+        return Mutant(name, "comparison", "correct_answer", "rewards.py", line, diff, outcome, by, apart, **place)
+
+    mutants = [mutant(f"m{index}", MUTATED[index % 8], "killed", "near-miss") for index in range(rng.randrange(18, 60))]
+    mutants[3:5] = [mutant("s1", 26, "survived", apart=apart), mutant("u1", 34, "undecided", "not run on long-junk")]
+    return Mutation(
+        len(mutants),
+        0,
+        "all",
+        60,
+        4.0,
+        tuple(mutants),
+        conversations=99,
+        cases=26,
+        sources=(CoveredSource("rewards.py", SOURCE, REACHED),),
+        watched=True,
+        seconds=2.2,
+    )
 
 
 def _search(failing: bool) -> Search:

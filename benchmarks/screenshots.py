@@ -61,6 +61,7 @@ def main() -> int:
             _shot(browser, "environment", environment)
             _shot(browser, "distribution-dark", f"{environment}/distribution", color_scheme="dark")
             _shot(browser, "transcript", f"{report}#/transcripts/{failing}", key="j")
+            _shot(browser, "source", f"{environment}/source")
             _shot(browser, "run", f"{report}#/run/sorted-harbour-4b")
             _shot(browser, "phone", environment, viewport={"width": 390, "height": 844})
             _shot(browser, "site", f"{site}/index.html")

@@ -1,13 +1,17 @@
-"""Without a name, on a terminal, `envops new` asks; anywhere else it does not wait for anybody."""
+"""Without their arguments, on a terminal, `envops new` and `envops init` ask; elsewhere they do not wait."""
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from envops.authoring.setup.answers import ANSWERS_FILE
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,14 +23,14 @@ def repository(root: Path) -> Path:
     return root
 
 
-def on_a_terminal(root: Path, typed: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """`envops new` with a terminal for standard input and error, with a user who types."""
+def on_a_terminal(words: Sequence[str | Path], typed: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A command with a terminal for standard input and error, with a user who types."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name != "CI"}
     try:
         os.write(ours, typed.encode())
         return subprocess.run(
-            [sys.executable, "-m", "envops", "new", "--root", str(root)],
+            [sys.executable, "-m", "envops", *map(str, words)],
             env=kept | {"PYTHONPATH": str(ROOT / "tools")} | environment,
             stdin=theirs,
             stdout=subprocess.PIPE,
@@ -41,10 +45,29 @@ def on_a_terminal(root: Path, typed: str, **environment: str) -> subprocess.Comp
 
 def test_new_on_a_terminal_prompts_for_missing_choices(tmp_path: Path):
     root = repository(tmp_path / "repository")
-    done = on_a_terminal(root, "town-names\n\nno such kind\ntool\nlabel\n")
+    done = on_a_terminal(["new", "--root", root], "town-names\n\nno such kind\ntool\nlabel\n")
     assert (done.returncode, b"town-names: tool, label, v1" in done.stdout) == (0, True)
     assert (root / "environments/town_names/town_names/server.py").is_file()
 
 
 def test_new_in_ci_does_not_prompt(tmp_path: Path):
-    assert on_a_terminal(repository(tmp_path / "repository"), "town-names\n", CI="true").returncode == 2
+    assert (
+        on_a_terminal(["new", "--root", repository(tmp_path / "repository")], "town-names\n", CI="true").returncode == 2
+    )
+
+
+def test_init_on_a_terminal_asks_until_it_has_answers(tmp_path: Path):
+    done = on_a_terminal(["init", tmp_path], "\nac me\nacme\nreviewers\n@acme/reviewers @ann\nsecret\npublic\n")
+    assert done.returncode == 0
+    answers = json.loads((tmp_path / ANSWERS_FILE).read_text())["answers"]
+    assert (answers["owner"], answers["visibility"]) == ("acme", "PUBLIC")
+    assert answers["maintainers"] == ["@acme/reviewers", "@ann"]
+
+
+def test_init_on_a_terminal_whose_input_ends_writes_nothing(tmp_path: Path):
+    assert on_a_terminal(["init", tmp_path], "\n\x04").returncode == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_in_ci_does_not_ask(tmp_path: Path):
+    assert on_a_terminal(["init", tmp_path], "acme\n\n\n", CI="true").returncode == 2

@@ -124,6 +124,68 @@ def test_report_search_and_filters_narrow_the_list(visit: Visit, reports: Path) 
     assert names(visit) == sorted(everything)
 
 
+def test_report_scatter_shows_environments_that_filters_leave(visit: Visit, reports: Path) -> None:
+    page = visit.open(address(reports))
+    page.get_by_text("All environments as a picture").click()
+    figure = page.locator("#scatter figure")
+    expect(figure.locator("svg[role=img]")).to_have_count(1)
+    figure.locator("summary").click()
+    expect(figure.locator("tbody tr")).to_have_count(8)
+    page.get_by_role("button", name="inconclusive").click()
+    expect(figure.locator("tbody tr")).to_have_count(1)
+    expect(figure.locator("tbody tr")).to_contain_text(names(visit)[0])
+    figure.get_by_role("button", name="mutants and seconds").click()
+    expect(figure.locator("svg")).to_contain_text("seconds")
+
+
+def test_report_pictures_name_what_they_measure(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    page = visit.go(every_view(reports)[1])
+    distribution = page.locator("#section-distribution")
+    checks = distribution.get_by_role("img", name="Checks of blend")
+    assert "DST011 share of truncated rollouts: 0, required below 0.15, pass" in checks.get_attribute("aria-label")
+    expect(checks).to_contain_text("DST002 mean reward > 0.05")
+    [retries] = distribution.locator("figure").filter(has=page.get_by_role("heading", name="pass@k")).all()
+    retries.locator("summary").click()
+    assert retries.locator("tbody th").all_inner_texts() == ["blend"] * 4
+    expect(distribution.get_by_role("heading", name="Reward by length: blend, now")).to_be_visible()
+    expect(distribution.get_by_role("heading", name="Do functions agree? blend, now")).to_be_visible()
+    expect(page.locator("#section-observation svg")).to_contain_text("mutation")
+
+
+def test_report_runs_are_drawn_over_each_other(visit: Visit, tmp_path: Path) -> None:
+    write_run(sample_run(), tmp_path)
+    write_run(replace(sample_run("second-4b", 120), cost=18.0), tmp_path)
+    write_reports(ValidationResult("pass", (ALL_PASS,)), tmp_path)
+    page = visit.open(address(tmp_path))
+    steps, dollars = page.locator("#runs-together figure").all()
+    expect(steps).to_contain_text("RUN012 in sorted-harbour-4b from step 160")
+    expect(dollars.locator("svg")).to_contain_text("$40")
+    assert visit.mistakes() == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
+def test_report_source_and_tasks_are_opened_and_fit(visit: Visit, reports: Path, width: int, scheme: str) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 800})
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.open(address(reports))
+    page = visit.go(every_view(reports)[1])
+    source = page.locator("#section-source")
+    expect(source.locator("summary").first).to_contain_text("7 lines reached by cases, 3 only by policies, 1 by none")
+    page.get_by_text("✗ survived: comparison").click()
+    expect(source).to_contain_text("This reply detects it.")
+    source.get_by_role("button", name="Lines 1 to 18").click()
+    expect(source).to_contain_text("def load_environment(**settings):")
+    page.get_by_text("Coverage by policy").click()
+    page.get_by_text("Tasks by difficulty, with prompts").click()
+    tasks = page.locator("#section-distribution details.more table")
+    least = float(tasks.locator("tbody tr").first.locator("td").nth(2).inner_text())
+    tasks.get_by_role("button", name="mean reward").click()
+    assert float(tasks.locator("tbody tr").first.locator("td").nth(2).inner_text()) > least
+    assert visit.too_wide() == []
+    assert visit.mistakes() == []
+
+
 def test_report_theme_switch_survives_reload(visit: Visit, reports: Path) -> None:
     page = visit.open(address(reports))
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -152,8 +214,8 @@ def test_report_environment_page_shows_all_evidence_sections(visit: Visit, repor
     page = visit.go(every_view(reports)[1])
     titles = page.locator("#detail h2").all_inner_texts()
     assert titles == [
-        "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Search for exploits", "Reward diff",
-        "Before and after", "Recordings", "Transcripts", "Cost", "Observation",
+        "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Reward code", "Search for exploits",
+        "Reward diff", "Before and after", "Recordings", "Transcripts", "Cost", "Observation",
     ]  # fmt: skip
     finding = page.locator("article.finding").first
     expect(finding).to_contain_text("<answer>1,042</answer>")

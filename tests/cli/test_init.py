@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 from envops import __version__
 from envops.authoring.setup.answers import ANSWERS_FILE, Answers
 from envops.authoring.setup.files import FILES, files_of
-from envops.cli.main import main
+from envops.cli.main import COMMANDS, main, parsed
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.endpoints import read_endpoints
 from envops.repository.registry import REGISTRY_FILE, load_registry
@@ -83,7 +87,7 @@ def test_init_without_owner_and_terminal_is_refused(tmp_path: Path, capsys: pyte
 
 
 def test_init_beside_files_of_the_team_keeps_and_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / ".gitignore").write_text("secret.txt\n")
+    (tmp_path / ".gitignore").write_text("dist/\nsecret.txt\n")
     (tmp_path / "README.md").write_text("# Ours\n")
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/CODEOWNERS").write_text("* @us\n")
@@ -93,9 +97,10 @@ def test_init_beside_files_of_the_team_keeps_and_shows_them(tmp_path: Path, caps
     assert before.items() <= contents(tmp_path).items()
     assert not (tmp_path / CODEOWNERS_FILE).exists()
     for name in before:
-        assert f"kept  {name}" in printed
-    assert "-secret.txt" in printed
-    assert "+.envops" in printed
+        assert f"kept     {name}: it stays as it is" in printed
+    assert "           .envops\n" in printed
+    assert "           dist/\n" not in printed
+    assert "# Environments of acme" not in printed
     recorded = json.loads((tmp_path / ANSWERS_FILE).read_text())["files"]
     assert {".gitignore", "README.md"}.isdisjoint(recorded)
 
@@ -127,7 +132,8 @@ def test_init_beside_environments_declares_those_that_are_ready(tmp_path: Path, 
     printed = capsys.readouterr().out
     assert set(load_registry(tmp_path).environments) == {"word-problems"}
     assert "declared   word-problems" in printed
-    assert "reverse_text (" in printed
+    assert "to adopt   reverse_text: requirements.lock does not exist" in printed
+    assert "to adopt   notes: " in printed
     assert "nox -s adopt -- environments" in printed
 
 
@@ -151,34 +157,33 @@ def test_init_without_noxfile_writes_none(tmp_path: Path):
     assert not (tmp_path / "noxfile.py").exists()
 
 
-def test_initial_noxfile_is_python_with_sessions_of_commands(tmp_path: Path):
+def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     init(tmp_path)
-    done = subprocess.run(
-        ["nox", "--list", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
-    ) if shutil.which("nox") else None  # fmt: skip
-    text = (tmp_path / "noxfile.py").read_text()
-    compile(text, "noxfile.py", "exec")
-    assert done is None or {"validate", "adopt"} <= {each["name"] for each in json.loads(done.stdout)}
+    sessions: dict[str, Callable[[Any], None]] = {}
+    nox = SimpleNamespace(options=SimpleNamespace(), Session=object)
+    nox.session = lambda run, *, name: sessions.update({name: run})
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    exec(compile((tmp_path / "noxfile.py").read_text(), "noxfile.py", "exec"), {})
+    called: list[tuple[str, ...]] = []
+    session = SimpleNamespace(posargs=["words", "-v"], run=lambda *words, **_: called.append(words))
+    for name in sessions:
+        sessions[name](session)
+    address = "envops @ git+https://github.com/acme/envops@v0#subdirectory=tools"
+    assert ("uvx", "--from", address, "envops", "validate", "words", "-v") in called
+    assert {each[4] for each in called} == set(sessions) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["validate", "comment", "release", "evaluate", "nightly"])
-def test_initial_workflow_calls_the_tools_own_with_known_inputs_and_rights(name: str):
-    caller = yaml.safe_load(files_of(Answers("acme", tool="example/tool@v3"))[f".github/workflows/{name}.yml"])
-    called = yaml.safe_load((ROOT / ".github/workflows" / f"{name}.yml").read_text())
-    (job,) = caller["jobs"].values()
-    assert job["uses"] == f"example/tool/.github/workflows/{name}.yml@v3"
-    assert caller["permissions"] == {}
-    inputs = called[True].get("workflow_call", {}).get("inputs", {})
-    required = {key for key, value in inputs.items() if value.get("required")}
-    assert required <= set(job.get("with", {})) <= set(inputs)
-    needed: dict[str, str] = {}
-    for each in called["jobs"].values():
-        needed |= {key: right for key, right in each["permissions"].items() if needed.get(key) != "write"}
-    assert job["permissions"] == needed
+@pytest.mark.parametrize("path", ["AGENTS.md", "README.md", ".agents/skills/envops/SKILL.md"])
+def test_initial_pages_name_commands_that_exist(path: str):
+    text = files_of(Answers("acme", "acme/envops@v0"))[path]
+    found = re.findall(r"(?:`|^)envops ([a-z][^`#\n]*)", text, re.MULTILINE)
+    assert found
+    for words in (one.split() for one in found):
+        parsed(["1" if word.isupper() else word for word in words if word != "--help"])
 
 
 def test_initial_files_are_whole_lines_and_yaml():
-    for path, text in files_of(Answers("acme", maintainers=("@a/b",))).items():
+    for path, text in files_of(Answers("acme", "acme/envops@v0", maintainers=("@a/b",))).items():
         assert text.endswith("\n"), path
         assert not text.endswith("\n\n"), path
         if path.endswith((".yml", ".yaml")):
@@ -201,3 +206,18 @@ def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, ca
     assert main(["adopt", str(theirs), "--root", str(root)]) == 0
     assert main(["validate", "--root", str(root)]) == 0
     assert "1 environment: 1 passed; from the cache" in capsys.readouterr().out
+
+
+def test_init_with_tool_of_a_fork_calls_its_workflows(tmp_path: Path):
+    init(tmp_path, "--owner", "acme", "--tool", "our-fork/envops@v7")
+    assert (
+        "our-fork/envops/.github/workflows/validate.yml@v7" in (tmp_path / ".github/workflows/validate.yml").read_text()
+    )
+
+
+def test_init_of_tool_without_declared_source_needs_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("envops.cli.init.default_tool", lambda: "")
+    assert init(tmp_path) == 2
+    assert "--tool is missing" in capsys.readouterr().err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from envops.authoring.setup.files import files_of
 from envops.cli.main import main
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.text.typed_streams import TypedStream
 from small_repository import edit
 
 VALIDATE = ".github/workflows/validate.yml"
@@ -104,6 +107,11 @@ def test_upgrade_of_lines_that_were_edited_is_shown_until_settled(
     assert checked(repository, capsys) == (0, [])
 
 
+def test_upgrade_keeping_unknown_file_names_the_nearest(repository: Path):
+    with pytest.raises(DeclarationError, match=r"nearest: README.md"):
+        upgrade(repository, "--keep", "README")
+
+
 def test_upgrade_of_change_that_the_team_made_by_hand_is_settled(
     repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
 ):
@@ -162,7 +170,7 @@ def test_upgrade_to_unreadable_registry_is_a_conflict(
 
 
 def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):
-    edit(repository / ANSWERS_FILE, "acme/envops@v1", "acme/envops@v2")
+    edit(repository / ANSWERS_FILE, "acme/envops@v0", "acme/envops@v2")
     code, changes = checked(repository, capsys)
     assert (code, (VALIDATE, "update") in changes) == (1, True)
     assert upgrade(repository) == 0
@@ -206,3 +214,15 @@ def test_upgrade_that_fails_halfway_changes_nothing(
     assert "No space left on device" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()} == before
     assert not (repository / "new").exists()
+
+
+def test_upgrade_quotes_differences_as_they_are(repository: Path, newer: dict, monkeypatch: pytest.MonkeyPatch):
+    line = "Run `nox -s validate -- words` first.\n"
+    newer["README.md"] = ("# Environments of acme\n", f"# Environments of acme\n\n{line}")
+    written = io.BytesIO()
+    stream = TypedStream(io.TextIOWrapper(written, "utf-8"))
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert upgrade(repository, "--check") == 1
+    stream.flush()
+    stream.stream.flush()
+    assert f"+{line}" in written.getvalue().decode()

@@ -120,7 +120,7 @@ def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page
     assert "**Fix:** Compare the parsed answer as a number, not as text." in page
     assert "Ignored: listing is the task" in page
-    assert page.endswith("Next: `nox -s explain -- RWD001`\n")
+    assert "\n\n**Next:** `nox -s explain -- RWD001` RWD001 in reverse-text: Compare the parsed answer" in page
 
 
 def crowd(count: int) -> ValidationResult:
@@ -144,7 +144,8 @@ def test_markdown_page_stays_within_limit_and_notes_the_cut(limit: int) -> None:
     assert len(page.encode()) <= limit
     assert "This page was cut to fit" in page
     assert page.startswith("## ❌ fail")
-    assert page.rstrip().splitlines()[-1].startswith("Next: ")
+    assert "**Next:** " in page
+    assert "**If ignored:** " in page
 
 
 def test_markdown_page_drops_least_important_findings_first() -> None:
@@ -152,7 +153,7 @@ def test_markdown_page_drops_least_important_findings_first() -> None:
     assert page.count("<details open>") > 20
     assert page.count("<b>RWD001</b>") == 100
     assert "an advice" not in page
-    assert "ignored" not in page
+    assert " ignored · " not in page
 
 
 def test_markdown_page_that_fits_is_not_cut() -> None:

@@ -41,7 +41,7 @@ def test_terminal_lines_stay_within_80_columns(result: ValidationResult) -> None
 @pytest.mark.parametrize("result", [passing(), mixed(), mistaken(), interrupted(), many()])
 def test_terminal_ends_with_verdict_reports_and_next_command(result: ValidationResult, quiet: bool) -> None:
     lines = render_text(result, width=80, quiet=quiet, reports=WRITTEN).splitlines()
-    last = lines[-7:]
+    last = lines[-8:]
     assert any(line.startswith(("✓ pass:", "✗ fail:", "? inconclusive:", "! error:")) for line in last)
     assert any(line.startswith("next       ") for line in last) == (result.verdict != "pass")
     assert "reports    reports/validate.html  (.json .xml .md .sarif)" in last

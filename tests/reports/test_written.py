@@ -18,9 +18,9 @@ from envops.rules.verdict import GateVerdict, Judgement
 from sample_results import mixed, passing
 
 
-def test_write_reports_writes_all_five_files_only(tmp_path: Path) -> None:
+def test_write_reports_writes_all_files_only(tmp_path: Path) -> None:
     paths = write_reports(mixed(), tmp_path / "reports")
-    assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html"]
+    assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html", ".json"]
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "reports", *paths])
     assert json.loads(paths[0].read_text())["verdict"] == "fail"
 
@@ -45,7 +45,7 @@ def test_reports_after_failed_one_are_written(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(written._RENDERINGS, "validate.json", fail)
     with pytest.raises(ExceptionGroup, match="1 reports could not be written"):
         write_reports(mixed(), tmp_path)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".md", ".sarif", ".xml"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".json", ".md", ".sarif", ".xml"]
 
 
 def test_unwritable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

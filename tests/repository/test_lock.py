@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.repository.lock import inputs_digest, read_lock, render
+from envops.repository.environment_lock import read_lock
+from envops.repository.lock import inputs_digest, render
 from envops.repository.package import Lock
 from envops.repository.problem import Problem
 from envops.repository.pyproject import read_pyproject

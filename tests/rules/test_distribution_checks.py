@@ -161,6 +161,7 @@ def test_distribution_report_has_counts_and_increasing_pass_at_k():
     assert (measured.scored, measured.tasks, measured.group_size) == (80, 10, 8)
     assert list(measured.pass_at) == [1, 2, 4, 8]
     assert measured.pass_at[1] == 0.5 < measured.pass_at[2] < measured.pass_at[8] == 1
+    assert all(low <= measured.pass_at[k] <= high for k, (low, high) in measured.pass_range.items())
     assert judge(grouped(*[LIVE] * 10)).distributions[0].policy == "blend"
 
 

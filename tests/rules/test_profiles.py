@@ -92,3 +92,25 @@ def test_profile_counts_nan_and_infinity_as_missing(value: float) -> None:
 def test_profile_sums_tokens_and_seconds() -> None:
     [profile] = of(rollouts=(played(0, 1.0, tokens=(10, 2), seconds=0.5), played(1, 1.0, seconds=0.25)))
     assert (profile.tokens, profile.seconds) == ((10, 2), 0.75)
+
+
+def spoken(task: int, reward: float, text: str, turns: int = 1) -> Rollout:
+    replies = ({"role": "assistant", "content": text}, {"role": "user", "content": "go on"}) * turns
+    return Rollout(task, "blend", 0, replies, reward, said(reward))
+
+
+def test_profile_has_reward_by_length_and_turns_of_replies_alone() -> None:
+    [profile] = of(rollouts=(spoken(0, 0.0, "ab"), spoken(1, 1.0, "abcd"), spoken(2, 1.0, "ab", turns=2)))
+    assert [(one.least, one.most, one.count, one.mean) for one in profile.by_length] == [(2, 2, 1, 0.0), (4, 4, 2, 1.0)]
+    assert [(one.least, one.count, one.mean) for one in profile.by_turns] == [(1, 2, 0.5), (2, 1, 1.0)]
+
+
+def test_profile_of_rollouts_of_one_size_has_no_relation_to_show() -> None:
+    [profile] = of(rollouts=(spoken(0, 0.0, "ab"), spoken(1, 1.0, "cd")))
+    assert profile.by_length == ()
+
+
+def test_profile_correlates_each_pair_of_functions_with_numbers() -> None:
+    [profile] = of(rollouts=(played(0, 1.0), played(1, 0.0), played(2, None)))
+    found = {(one.first, one.second): (one.coefficient, one.count) for one in profile.correlations}
+    assert found == {("reward", "right"): (1.0, 2), ("reward", "turns"): (None, 2), ("right", "turns"): (None, 2)}

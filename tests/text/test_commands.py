@@ -61,7 +61,7 @@ def test_sessions_that_are_no_command_are_all_known() -> None:
 @pytest.mark.usefixtures("installed")
 def test_reports_of_installed_tool_name_its_commands() -> None:
     result = ValidationResult("pass", (), next_command="nox -s bump -- sums")
-    assert render_text(result).endswith("next       envops bump sums\n")
+    assert "\nnext       envops bump sums\n" in render_text(result)
     assert "nox" not in render_json(result)
     assert prose("first `nox -s lock -- sums`") == "first `envops lock sums`"
 

@@ -194,6 +194,23 @@ def test_unreached_code_is_counted_and_not_mutated(strong: Mutation):
     assert strong.unreached >= 1
 
 
+def test_sources_have_the_lines_that_each_speaker_reached(weak: Mutation, strong: Mutation):
+    [source] = [each for each in strong.sources if each.file.endswith("/grading.py")]
+    lines = source.text.split("\n")
+    [unknown_word] = [at for at, line in enumerate(lines, 1) if "return LOOKED_UP" in line]
+    assert strong.watched
+    assert unknown_word in source.reached["cases"]
+    [never] = [at for at, line in enumerate(lines, 1) if "len(reply) > 3" in line]
+    assert not [speaker for speaker, reached in source.reached.items() if never in reached]
+    [of_weak] = [each for each in weak.sources if each.file == source.file]
+    assert set(of_weak.reached["cases"]) < set(source.reached["cases"])
+    [mutant] = of(strong, "answer_in", "swap method")
+    assert mutant.start is not None
+    assert mutant.end is not None
+    assert "fullmatch" in lines[mutant.start[0] - 1][mutant.start[1] - 1 : mutant.end[1] - 1]
+    assert "match" in mutant.replacement
+
+
 def test_loading_code_is_not_mutated(strong: Mutation):
     names = {name.rpartition(".")[2] for name in strong.functions}
     assert not names & {"load_environment", "load"}

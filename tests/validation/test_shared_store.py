@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import Signer, StartMode
+from envops.facts.observed import Failure, Signer, StartMode
 from envops.repository.registry import Registry
 from envops.validation.facts_cache import facts_file, read_facts, remember
 from envops.validation.store import sharing
@@ -23,6 +23,7 @@ from moto.server import ThreadedMotoServer
 from subjects import subject
 
 BUCKET = "proofs"
+FAILURE = Failure("raised", "ValueError", "no such file")
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
@@ -150,6 +151,17 @@ def test_observation_that_may_hold_more_is_not_sent(
     assert not list((tmp_path / "store").rglob("*"))
 
 
+def test_environment_that_fails_is_not_sent(tmp_path: Path, prover: Machine) -> None:
+    """What fails on this machine may pass on another."""
+    with prover.in_use() as request:
+        failing = replace(subject().facts, key=prover.facts_key(), scores=(), failures={"load": FAILURE})
+        assert remember(failing, request.workspace) == ""
+        result = remembered_result(request, NAME)
+        assert result is not None
+        assert result.verdict == "fail"
+    assert dict(send(prover, writer_of(tmp_path / "store")).refused) == {"not passed": 1}
+
+
 def test_status_keeps_nothing(address: str, prover: Machine, reader: Machine) -> None:
     send(prover, writer_of(address))
     with reader.in_use() as request:
@@ -221,7 +233,7 @@ def test_store_without_its_libraries_gives_one_line(reader: Machine, monkeypatch
         raise ImportError(scheme)
 
     monkeypatch.setattr("envops.validation.store.transport._files", missing)
-    assert "pip install 'envops[store]'" in receive(reader, reader_of("/srv/store")).trouble
+    assert "uv tool install 'envops[store] @ file://" in receive(reader, reader_of("/srv/store")).trouble
 
 
 def test_settings_take_the_private_key_out_of_the_variables() -> None:

@@ -21,10 +21,11 @@ run()
 """
 
 
-def install(folder: Path, *, hub: bool) -> Path:
+def install(folder: Path, *, hub: bool, store: bool = False) -> Path:
     """Make the virtual environment, and return the folder of its programs."""
     uv = shutil.which("uv", path=sysconfig.get_path("scripts")) or "uv"
-    locks = [TOOLS / "requirements.lock", *([TOOLS / "requirements-prime.lock"] if hub else [])]
+    parts = ["", *(["-prime"] if hub else []), *(["-store"] if store else [])]
+    locks = [TOOLS / f"requirements{part}.lock" for part in parts]
     python = folder / "bin" / "python"
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python)]
     for command in (
@@ -41,6 +42,7 @@ def install(folder: Path, *, hub: bool) -> Path:
 
 
 if __name__ == "__main__":
-    programs = install(Path(os.environ["RUNNER_TEMP"]) / "envops", hub=os.environ["HUB"] == "true")
+    wanted = {"hub": os.environ["HUB"] == "true", "store": bool(os.environ.get("ENVOPS_STORE"))}
+    programs = install(Path(os.environ["RUNNER_TEMP"]) / "envops", **wanted)
     with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as path:
         path.write(f"{programs}\n")

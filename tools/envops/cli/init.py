@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envops import exit_codes
-from envops.authoring.setup.answers import ANSWERS_FILE, DEFAULT_TOOL, TOOL, Answers, Record, read_record
+from envops.authoring.setup.answers import ANSWERS_FILE, TOOL, Answers, Record, default_tool, read_record
 from envops.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files, write_files
 from envops.authoring.setup.screen import initial_data, render_initial
 from envops.cli import arguments
@@ -18,6 +18,7 @@ from envops.cli.questions import answer, can_ask
 from envops.reports.printing import for_terminal, print_text
 from envops.repository.registry import REGISTRY_FILE, load_registry
 from envops.repository.registry_values import OWNER, SLUG
+from envops.repository.repository import ENVIRONMENTS_FOLDER
 from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import visible
 
@@ -56,7 +57,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--tool",
         type=_checked(TOOL, "OWNER/REPOSITORY@TAG"),
         metavar="OWNER/REPOSITORY@TAG",
-        help=f"the tool's repository and tag, which the workflows follow (default: {DEFAULT_TOOL})",
+        help="the tool's repository on GitHub and its tag, which the workflows follow (default: its own)",
     )
     command.add_argument("--no-noxfile", action="store_true", help="write no noxfile.py")
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show what would be written")
@@ -91,6 +92,8 @@ def run(options: argparse.Namespace) -> int:
             _refuse_place(root)
             record = read_record(root) if root.is_dir() else None
             answers = _completed(options, root, record)
+            if record is None and (root / ENVIRONMENTS_FOLDER).is_dir():
+                print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
             plan = plan_files(root, answers) if record is None else InitialFiles()
             if plan.written and not options.dry_run:
                 write_files(root, plan.written)
@@ -105,9 +108,10 @@ def run(options: argparse.Namespace) -> int:
         print("\ninterrupted, and nothing was written", file=sys.stderr)
         return exit_codes.INTERRUPTED
     if options.format == "json":
-        print(json.dumps(initial_data(plan), indent=2))
+        text = json.dumps(initial_data(plan), indent=2) + "\n"
     else:
-        print_text(for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour)))
+        text = for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour))
+    print_text(text, quoting=True)
     return exit_codes.PASS
 
 
@@ -140,6 +144,9 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         _refuse_other_answers(options, record.answers)
         return record.answers
     registry = load_registry(root) if (root / REGISTRY_FILE).exists() else None
+    tool = options.tool or default_tool()
+    if not tool:
+        raise NotInitialised("--tool is missing: this copy of the tool declares no repository on GitHub as its source.")
     owner = options.owner or (registry.owner if registry else "")
     asks = can_ask() and registry is None
     if not owner and not asks:
@@ -158,7 +165,7 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         owner=owner,
         maintainers=maintainers,
         visibility="PUBLIC" if visibility == "public" else "PRIVATE",
-        tool=options.tool or DEFAULT_TOOL,
+        tool=tool,
         noxfile=not options.no_noxfile,
     )
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from envops import exit_codes
-from envops.authoring.setup.answers import ANSWERS_FILE, read_record
+from envops.authoring.setup.answers import ANSWERS_FILE, Record, read_record
 from envops.authoring.setup.files import FILES
 from envops.authoring.setup.screen import render_upgrade
 from envops.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
 from envops.cli import arguments
 from envops.reports.printing import for_terminal, print_text
-from envops.repository.problem import DeclarationError, Problem
+from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import visible
 
@@ -33,7 +34,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--keep",
         action="append",
         default=[],
-        choices=sorted(FILES),
         metavar="FILE",
         help="keep this file as it is where it is in conflict, and do not show the change again",
     )
@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
         raise DeclarationError(
             [Problem(ANSWERS_FILE, None, "does not exist, so no file is known to be envops'", fix=fix)]
         )
+    _refuse_unknown(options.keep, record)
     try:
         with terminated_like_interrupted():
             upgrade = plan_upgrade(root, record, options.keep)
@@ -63,9 +64,19 @@ def run(options: argparse.Namespace) -> int:
         print("\nNothing was written.", file=sys.stderr)
         return exit_codes.ERROR
     if options.format == "json":
-        print(json.dumps(as_data(upgrade, record.envops), indent=2))
+        text = json.dumps(as_data(upgrade, record.envops), indent=2) + "\n"
     else:
-        print_text(
-            for_terminal(lambda width, colour: render_upgrade(upgrade, width=width, colour=colour, check=options.check))
+        text = for_terminal(
+            lambda width, colour: render_upgrade(upgrade, width=width, colour=colour, check=options.check)
         )
+    print_text(text, quoting=True)
     return exit_codes.FAIL if (upgrade.changes if options.check else upgrade.conflicts) else exit_codes.PASS
+
+
+def _refuse_unknown(names: Sequence[str], record: Record) -> None:
+    """Raise `DeclarationError` for a name that is not one of the tool's files."""
+    known = sorted({*FILES, *record.files})
+    for name in names:
+        if name not in known:
+            message, near = "is not a file that init writes", nearest(name, known)
+            raise DeclarationError([Problem(name, None, message, allowed=", ".join(known), nearest=near)])

@@ -23,6 +23,21 @@ MutationBound = Literal[
 ]
 
 
+CASES = "cases"
+"""The speaker of the author's cases, beside the policies."""
+
+
+@dataclass(frozen=True)
+class CoveredSource:
+    """A module with reward code, and its lines that ran while rewards were computed."""
+
+    file: str
+    text: str
+    """Its source; empty if it is too long to be kept."""
+    reached: Mapping[str, tuple[int, ...]]
+    """Policy, or `cases` for those of the author → the lines that its conversations reached."""
+
+
 @dataclass(frozen=True)
 class ToldApart:
     """A conversation that the mutant scores differently than the original code: a candidate for a case."""
@@ -53,6 +68,12 @@ class Mutant:
     """The author's reason for an equivalent mutant."""
     not_asked: tuple[str, ...] = ()
     """The conversations that could not be run, of an undecided mutant that all others missed."""
+    start: tuple[int, int] | None = None
+    """Line and column of the changed code, both from 1; `None` if they are not known."""
+    end: tuple[int, int] | None = None
+    """Line and column behind it."""
+    replacement: str = ""
+    """The code in its place."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,10 @@ class Mutation:
     unasked: Mapping[str, str] = field(default_factory=dict)
     """Conversation that might have detected mutants → why it took too long; while there is one, no mutant survives."""
     stale: tuple[StaleMark, ...] = ()
+    sources: tuple[CoveredSource, ...] = ()
+    """The modules with reward code; none in a brief report."""
+    watched: bool = False
+    """Whether the lines of every conversation are known: there was time for all of them."""
     recorded: bool = False
     """The environment is multi-turn: conversations recorded earlier were scored, none was played."""
     seconds: float = 0.0
@@ -147,4 +172,4 @@ def brief(mutation: Mutation | None) -> Mutation | None:
         return None
     listed = tuple(mutant for mutant in mutation.mutants if mutant.outcome not in _NOTICED)
     unlisted = {outcome: count for outcome in _NOTICED if (count := mutation.count(outcome))}
-    return replace(mutation, mutants=listed, unlisted=unlisted)
+    return replace(mutation, mutants=listed, unlisted=unlisted, sources=())

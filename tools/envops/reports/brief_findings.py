@@ -81,7 +81,7 @@ def _most_causes(alone: int) -> int:
 def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
     kind = finding_kind(finding)
     head = f"{finding.rule} {kind}: "
-    message = _fitted(finding.message, page.width - 9, MESSAGE_LINES, len(head))
+    message = fitted(finding.message, page.width - 9, MESSAGE_LINES, len(head))
     style = KIND_STYLES[kind]
     name = (finding.rule, linked(style, finding.rule))
     page.paragraph(name, (f"{kind}:", style), message, indent=2, hanging=9)
@@ -96,10 +96,10 @@ def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None
             page.line((f"… {len(lines) - DECLARATION_LINES} more lines; -v shows all", "dim"), indent=INDENT)
     else:
         for label, text in _evidence(finding):
-            page.field(label, _fitted(text, _room(page), 1), indent=INDENT)
+            page.field(label, fitted(text, _room(page), 1), indent=INDENT)
     page.field("fix", _fitted_fix(finding.fix, _room(page)), indent=INDENT, style="green")
     if finding.waiting and declaration is None:
-        page.field("waiting", _fitted(_named(finding.waiting), _room(page), 1), indent=INDENT)
+        page.field("waiting", fitted(_named(finding.waiting), _room(page), 1), indent=INDENT)
     page.blank()
 
 
@@ -107,8 +107,8 @@ def _room(page: Page) -> int:
     return page.width - INDENT - 11
 
 
-def _fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
-    """The text, cut to a number of lines; wrapping leaves some of each unused."""
+def fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
+    """The text, cut to a number of lines of a field; wrapping leaves some of each unused."""
     text = on_one_line(text)
     most = max(20, width * lines - taken - (12 * (lines - 1)) - 1)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
@@ -117,7 +117,7 @@ def _fitted(text: str, width: int, lines: int, taken: int = 0) -> str:
 def _fitted_fix(fix: str, width: int) -> str:
     """The fix, cut before the command that writes its case: a command is useful only as a whole."""
     advice, begins, command = fix.partition(ADD_CASE)
-    return _fitted(advice, width, FIX_LINES, len(begins + command)) + (f" {begins}{command}" if begins else "")
+    return fitted(advice, width, FIX_LINES, len(begins + command)) + (f" {begins}{command}" if begins else "")
 
 
 def _evidence(finding: Finding) -> list[tuple[str, str]]:
@@ -142,7 +142,7 @@ def _own_line(traceback: str, place: Place | None) -> str:
 def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
     """Failures outside the environment."""
     text = f"{failure.type}: {failure.message}" if failure.type else failure.message
-    message = _fitted(text, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
+    message = fitted(text, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
     page.paragraph((f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)
     if place := where(environment, failure.place):
         page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
@@ -155,7 +155,7 @@ def _reasons(page: Page, environment: EnvironmentResult) -> None:
     for gate, reason in unreached_gates(environment):
         gates.setdefault(reason, []).append(gate)
     for reason, named in gates.items():
-        page.paragraph((f"{', '.join(named)}:", "yellow"), _fitted(reason, page.width - 9, 3, 30), indent=2, hanging=4)
+        page.paragraph((f"{', '.join(named)}:", "yellow"), fitted(reason, page.width - 9, 3, 30), indent=2, hanging=4)
     page.blank()
 
 

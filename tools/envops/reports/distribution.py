@@ -124,6 +124,7 @@ def distribution_data(measured: Distribution) -> dict[str, Any]:
         "live_groups": _estimate(measured.live),
         "predicted_live_groups": measured.predicted_live,
         "pass_at": {str(k): chance for k, chance in measured.pass_at.items()},
+        "pass_at_range": {str(k): list(bounds) for k, bounds in measured.pass_range.items()},
         "shaping": measured.shaping,
         "checks": [
             {
@@ -131,6 +132,9 @@ def distribution_data(measured: Distribution) -> dict[str, Any]:
                 "name": check.name,
                 **(_estimate(check.estimate) or {}),
                 "needed": check.needed,
+                "bound": check.bound,
+                "above": check.above,
+                "count": check.is_count,
                 "answer": check.answer,
                 "more": check.more,
             }

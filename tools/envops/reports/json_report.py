@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from envops.facts.observed import Place
 from envops.reports.distribution import distribution_data
 from envops.reports.transcripts.beside import transcripts_file
 from envops.rules.evidence import reply_text
@@ -20,13 +21,13 @@ from envops.text.plain_data import plain_data
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from envops.facts.mutation import Mutation
     from envops.facts.observed import Failure
     from envops.facts.recordings import RecordingFacts
     from envops.facts.search import Search
     from envops.repository.problem import Problem
     from envops.rules.engine import Finding
     from envops.rules.profiles import RewardProfile
+    from envops.statistics.relations import RewardBySize
 
 FORMAT_VERSION = 1
 """The version of the format. It rises when a key changes its meaning or is removed; new keys do not raise it."""
@@ -117,11 +118,12 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "rollouts_count": environment.rollouts_count,
         "distributions": [distribution_data(measured) for measured in environment.distributions],
         "profiles": [_profile_data(profile) for profile in environment.profiles],
+        "prompts": environment.prompts,
         "recordings": [_recording_data(recording) for recording in environment.recordings],
         "spending": environment.spending,
         "judge": environment.judge,
         "env_args": environment.env_args,
-        "mutation": _mutation_data(environment.mutation),
+        "mutation": _mutation_data(environment),
         "search": _search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],
         "failures": [_failure_data(environment, stage, broke) for stage, broke in environment.failures.items()],
@@ -178,12 +180,18 @@ def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) 
     }
 
 
-def _mutation_data(mutation: Mutation | None) -> dict[str, Any] | None:
-    """All mutants with their diffs and outcomes; only the counts if it is brief."""
+def _mutation_data(environment: EnvironmentResult) -> dict[str, Any] | None:
+    """All mutants with their diffs and outcomes, and the mutated modules; only the counts if it is brief."""
+    mutation = environment.mutation
     if mutation is None:
         return None
     data = {part.name: getattr(mutation, part.name) for part in fields(mutation)}
     del data["unlisted"]  # they are included in the counts
+    data["sources"] = [
+        {"file": one.file, "path": path_in_repository(environment, Place(one.file)), "text": one.text}
+        | {"reached": one.reached}
+        for one in mutation.sources
+    ]
     return {"score": mutation.score, "score_range": mutation.score_range, "counts": mutation.outcomes, **data}
 
 
@@ -203,7 +211,14 @@ def _profile_data(profile: RewardProfile) -> dict[str, Any]:
         "seconds": profile.seconds,
         "spreads": [vars(spread) for spread in profile.spreads],
         "groups": [[group.task, group.count, group.mean, group.deviation] for group in profile.groups],
+        "correlations": [[one.first, one.second, one.coefficient, one.count] for one in profile.correlations],
+        "by_length": [_by_size(one) for one in profile.by_length],
+        "by_turns": [_by_size(one) for one in profile.by_turns],
     }
+
+
+def _by_size(one: RewardBySize) -> list[float]:
+    return [one.least, one.most, one.count, one.mean, one.low, one.high]
 
 
 def _recording_data(recording: RecordingFacts) -> dict[str, Any]:

@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from envops.reports.distribution import markdown_lines, title
 from envops.reports.documentation import rule_address
 from envops.reports.evidence import ShownEvidence, shown_evidence
+from envops.reports.first_screen import first_screen
 from envops.reports.spill_list import SpillList
-from envops.reports.summary import (
-    headline,
-    mutation_sentence,
-    next_command,
-    policy_sentence,
-    search_sentence,
-    time_text,
-)
+from envops.reports.summary import policy_sentence, short_mutation_sentence, short_search_sentence, time_text
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     EnvironmentResult,
@@ -120,12 +114,19 @@ def _pieces(result: ValidationResult) -> Iterator[_Piece]:
     yield from map(_table_row, result.environments)
     yield from _problem_pieces(result)
     for environment in result.environments:
-        yield from _environment_pieces(environment)
+        yield from _environment_pieces(environment, whole=len(result.gates) == len(GATES))
 
 
 def _head(result: ValidationResult) -> str:
     title = "validation interrupted" if result.interrupted else "validation"
-    return f"## {_SIGNS[result.verdict]} {result.verdict}: {title}\n\n{prose(headline(result))}\n\n"
+    screen = first_screen(result)
+    command = code_span(screen.command) if screen.command else ""
+    parts = [f"## {_SIGNS[result.verdict]} {result.verdict}: {title}", prose(screen.verdict)]
+    if command or screen.advice:
+        parts.append(f"**Next:** {command} {prose(screen.advice)}".strip().replace("  ", " "))
+    if screen.cost:
+        parts.append(f"**If ignored:** {prose(screen.cost)}")
+    return "\n\n".join([*parts, ""])
 
 
 def _foot(result: ValidationResult) -> str:
@@ -136,8 +137,7 @@ def _foot(result: ValidationResult) -> str:
         lines.append("")
     if sentence := policy_sentence(result):
         lines += [prose(sentence), ""]
-    command = next_command(result)
-    return "\n".join([*lines, *([f"Next: {code_span(command)}"] if command else []), ""])
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 _TABLE_HEAD = (
@@ -176,10 +176,13 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
     ]
 
 
-def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
+def _environment_pieces(environment: EnvironmentResult, *, whole: bool) -> list[_Piece]:
     findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
-    has_details = not environment.brief and (environment.distributions or environment.mutation or environment.search)
+    # in a whole run, mutants and search of what passed are on the page only
+    shows_search = not whole or environment.verdict != "pass"
+    searched = shows_search and (environment.mutation or environment.search)
+    has_details = not environment.brief and (environment.distributions or searched)
     if not findings and not environment.failures and not unreached and not has_details:
         return []
     digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
@@ -191,10 +194,10 @@ def _environment_pieces(environment: EnvironmentResult) -> list[_Piece]:
     pieces += [_finding_piece(environment, finding) for finding in findings]
     if environment.brief:
         return pieces
-    if environment.mutation is not None:
-        pieces.append(_Piece("finding", f"{prose(mutation_sentence(environment.mutation))}\n\n", ((3, ""),)))
-    if environment.search is not None:
-        pieces.append(_Piece("finding", f"{prose(search_sentence(environment.search))}\n\n", ((3, ""),)))
+    if shows_search and environment.mutation is not None:
+        pieces.append(_Piece("finding", f"{prose(short_mutation_sentence(environment.mutation))}\n\n", ((3, ""),)))
+    if shows_search and environment.search is not None:
+        pieces.append(_Piece("finding", f"{prose(short_search_sentence(environment.search))}\n\n", ((3, ""),)))
     return pieces + [_distribution_piece(measured) for measured in environment.distributions]
 
 

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
     from envops.facts.mutation import Mutation
     from envops.facts.search import Search
-    from envops.rules.engine import Verdict
+    from envops.repository.problem import Problem
+    from envops.rules.engine import Finding, Verdict
     from envops.rules.result import EnvironmentResult, ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
 """The most environments named in a command; with more, it validates all."""
+MOST_POLICIES = 3
+"""The most policies that a sentence names; more are counted."""
 _VERDICT_WORDS: dict[Verdict, str] = {
     "fail": "failed",
     "error": "not judged",
@@ -57,7 +60,8 @@ def headline(result: ValidationResult) -> str:
     noun = "environment" if total == 1 else "environments"
     start = "interrupted, partial report: " if result.interrupted else ""
     start += f"{problems_sentence(result)}; " if result.problems else ""
-    sentence = f"{start}{total} {noun}: {', '.join(parts)}; {cache_sentence(result)}; {seconds_text(result.seconds)}"
+    cached = [cache_sentence(result)] if result.outline.cached else []
+    sentence = "; ".join([f"{start}{total} {noun}: {', '.join(parts)}", *cached, seconds_text(result.seconds)])
     return sentence + _variant(result)
 
 
@@ -99,7 +103,7 @@ def policy_sentence(result: ValidationResult) -> str:
     spoke = result.outline.policies
     if not spoke:
         return ""
-    names = f"Policies: {', '.join(spoke)}"
+    names = f"Policies: {', '.join(spoke)}" if len(spoke) <= MOST_POLICIES else f"{len(spoke)} policies"
     if result.endpoint:
         tasks = ", on the tasks held out for evaluation" if result.split == "eval" else ""
         judges = sorted({each.judge for each in result.environments if each.judge})
@@ -117,17 +121,27 @@ def _next_command(result: ValidationResult) -> str:
     """A command that fixes the first problem, or else explains it."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
-        return next((found for one in result.problems if (found := _fixing(one.fix))), f"nox -s {session}")
+        return _fixing(first_problem(result.problems).fix) or f"nox -s {session}"
     if result.interrupted:
         return _session(session, [*(name for name, _ in result.outline.unmet), *result.unfinished])
     if unmet := result.outline.unmet:
-        name, finding = next(((name, finding) for name, finding in unmet if finding), (None, None))
-        if name is None or finding is None:
+        name, finding = first_unmet(unmet)
+        if finding is None:
             return _session(session, [name for name, _ in unmet])
         if (budget := DECLARED_BUDGET.search(finding.fix)) is not None:
             return f"{budget[1]} below {name} in registry.yaml, then {_session(session, [name])}"
         return _fixing(finding.fix, name) or f"nox -s explain -- {finding.rule}"
     return result.next_command
+
+
+def first_problem(problems: Sequence[Problem]) -> Problem:
+    """The problem to fix first: one with a command that fixes it, if there is any."""
+    return next((one for one in problems if _fixing(one.fix)), problems[0])
+
+
+def first_unmet(unmet: Sequence[tuple[str, Finding | None]]) -> tuple[str, Finding | None]:
+    """The environment to fix first, with its finding: one that has a finding, if there is any."""
+    return next(((name, finding) for name, finding in unmet if finding), unmet[0])
 
 
 def _fixing(fix: str, name: str = "") -> str:
@@ -143,6 +157,16 @@ def _session(session: str, names: list[str]) -> str:
     if not names or len(names) > LONGEST_COMMAND_NAMES or not typeable:
         return f"nox -s {session}"
     return f"nox -s {session} -- {' '.join(names)}"
+
+
+def short_mutation_sentence(mutation: Mutation) -> str:
+    """The score of the mutants, and the number of survivors."""
+    return f"mutation score {score_text(mutation.score_range, '{:.2f}')}, {len(mutation.survivors)} survived"
+
+
+def short_search_sentence(search: Search) -> str:
+    """The number of exploits, or the reason why there was no search."""
+    return search_sentence(search).partition(";")[0]
 
 
 def mutation_sentence(mutation: Mutation) -> str:

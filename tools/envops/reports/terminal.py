@@ -6,20 +6,14 @@ from collections import Counter
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from envops.reports.brief_findings import causes
+from envops.reports.brief_findings import causes, fitted
 from envops.reports.distribution import show as show_distribution
 from envops.reports.documentation import linked
 from envops.reports.evidence import READY_CASE, shown_evidence
-from envops.reports.page import Page, TableColumn
+from envops.reports.first_screen import first_screen
+from envops.reports.page import LABEL_WIDTH, Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
-from envops.reports.summary import (
-    headline,
-    mutation_sentence,
-    next_command,
-    score_text,
-    search_sentence,
-    time_text,
-)
+from envops.reports.summary import mutation_sentence, score_text, search_sentence, time_text
 from envops.repository.registry import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.gold import ORACLE_FILE
@@ -52,6 +46,8 @@ MOST_PASSED_ROWS = 20
 MOST_DETAILED = 12
 """The most environments that did not pass and are shown with their causes."""
 MOST_TRACEBACK_LINES = 6
+ADVICE_LINES, COST_LINES = 1, 3
+FIELD = LABEL_WIDTH + 1
 _SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
@@ -290,10 +286,16 @@ def _report_names(reports: Sequence[str]) -> str:
 
 def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> None:
     style = VERDICT_STYLES[result.verdict]
-    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), headline(result), hanging=2)
+    screen = first_screen(result)
+    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), screen.verdict, hanging=2)
     if result.unfinished:
         page.field("unfinished", ", ".join(result.unfinished), indent=0)
+    if screen.command:
+        page.line(f"{'next':<10} ", (screen.command, "bold"))
+    if screen.advice and len(result.outline.unmet) != 1:  # a single one is right above
+        label = "" if screen.command else "next"
+        page.field(label, fitted(screen.advice, page.width - FIELD, ADVICE_LINES), indent=0)
+    if screen.cost:
+        page.field("if ignored", fitted(screen.cost, page.width - FIELD, COST_LINES), indent=0)
     if reports:
         page.line(f"{'reports':<10} ", _report_names(reports))
-    if command := next_command(result):
-        page.line(f"{'next':<10} ", (command, "bold"))

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from envops.repository.document import parse_document
 from envops.repository.git import files_at, git, is_shallow
+from envops.repository.lock import LOCK_FILE
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import (
     REGISTRY_FILE,
@@ -21,6 +22,7 @@ from envops.repository.registry import (
     load_registry,
     registry_of,
 )
+from envops.repository.shared_lock import SHARED_FOLDER, fits, users_of
 from envops.repository.tool_source import TOOL_FOLDER, holds_tool
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
     existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
     before = {folder for folder in folders if _was_environment(root, fork, folder)}
-    names, removed = _names(existing), _names(before - existing)
+    names, removed = _names(existing | _unfit_users(root, files)), _names(before - existing)
     runs: set[str] = set()
     removed_runs: set[str] = set()
     reason = ""
@@ -113,6 +115,18 @@ def _summary(names: set[str], runs: set[str], removed_runs: set[str], fork: str)
     parts += [f"changed runs: {', '.join(sorted(runs))}"] if runs else []
     parts += [f"removed runs: {', '.join(sorted(removed_runs))}"] if removed_runs else []
     return "; ".join(parts)
+
+
+def _unfit_users(root: Path, files: Iterable[str]) -> set[str]:
+    """Folders of environments whose shared lock changed, and that do not name its content.
+
+    Whose part changed as `lock` changes it names the new content, and so is among the changed folders.
+    """
+    locks = {file.split("/")[1] for file in files if file.startswith(f"{SHARED_FOLDER}/") and file.count("/") == 1}
+    if not locks:
+        return set()
+    folders = [folder for name, users in users_of(root).items() if f"{name}.lock" in locks for folder in users]
+    return {folder.name for folder in folders if not fits(folder / LOCK_FILE, root)}
 
 
 def _was_environment(root: Path, commit: str, folder: str) -> bool:

@@ -19,7 +19,7 @@ import hashlib
 import json
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,24 +28,20 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envops.repository.declared_text import read_bytes, relative, text_of
-from envops.repository.package import Lock
-from envops.repository.problem import DeclarationError, Problem
+from envops.repository.declared_text import text_of
 from envops.repository.pyproject import readable_requirement
-from envops.repository.sources import requirements_to_lock
 from envops.repository.toml_document import long_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from envops.repository.pyproject import Pyproject
 
 LOCK_FILE = "requirements.lock"
 
 _HEADER = "# Written by `envops lock`. Every version is exact, every file has its hash."
 _INPUTS = re.compile(r"#\s*inputs:\s*(sha256:[0-9a-f]{64})\s*")
-_RESOLVED_FROM = re.compile(r"#\s*(requires|requires-python):\s*(.*\S)\s*")
+_RESOLVED_FROM = re.compile(r"#\s*(?:set \d+ )?(requires|requires-python):\s*(.*\S)\s*")
 _ENTRY = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?P<extras>\[[A-Za-z0-9._, -]*\])?==(?P<version>[^\s;\\]+)"
     r"\s*(?:;\s*(?P<marker>.*?))?\s*"
@@ -73,6 +69,11 @@ class Pin:
     """Whether `version` is a git address with a commit."""
 
     @property
+    def without_line(self) -> Pin:
+        """The same entry, wherever it is."""
+        return replace(self, hashes=tuple(sorted(self.hashes)), line=0)
+
+    @property
     def entry(self) -> str:
         """The entry of the lock, without hashes."""
         between = " @ " if self.is_commit else "=="
@@ -84,7 +85,7 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class _Parsed:
+class ParsedLock:
     digest: str
     pins: tuple[Pin, ...]
     inputs: str
@@ -97,7 +98,7 @@ class _Parsed:
 
     def applicable(self, requires_python: str) -> dict[str, str]:
         """One version for each name: of several with markers, the one for the current Python."""
-        python = _python_used(requires_python)
+        python = python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
             if pin.name not in chosen or pin.applies(python):
@@ -135,85 +136,30 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
     for _, text in _logical_lines(resolved):
         if not text.startswith("-"):
             kept.append(text)
-    parsed = _parse("\n".join(kept))
+    parsed = parse_lock("\n".join(kept))
     if parsed.mistakes:
         line, message, found = parsed.mistakes[0]
         raise ValueError(f"resolved entry {line}: {message}: {found}")
-    entries = sorted(set(parsed.pins), key=lambda pin: (pin.name, pin.version, pin.marker))
-    rows = [_HEADER, f"# inputs: {inputs_digest(requires, requires_python)}"]
+    stated = sorted(map(stated_requirement, requires))
+    return lock_text(inputs_digest(requires, requires_python), stated, requires_python, parsed.pins)
+
+
+def lock_text(inputs: str, stated: Iterable[str], requires_python: str, pins: Iterable[Pin]) -> str:
+    """The text of a lock: the digest of its inputs, the requirements as a header states them, and its entries."""
+    rows = [_HEADER, f"# inputs: {inputs}"]
     rows += [f"# requires-python: {requires_python}"] if requires_python else []
-    rows += [f"# requires: {text}" for text in sorted(map(_stated, requires))]
-    rows += map(_with_hashes, entries)
+    rows += [f"# requires: {text}" for text in stated]
+    rows += map(with_hashes, sorted(set(pins), key=lambda pin: (pin.name, pin.version, pin.marker)))
     return "\n".join(rows) + "\n"
 
 
-def installable(lock: Path) -> str:
-    """What an installer is to read in place of a lock: the entries that we read, and nothing else of the file.
-
-    Another parser could see more in the file than ours. Raises `DeclarationError` and `ValueError`.
-    """
-    parsed = _parse_content(lock.read_bytes(), lock, lock.parent)
-    if parsed.mistakes:
-        line, message, found = parsed.mistakes[0]
-        raise ValueError(f"{lock.name}:{line} {message}: {found}")
-    return "".join(f"{_with_hashes(pin)}\n" for pin in parsed.pins)
-
-
-def _with_hashes(pin: Pin) -> str:
+def with_hashes(pin: Pin) -> str:
+    """An entry as a lock writes it."""
     return " \\\n    ".join([pin.entry, *(f"--hash=sha256:{value}" for value in sorted(pin.hashes))])
 
 
-def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:
-    """The environment's lock and its problems; `None` if it cannot be used."""
-    path = folder / LOCK_FILE
-    file, fix = relative(path, root), f"nox -s lock -- {name}"
-    if not path.exists() and not path.is_symlink():
-        return None, [Problem(file, None, "does not exist", fix=fix)]
-    try:
-        parsed = _parse_content(read_bytes(path, root), path, root)
-    except DeclarationError as error:
-        return None, list(error.problems)
-    problems = [Problem(file, line, message, found=found, fix=fix) for line, message, found in parsed.mistakes]
-    requires = requirements_to_lock(pyproject)
-    requires_python = str(pyproject.table("project").get("requires-python", ""))
-    changes: list[str] = []
-    if not parsed.inputs:
-        problems.append(Problem(file, 1, "has no line `# inputs: sha256:…`", fix=fix))
-    elif parsed.inputs != inputs_digest(requires, requires_python):
-        changes = list(_changes(parsed, requires, requires_python)) if parsed.resolved_from else []
-        problems.append(Problem(file, parsed.line_of_inputs, "is out of date", found="; ".join(changes), fix=fix))
-    if not changes:
-        problems += _unsatisfied(pyproject, parsed.by_name, _python_used(requires_python), fix)
-    return Lock(parsed.digest, parsed.inputs, parsed.applicable(requires_python), parsed.entries), problems
-
-
-def _changes(parsed: _Parsed, requires: Iterable[str], requires_python: str) -> Iterator[str]:
-    """The differences between the requirements of a lock and the current ones."""
-    before, now = _by_name(parsed.resolved_from), _by_name(map(_stated, requires))
-    for name in sorted(before.keys() | now.keys()):
-        was, is_now = before.get(name), now.get(name)
-        if was is None:
-            yield f"{is_now} is new"
-        elif is_now is None:
-            yield f"{was} is gone"
-        elif was != is_now:
-            yield f"{is_now} was {was}"
-    python = "".join(requires_python.split())
-    if parsed.requires_python != python:
-        yield f"requires-python {python or 'nothing'} was {parsed.requires_python or 'nothing'}"
-
-
-def _by_name(requires: Iterable[str]) -> dict[str, str]:
-    """The requirements of each name in a form that does not depend on their order."""
-    found: dict[str, list[str]] = {}
-    for text in requires:
-        requirement = readable_requirement(text)
-        found.setdefault(canonicalize_name(requirement.name) if requirement else text, []).append(text)
-    return {name: ", ".join(sorted(texts)) for name, texts in found.items()}
-
-
 @lru_cache(maxsize=64)
-def _python_used(requires_python: str) -> Mapping[str, str]:
+def python_used(requires_python: str) -> Mapping[str, str]:
     """The values to evaluate markers with: empty for this Python, or else the oldest Python that is allowed."""
     try:
         admitted = SpecifierSet(requires_python)
@@ -226,23 +172,6 @@ def _python_used(requires_python: str) -> Mapping[str, str]:
     return {"python_version": oldest.rpartition(".")[0], "python_full_version": oldest} if oldest else {}
 
 
-def _unsatisfied(
-    pyproject: Pyproject, by_name: Mapping[str, Sequence[Pin]], python: Mapping[str, str], fix: str
-) -> Iterator[Problem]:
-    requires = pyproject.table("project").get("dependencies", ())
-    for index, text in enumerate(requires if isinstance(requires, list) else ()):
-        requirement = readable_requirement(text) if isinstance(text, str) else None
-        if requirement is None or (requirement.marker and not requirement.marker.evaluate({**python, "extra": ""})):
-            continue
-        key = f"project.dependencies[{index}]"
-        candidates = by_name.get(canonicalize_name(requirement.name), [])
-        if not candidates:
-            yield pyproject.problem(key, "is not in requirements.lock", text, fix=fix)
-        elif not any(pin.is_commit or _allows(requirement.specifier, pin.version) for pin in candidates):
-            locked = ", ".join(pin.version for pin in candidates)
-            yield pyproject.problem(key, f"is not satisfied by requirements.lock, which has {locked}", text, fix=fix)
-
-
 def _canonical(text: str) -> str:
     requirement = readable_requirement(text)
     if requirement is None:
@@ -250,23 +179,16 @@ def _canonical(text: str) -> str:
     return str(requirement).replace(requirement.name, canonicalize_name(requirement.name), 1)
 
 
-def _stated(text: str) -> str:
+def stated_requirement(text: str) -> str:
     """A requirement as a lock's header writes it."""
     return _without_password(_canonical(text))
 
 
-def _allows(specifier: SpecifierSet, version: str) -> bool:
-    try:
-        return specifier.contains(Version(version), prereleases=True)
-    except ValueError:
-        return False
-
-
-_parsed: dict[bytes, _Parsed] = {}
+_parsed: dict[bytes, ParsedLock] = {}
 _MOST_PARSED = 64
 
 
-def _parse_content(content: bytes, path: Path, root: Path) -> _Parsed:
+def parse_content(content: bytes, path: Path, root: Path) -> ParsedLock:
     """Parsed once per content: many environments of one repository have equal locks.
 
     Raises `DeclarationError` as `text_of` does.
@@ -275,11 +197,11 @@ def _parse_content(content: bytes, path: Path, root: Path) -> _Parsed:
     if key not in _parsed:
         if len(_parsed) >= _MOST_PARSED:
             _parsed.clear()
-        _parsed[key] = _parse(text_of(content, path, root))
+        _parsed[key] = parse_lock(text_of(content, path, root))
     return _parsed[key]
 
 
-def _parse(text: str) -> _Parsed:
+def parse_lock(text: str) -> ParsedLock:
     pins: list[Pin] = []
     mistakes: list[tuple[int, str, str]] = []
     inputs = ""
@@ -304,7 +226,7 @@ def _parse(text: str) -> _Parsed:
     mistakes += _repeated(pins)
     digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
     resolved_from, pythons = tuple(stated["requires"]), "".join(stated["requires-python"])
-    return _Parsed(digest, tuple(pins), inputs, _line_of_inputs(text), resolved_from, pythons, tuple(mistakes))
+    return ParsedLock(digest, tuple(pins), inputs, _line_of_inputs(text), resolved_from, pythons, tuple(mistakes))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from envops.repository.cases import read_cases
 from envops.repository.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
 from envops.repository.declared_text import read_text, relative
-from envops.repository.lock import read_lock
+from envops.repository.environment_lock import read_lock
 from envops.repository.module import ModulePlace, find_modules
 from envops.repository.package import CaseDeclaration, Lock, Package, folder_of
 from envops.repository.problem import DeclarationError, Problem

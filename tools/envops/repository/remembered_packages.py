@@ -22,9 +22,12 @@ from packaging.markers import default_environment
 
 from envops.files.atomic_write import write_whole
 from envops.repository.content import hub_content_hash, list_content, strict_digest
+from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
+from envops.repository.problem import DeclarationError
+from envops.repository.shared_lock import lock_content
 from envops.repository.signature import signed, verified
-from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
+from envops.repository.workspace import OWN_CODE, Workspace, code_digest, mark_used
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -55,7 +58,7 @@ class RememberedPackages:
         """The remembered packages of the repository at `root`, for this version of the tool on this machine."""
         markers = sorted(default_environment().items())  # the markers of a lock's entries depend on it
         versions = [sys.version, packaging.__version__, yaml.__version__]
-        reader = json.dumps([code_digest(TOOLS), versions, markers])
+        reader = json.dumps([code_digest(*OWN_CODE), versions, markers])
         return cls(root, hashlib.sha256(reader.encode()).hexdigest())
 
     def digest_of(self, folder: Path) -> str | None:
@@ -72,8 +75,9 @@ class RememberedPackages:
             digest = self.digest_of(folder)
             if digest is None or kept.key != self._key(folder, digest):
                 return None
+            lock_content(folder / LOCK_FILE, self.root)  # a shared lock is outside of the folder
             hub_hash = hub_content_hash(folder)  # of recordings, too, which the digest leaves out
-        except (OSError, ValueError):
+        except (OSError, ValueError, DeclarationError):
             return None
         mark_used(path)
         return replace(kept.package, folder=folder, hub_hash=hub_hash)

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
+from envops_worker.messages import text_of
+
 from envops.facts.observed import FunctionScore
+from envops.facts.reward_numbers import is_reward_number
 from envops.statistics.clusters import clustered_mean
 from envops.statistics.declared_range import functions_of, is_reward
 from envops.statistics.intervals import Estimate
 from envops.statistics.outcomes import RolloutOutcome, RolloutSample, grouped, outcome_of_rollout
+from envops.statistics.relations import Correlation, RewardBySize, SizedReward, correlation, rewards_by_size
 from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from envops_worker.messages import Message
 
     from envops.facts.observed import Facts, RewardFunction, Rollout, Score
     from envops.facts.recordings import RecordingFacts
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 ProfileSource = Literal["scored", "rollouts", "recording"]
 MOST_VALUES = 24
 """The most different values that are counted singly; more are counted in as many bins of equal width."""
+MOST_CORRELATED = 12
+"""The most functions that are compared with each other."""
 MOST_TASKS = 200
 """Tasks with a group of their own."""
 
@@ -80,6 +89,12 @@ class RewardProfile:
     """Tokens of prompts and of replies, if the provider counted them."""
     seconds: float = 0.0
     """Seconds of all its conversations together."""
+    correlations: tuple[Correlation, ...] = ()
+    """Each pair of its functions, where they differ between rollouts."""
+    by_length: tuple[RewardBySize, ...] = ()
+    """The reward by the characters of all replies of a rollout; recordings are without."""
+    by_turns: tuple[RewardBySize, ...] = ()
+    """The reward by the number of replies of a rollout."""
 
 
 def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
@@ -115,7 +130,18 @@ class _Maker:
         counted = [each.tokens for each in rollouts if each.tokens is not None]
         tokens = (sum(prompt for prompt, _ in counted), sum(reply for _, reply in counted)) if counted else None
         seconds = math.fsum(each.seconds for each in rollouts)
-        return self._made(policy, "rollouts", outcomes, tokens, seconds, model)
+        made = self._made(policy, "rollouts", outcomes, tokens, seconds, model)
+        scored = [pair for pair in zip(outcomes, rollouts, strict=True) if pair[0].is_scored]
+        return replace(
+            made,
+            by_length=self._by_size([(outcome, _characters(rollout)) for outcome, rollout in scored]),
+            by_turns=self._by_size([(outcome, len(_replies(rollout))) for outcome, rollout in scored]),
+        )
+
+    def _by_size(self, sized: Sequence[tuple[RolloutOutcome, int]]) -> tuple[RewardBySize, ...]:
+        """Nothing if all have the same size: there is no relation to show."""
+        rewards = [SizedReward(each.task, size, each.reward) for each, size in sized if each.reward is not None]
+        return rewards_by_size(rewards, self.confidence) if len({each.size for each in rewards}) > 1 else ()
 
     def of_recording(self, recording: RecordingFacts, facts: Facts) -> RewardProfile:
         """The weights of a recording's functions: its rows have none, so the current ones are used."""
@@ -155,7 +181,30 @@ class _Maker:
             groups=tuple(groups),
             tokens=tokens,
             seconds=round(seconds, 3),
+            correlations=() if source == "scored" else tuple(_correlations(sample.scored)),
         )
+
+
+def _replies(rollout: Rollout) -> list[Message]:
+    return [message for message in rollout.completion if message.get("role") == "assistant"]
+
+
+def _characters(rollout: Rollout) -> int:
+    return sum(len(text_of(message)) for message in _replies(rollout))
+
+
+def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
+    """Each pair of functions, the total reward first; those that count before metrics."""
+    known = {name: score for outcome in outcomes for name, score in outcome.functions.items()}
+    names = sorted(known, key=lambda name: not is_reward(known[name]))[:MOST_CORRELATED]
+    values = [
+        {"reward": outcome.reward, **{name: score.score for name, score in outcome.functions.items()}}
+        for outcome in outcomes
+    ]
+    for first, second in combinations(dict.fromkeys(["reward", *names]), 2):
+        found = [(one.get(first), one.get(second)) for one in values]
+        pairs = [(a, b) for a, b in found if is_reward_number(a) and is_reward_number(b)]
+        yield Correlation(first, second, _rounded(correlation(pairs)), len(pairs))
 
 
 def _as_now(name: str, score: float | None, known: Mapping[str, RewardFunction]) -> FunctionScore:

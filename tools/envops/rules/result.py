@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from envops_worker.messages import text_of
 from envops_worker.splits import Split
 
 from envops.facts.mutation import Mutation, brief
@@ -30,6 +31,7 @@ from envops.rules.profiles import RewardProfile
 from envops.rules.transcripts import shown_transcripts
 from envops.rules.verdict import VERDICTS
 from envops.statistics.measures import Distribution
+from envops.text.visible_text import on_one_line, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +46,7 @@ FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "igno
 FINDING_KINDS: tuple[FindingKind, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
 DECLARED_BUDGET = re.compile(r"`(gates: \{budget: \d+\})`")
 """The budget that a fix proposes for `registry.yaml`."""
+LONGEST_PROMPT = 160
 DECIDING: frozenset[FindingKind] = frozenset({"error", "bug", "inconclusive"})
 """Findings that affect the verdict."""
 
@@ -87,6 +90,8 @@ class EnvironmentResult:
     """The measurements of the rewards, policy by policy."""
     profiles: tuple[RewardProfile, ...] = ()
     """The rewards of each policy, for the charts."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Task → the beginning of its prompt, for the tasks of profiles with rollouts."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
     started: StartMode | None = None
@@ -229,10 +234,17 @@ def environment_result(
         search=facts.search if "rewards" in judgement.gates else None,
         distributions=judgement.distributions,
         profiles=judgement.profiles,
+        prompts=_prompts(facts, judgement.profiles),
         recordings=facts.recordings if "distribution" in judgement.gates else (),
         transcripts=shown_transcripts(facts, judgement.findings, recorded),
         observed_by=facts.observed_by,
     )
+
+
+def _prompts(facts: Facts, shown: Iterable[RewardProfile]) -> dict[str, str]:
+    wanted = {group.task for profile in shown if profile.source == "rollouts" for group in profile.groups}
+    found = [task for task in facts.tasks if task.index in wanted and task.prompt]
+    return {str(task.index): on_one_line(shortened(text_of(task.prompt[-1]), LONGEST_PROMPT)) for task in found}
 
 
 def in_brief(result: EnvironmentResult) -> EnvironmentResult:
@@ -243,7 +255,7 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
     if result.verdict != "pass":
         return result
     measured = tuple(replace(one, checks=(), advice=()) for one in result.distributions)
-    return replace(result, profiles=(), mutation=brief(result.mutation), distributions=measured, brief=True)
+    return replace(result, profiles=(), prompts={}, mutation=brief(result.mutation), distributions=measured, brief=True)
 
 
 def broken_result(name: str, folder: str, failure: Failure, *, stage: StageName, seconds: float) -> EnvironmentResult:

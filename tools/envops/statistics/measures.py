@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envops.statistics.checks import (
@@ -14,7 +14,7 @@ from envops.statistics.checks import (
     groups_are_live,
     unjudged_checks,
 )
-from envops.statistics.clusters import Variance, clustered_mean, variance_parts
+from envops.statistics.clusters import Variance, clustered_mean, share_of_tasks, variance_parts
 from envops.statistics.groups import pass_at, predicted_live
 from envops.statistics.intervals import Estimate
 from envops.statistics.shaping import Shaping, shaping
@@ -53,12 +53,15 @@ class Distribution:
     advice: tuple[TrainingAdvice, ...]
     unjudged: tuple[UnjudgedCheck, ...] = ()
     """Classic checks without a measure."""
+    pass_range: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """The interval of each pass@k, over tasks."""
 
 
 def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distribution:
     """The measurements of one policy."""
     clusters = sample.clusters
     live = groups_are_live(sample, gate) if clusters else None
+    rates = pass_rates(sample)
     return Distribution(
         policy=sample.policy,
         scripted=sample.is_scripted,
@@ -71,15 +74,16 @@ def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distributi
         group_size=group_size_measured(sample, gate) if clusters else 0,
         live=live.estimate if live is not None else None,
         predicted_live=mean([predicted_live(each, gate.group_size) for each in clusters]) if clusters else None,
-        pass_at=pass_rates(sample),
+        pass_at={k: estimate.value for k, estimate in rates.items()},
         shaping=shaping(sample),
         checks=tuple(checks_of(sample, gate)),
         advice=advice(sample, gate) if clusters else (),
         unjudged=tuple(unjudged_checks(sample, gate)),
+        pass_range={k: (estimate.low, estimate.high) for k, estimate in rates.items()},
     )
 
 
-def pass_rates(sample: RolloutSample) -> dict[int, float]:
+def pass_rates(sample: RolloutSample) -> dict[int, Estimate]:
     """pass@k over tasks, for each usual k for which every task has enough rollouts; success is the declared maximum."""
     declared = sample.range
     counts = [
@@ -90,4 +94,8 @@ def pass_rates(sample: RolloutSample) -> dict[int, float]:
         for outcomes in sample.by_task.values()
     ]
     least = min((count for _, count in counts), default=0)
-    return {k: mean([pass_at(hits, count, k) for hits, count in counts]) for k in PASS_AT if k <= least}
+    return {
+        k: share_of_tasks([pass_at(hits, count, k) for hits, count in counts], sample.confidence)
+        for k in PASS_AT
+        if k <= least
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,17 +36,22 @@ def resolve_locks(
     """
     solved: dict[str, str] = {}
     for package in packages:
-        inputs = inputs_digest(package.requires_to_lock, package.requires_python)
+        inputs = inputs_of(package)
         if inputs not in solved:
             try:
                 solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
             except ProgramFailed as error:
                 failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
                 raise ProgramFailed(failure) from None
-        yield package, _renewed(package.folder / LOCK_FILE, solved[inputs])
+        yield package, write_changed(package.folder / LOCK_FILE, solved[inputs])
 
 
-def _renewed(path: Path, text: str) -> bool:
+def inputs_of(package: Package) -> str:
+    """The digest of what a package requires, by which locks are found."""
+    return inputs_digest(package.requires_to_lock, package.requires_python)
+
+
+def write_changed(path: Path, text: str) -> bool:
     """Write a lock, unless the one there differs in its first line alone, which names the command that wrote it."""
     before = path.read_text() if path.is_file() else ""
     if before.partition("\n")[2] == text.partition("\n")[2]:
@@ -55,46 +61,58 @@ def _renewed(path: Path, text: str) -> bool:
 
 
 def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
-    """Rewrite the locks of the tool: its own, those of its groups, those that it ships.
+    """Rewrite the locks of the tool: its own, those of its extras and groups, those that it ships.
 
     Raises `ProgramFailed` like `resolve_locks`.
     """
     own = tools / "requirements.lock"
-    _renewed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    write_changed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
-    for group in ("prime", "inspect", "store", "tests", "pages", "lint", "trl"):
-        written.append(_resolve_group(tools, group, written, stop))
+    for part in ("prime", "inspect", "store", "tests", "pages", "lint", "train"):
+        written.append(_resolve_part(tools, part, written, stop))
         yield written[-1]
     for group in ("nox", "tinker", "prime-lora"):
-        yield _resolve_group(tools, group, (), stop)
+        yield _resolve_part(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
-        _renewed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        write_changed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
 
 
-def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: threading.Event) -> Path:
-    """Write the lock of one dependency group, which agrees with the given locks."""
-    path = tools / f"requirements-{group}.lock"
-    constraints: list[str | Path] = [part for lock in agreeing for part in ("--constraint", lock)]
-    wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", *constraints]
-    _renewed(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+def _resolve_part(tools: Path, part: str, agreeing: Sequence[Path], stop: threading.Event) -> Path:
+    """Write the lock of one extra or dependency group, which agrees with the given locks."""
+    path, project = tools / f"requirements-{part}.lock", tools / "pyproject.toml"
+    constraints: list[str | Path] = [option for lock in agreeing for option in ("--constraint", lock)]
+    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    with temporary_scratch("lock") as folder:
+        wanted: list[str | Path] = ["--group", f"{project}:{part}"]
+        if part in extras:
+            wanted = [folder / f"{part}.in"]
+            (folder / f"{part}.in").write_text("\n".join(extras[part]) + "\n")
+        write_changed(path, _HEADER + _compile([*wanted, *constraints], OLDEST_PYTHON, tools, stop))
     return path
 
 
 def resolved_lock(
-    requires: Sequence[str], requires_python: str, stop: threading.Event, resolution: str = "highest"
+    requires: Sequence[str],
+    requires_python: str,
+    stop: threading.Event,
+    resolution: str = "highest",
+    agreeing: Sequence[str] = (),
 ) -> str:
-    """The text of a requirements.lock for these requirements.
+    """The text of a requirements.lock for these requirements, which agrees with the given entries of other locks.
 
     Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
     """
     with temporary_scratch("lock") as folder:
         wanted = folder / "environment.in"
         wanted.write_text("\n".join(requires) + "\n")
-        resolved = _compile([wanted], oldest_python(requires_python), folder, stop, resolution)
+        known = folder / "agreeing.txt"
+        known.write_text("\n".join(agreeing) + "\n")
+        constraints: list[str | Path] = ["--constraint", known] if agreeing else []
+        resolved = _compile([wanted, *constraints], oldest_python(requires_python), folder, stop, resolution)
     try:
         return render(resolved, requires, requires_python)
     except ValueError as error:

@@ -18,7 +18,10 @@ class Reached:
     """Watches the interpreter; lines outside of reward functions and metrics do not count."""
 
     def __init__(self, sources: Sources) -> None:
-        self.lines: dict[str, set[int]] = {}
+        self.speaker = ""
+        """Whose conversation is scored now: a policy, or the author's cases."""
+        self.lines: dict[str, dict[str, set[int]]] = {}
+        """File → speaker → lines."""
         self.rewards: dict[str, set[str]] = {}
         """File → qualified names of the functions of the package that the adapter itself calls."""
         self._sources = sources
@@ -27,7 +30,9 @@ class Reached:
 
     def facts(self) -> dict[str, Any]:
         return {
-            "lines": {file: sorted(lines) for file, lines in self.lines.items()},
+            "lines": {
+                file: {speaker: sorted(lines) for speaker, lines in by.items()} for file, by in self.lines.items()
+            },
             "rewards": {file: sorted(names) for file, names in self.rewards.items()},
         }
 
@@ -50,7 +55,7 @@ class Reached:
             return None
         if direct:
             self.rewards.setdefault(file, set()).add(frame.f_code.co_qualname)
-        lines = self.lines.setdefault(file, set())
+        lines = self.lines.setdefault(file, {}).setdefault(self.speaker, set())
 
         def ran(frame: FrameType, event: str, _argument: Any) -> Any:
             if event == "line":

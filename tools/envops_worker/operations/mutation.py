@@ -35,6 +35,7 @@ def _reach(session: Session, request: JobRequest) -> None:
     complete = True
     with reached.watching():
         for probe in bench.probes:
+            reached.speaker = probe["speaker"]
             complete &= budget.left > 0 and bench.attempted(probe, budget.left, budget.patience) is not None
     session.channel.item("reached", {**reached.facts(), "complete": complete})
 

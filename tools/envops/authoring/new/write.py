@@ -17,6 +17,7 @@ from envops.repository import codeowners
 from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository.shared_lock import fits
 
 
 class NoPlace(ValueError):
@@ -99,7 +100,8 @@ def equal_lock(root: Path, requires: Iterable[str], requires_python: str) -> Pat
     """The lock of an environment with equal requirements, so that nothing needs to be resolved."""
     wanted = f"# inputs: {inputs_digest(requires, requires_python)}"
     locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
-    return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
+    equal = (lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3])
+    return next((lock for lock in equal if fits(lock, root)), None)
 
 
 def write(
@@ -119,7 +121,7 @@ def write(
     Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """
-    registry_file, with_owners = root / REGISTRY_FILE, not codeowners.is_handwritten(root)
+    registry_file, with_owners = root / REGISTRY_FILE, codeowners.handwritten(root) is None
     before = registry_file.read_text("utf-8")
     folder = root / "environments" / name.replace("-", "_")
     folder.parent.mkdir(exist_ok=True)

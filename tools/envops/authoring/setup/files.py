@@ -32,6 +32,7 @@ FILES: Mapping[str, str] = {
     ".github/workflows/validate.yml": "validate.yml",
     ".github/workflows/comment.yml": "comment.yml",
     ".github/workflows/release.yml": "release.yml",
+    ".github/workflows/pages.yml": "pages.yml",
     ".github/workflows/evaluate.yml": "evaluate.yml",
     ".github/workflows/nightly.yml": "nightly.yml",
 }

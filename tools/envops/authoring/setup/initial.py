@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from envops import __version__
-from envops.authoring.adopting.owners import CODEOWNERS_PLACES
 from envops.authoring.adopting.recognition import NoEnvironment, recognise_environment
 from envops.authoring.new.write import with_entry
 from envops.authoring.setup.answers import ANSWERS_FILE, Answers, Record, written_record
@@ -18,6 +17,7 @@ from envops.authoring.setup.places import Occupied, content_at
 from envops.files.undoable_write import write_undoable
 from envops.repository import codeowners
 from envops.repository.document import parse_document
+from envops.repository.problem import Problem
 from envops.repository.read_package import read_package
 from envops.repository.registry import REGISTRY_FILE, load_registry, registry_of
 from envops.repository.repository import ENVIRONMENTS_FOLDER
@@ -98,7 +98,7 @@ def _is_ours(root: Path, path: str, content: bytes, plan: InitialFiles) -> bool:
 
 def _add_codeowners(root: Path, content: bytes, plan: InitialFiles) -> None:
     """Plan CODEOWNERS, unless the team has one in any of GitHub's places."""
-    for place in CODEOWNERS_PLACES:
+    for place in codeowners.PLACES:
         try:
             found = content_at(root, place)
         except Occupied as error:
@@ -121,11 +121,17 @@ def _with_environments(root: Path, text: str, plan: InitialFiles) -> str:
             continue
         reading = read_package(folder, root)
         if reading.package is None or reading.problems:
-            plan.undeclared[folder.name] = reading.problems[0].message if reading.problems else "it cannot be read"
+            plan.undeclared[folder.name] = _reason(reading.problems)
             continue
         text = with_entry(text, reading.package.name, ())
         plan.declared.append(reading.package.name)
     return text
+
+
+def _reason(problems: Sequence[Problem]) -> str:
+    """The first problem of a package, without its folder."""
+    first = problems[0] if problems else None
+    return f"{PurePosixPath(first.file).name} {first.message}" if first else "it cannot be read"
 
 
 def _list_undeclared(root: Path, declared: set[str], plan: InitialFiles) -> None:

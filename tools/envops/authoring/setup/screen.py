@@ -10,11 +10,12 @@ from envops.authoring.setup.initial import InitialFiles, KeptFile
 from envops.authoring.setup.upgrading import FileChange, Upgrade
 from envops.reports.page import Page
 from envops.repository.repository import ENVIRONMENTS_FOLDER
-from envops.text.visible_text import shortened
 
-MOST_LINES = 30
-"""Lines of the difference of one file that stays; the JSON has all of them."""
+MOST_LINES = 8
+"""Lines that are shown of one file that stays; the JSON has all."""
 MOST_FOLDERS = 6
+PAGES = (".md",)
+"""Files of these kinds are for people: a team's own page lacks nothing."""
 _DONE = {"write": "new", "update": "updated", "merge": "merged", "remove": "removed", "conflict": "conflict"}
 _TO_DO = {"write": "new", "update": "update", "merge": "merge", "remove": "remove", "conflict": "conflict"}
 _STYLES = {"remove": "yellow", "conflict": "red"}
@@ -85,18 +86,31 @@ def _change(page: Page, change: FileChange, word: str) -> None:
 
 
 def _kept(page: Page, kept: KeptFile) -> None:
-    page.line(("kept  ", "yellow"), (kept.path, "bold"), f": {kept.reason or 'it was here before; not written:'}")
-    if kept.difference:
-        page.block(shortened(kept.difference, 20_000, MOST_LINES))
+    lacking = [] if kept.path.endswith(PAGES) else _added_lines(kept.difference)
+    said = kept.reason or ("it stays as it is, and lacks:" if lacking else "it stays as it is")
+    page.line(("kept     ", "yellow"), (kept.path, "bold"), f": {said}")
+    for line in lacking[:MOST_LINES]:
+        page.line(f"           {line}")
+    if len(lacking) > MOST_LINES:
+        page.line(f"           and {len(lacking) - MOST_LINES} more lines (--format json has all)")
+
+
+def _added_lines(difference: str) -> list[str]:
+    """The lines that a unified diff adds and does not only move, without empty ones."""
+    rows = difference.splitlines()[2:]
+    known = {row[1:] for row in rows if not row.startswith("+")} | {""}
+    return [row[1:] for row in rows if row.startswith("+") and row[1:] not in known]
 
 
 def _environments(page: Page, plan: InitialFiles) -> None:
     if plan.declared:
         page.field("declared", ", ".join(plan.declared), indent=0)
-    if plan.undeclared:
-        shown = [f"{name} ({reason})" for name, reason in list(plan.undeclared.items())[:MOST_FOLDERS]]
-        more = len(plan.undeclared) - len(shown)
-        page.field("to adopt", "; ".join([*shown, *([f"and {more} more"] if more else [])]), indent=0)
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in plan.undeclared.items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - MOST_FOLDERS} more" if len(names) > MOST_FOLDERS else ""
+        page.field("to adopt", f"{', '.join(names[:MOST_FOLDERS])}{more}: {reason}", indent=0)
 
 
 def _next_command(plan: InitialFiles, folder: Path) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.facts.observed import FunctionScore
 from envops.reports.evidence import shown_evidence
+from envops.reports.html.lit_source import lit_sources
 from envops.reports.reading import finding_of
 from envops.rules.evidence import Evidence, of_functions, reply_text
 from envops.rules.result import finding_kind
@@ -63,9 +64,10 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "failures": environment["failures"],
         "profiles": [_profile(one, tasks, reach) for one in profiles],
         "distributions": environment.get("distributions", []),
-        "mutation": _mutation(environment.get("mutation")),
+        "mutation": _mutation(environment.get("mutation"), longest),
         "search": _search(environment.get("search")),
         "recordings": environment.get("recordings", []),
+        "prompts": environment.get("prompts", {}),
         "spending": environment.get("spending"),
         "diff": _diff(beside.diff),
         "compared": [_compared(one) for one in beside.compared],
@@ -116,6 +118,7 @@ def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[floa
         **{key: profile[key] for key in keys},
         "spreads": [_spread(spread) for spread in profile["spreads"]],
         "groups": profile["groups"] if several else [],
+        **{key: profile.get(key, []) for key in ("correlations", "by_length", "by_turns")},
         "heat": _heat(profile, tasks, reach),
     }
 
@@ -144,7 +147,7 @@ def _heat(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, 
     return "".join(of_task.get(task, "-") for task in tasks)
 
 
-def _mutation(mutation: Mapping[str, Any] | None) -> PageData | None:
+def _mutation(mutation: Mapping[str, Any] | None, longest: int) -> PageData | None:
     if mutation is None:
         return None
     mutants = mutation["mutants"]
@@ -162,6 +165,7 @@ def _mutation(mutation: Mapping[str, Any] | None) -> PageData | None:
         "seconds",
         "left_out",
         "stale",
+        "watched",
     )
     return {
         **{key: mutation.get(key) for key in keys},
@@ -171,6 +175,7 @@ def _mutation(mutation: Mapping[str, Any] | None) -> PageData | None:
         "missed": [{**_mutant(one), "not_asked": one["not_asked"]} for one in missed[:MOST_SURVIVORS]],
         "missed_count": len(missed),
         "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
+        "sources": lit_sources(mutation, longest),
     }
 
 

@@ -11,12 +11,13 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from envops.reports.documentation import documentation_address
+from envops.reports.first_screen import first_screen
 from envops.reports.html.compact import PageData
 from envops.reports.html.embedding import code, policy
 from envops.reports.html.size_budget import fitted
 from envops.reports.json_report import head_data
 from envops.reports.reading import finding_of, result_of
-from envops.reports.summary import headline, next_command, score_text
+from envops.reports.summary import score_text
 from envops.rules.engine import GATES
 from envops.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envops.text.plain_data import plain_data, seconds_text
@@ -33,13 +34,14 @@ LIMIT_BYTES = 4_300_000
 take the rest."""
 ROW_BYTES = 1_500
 TEMPLATE = "report.html.j2"
-STYLES = ("base.css", "report.css", "details.css", "transcripts.css")
+STYLES = ("base.css", "report.css", "details.css", "pictures.css", "transcripts.css")
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 TRANSCRIPTS = ("transcript.js", "transcript_list.js", "transcript_data.js")
-PICTURES = ("charts.js", "pictures.js", "findings.js", "environment.js", "before.js", "run.js")
-VIEWS = ("elements.js", "shared.js", *PICTURES, *TRANSCRIPTS)
+PICTURES = ("charts.js", "pictures.js", "answers.js")
+SECTIONS = ("findings.js", "source.js", "environment.js", "before.js", "run.js")
+VIEWS = ("elements.js", "shared.js", *PICTURES, *SECTIONS, *TRANSCRIPTS)
 """Scripts that the site uses too."""
-SCRIPTS = (*VIEWS, "report.js")
+SCRIPTS = (*VIEWS, "overview.js", "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
@@ -79,8 +81,7 @@ def page_parts(
             library=code(library),
             script=code(script),
             report=plain_data(head_data(result)),
-            headline=headline(result),
-            command=next_command(result),
+            screen=first_screen(result),
             counts=result.outline.counts,
             rows=_Rows(environments),
             unreadable=unreadable,
@@ -126,6 +127,7 @@ def overview_row(environment: Mapping[str, Any]) -> PageData:
         "kinds": [(kind, kinds[kind]) for kind in FINDING_KINDS if kinds[kind]],
         "rules": list(rules),
         "mutation": score_text(mutation.get("score_range")),
+        "noticed": (mutation.get("score_range") or [None])[0],
         "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
         "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
     }

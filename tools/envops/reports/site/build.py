@@ -14,6 +14,7 @@ from envops.reports.html.page import LIBRARIES, STYLES, VIEWS, joined, render_pa
 from envops.reports.html.size_budget import page_run
 from envops.reports.run_report import run_file
 from envops.reports.site.badge import COLOURS, OTHER, badge
+from envops.reports.site.models import model_table
 from envops.reports.site.readme import readme_html
 from envops.reports.summary import score_text
 from envops.reports.transcripts.beside import read_transcripts, safe_key, script_of, transcripts_file
@@ -73,7 +74,10 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     yield "assets/library.js", joined("vendor", LIBRARIES)
     yield "assets/views.js", joined("assets", VIEWS) + _own("site.js")
     cards, runs = [_card(one) for one in catalogue.listings], [(run, run_page(run)) for run in catalogue.runs]
-    yield "index.html", _page("index.html.j2", "", catalogue=catalogue, shown=cards, runs=runs)
+    yield (
+        "index.html",
+        _page("index.html.j2", "", catalogue=catalogue, shown=cards, runs=runs, models=model_table(catalogue.listings)),
+    )
     diffs = {one["name"]: one for one in (catalogue.diff or {}).get("environments", [])}
     for listing in catalogue.listings:
         yield f"environments/{listing.name}/index.html", _environment(listing, diffs.get(listing.name))

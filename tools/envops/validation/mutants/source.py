@@ -214,11 +214,22 @@ class SourceFile:
             return None
         mutant: dict[str, Any] = {"id": site.id, "file": self.file, "kind": site.kind, "function": site.function}
         mutant["source"] = source
+        mutant |= self._changed(site)
         if site.kind == "constant":
             mutant["assignments"] = self._dependents(site.name)
         elif site.kind == "default":
             mutant["parameter"] = site.name
         return mutant | {"diff": diff(self.file, self.text, source)}
+
+    def _changed(self, site: Site) -> dict[str, Any]:
+        """The place of the changed code, as far as it is known, and the code in its place."""
+        replacement = self._code(site.new)
+        position = self._positions.get(site.old)
+        if position is None:
+            return {"replacement": replacement, "start": None, "end": None}
+        start, end = position.start, position.end
+        places = {"start": (start.line, start.column + 1), "end": (end.line, end.column + 1)}
+        return {"replacement": replacement, **places}
 
     def _spliced(self, site: Site) -> str | None:
         """The change made in the text only, if the old node's text is at its position."""

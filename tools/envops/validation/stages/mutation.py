@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from envops_worker.messages import Message
 from envops_worker.policies import POLICIES, policy_named
 from envops_worker.policies.baselines import oracle
 
-from envops.facts.mutation import Mutant, Mutation, StaleMark
+from envops.facts.mutation import CASES, CoveredSource, Mutant, Mutation, StaleMark
 from envops.facts.observed import Case, Description, Failure, Score, adapter
 from envops.facts.stages import stage_named
 from envops.repository.cases import TOLERANCE, Expectation, parse_expectation
@@ -46,6 +47,10 @@ LONGEST_REPLY = 20_000
 RIGHT = frozenset(each.name for each in POLICIES if each.is_right)
 """Policies that give the right answer; all others must earn less than the reference reply."""
 MOST_FRAGMENTS = 12
+LONGEST_SOURCE = 200_000
+"""Characters of a module whose source is kept beside its mutants."""
+FOR_REPORTS = ("diff", "start", "end", "replacement")
+"""The data of a mutant that no job needs."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,8 @@ def mutation_of(
             reached |= _reached(job, probes)
         try:
             files = {file: (site / file).read_text("utf-8") for file in sorted(reached["lines"])}
-            sources, sites = mutants_of(files, reached["lines"], reached["rewards"])
+            lines = {file: {*chain.from_iterable(by.values())} for file, by in reached["lines"].items()}
+            sources, sites = mutants_of(files, lines, reached["rewards"])
         except Exception as error:  # not the author's mistake: Python accepted the same source
             raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
         by_file = {source.file: source for source in sources}
@@ -126,9 +132,16 @@ def mutation_of(
         left_out=tried.left_out,
         unasked=unasked,
         stale=tuple(_stale(marks, sites if reached["complete"] else None, mutants)),
+        sources=tuple(_covered(file, text, reached["lines"][file]) for file, text in files.items()),
+        watched=reached["complete"],
         recorded=description.conversational,
         seconds=round(time.monotonic() - started, 3),
     )
+
+
+def _covered(file: str, text: str, reached: Mapping[str, Sequence[int]]) -> CoveredSource:
+    shown = text if len(text) <= LONGEST_SOURCE else ""
+    return CoveredSource(file, shown, {speaker: tuple(lines) for speaker, lines in reached.items()})
 
 
 def _reached(job: Job, probes: Probes) -> dict[str, Any]:
@@ -144,7 +157,7 @@ def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[s
     """The data of each mutant for a job."""
     marked = {mark.mutant for mark in package.mutation.equivalent}
     return {
-        name: {key: value for key, value in mutant.items() if key != "diff"} | {"marked": name in marked}
+        name: {key: value for key, value in mutant.items() if key not in FOR_REPORTS} | {"marked": name in marked}
         for name, mutant in chosen.items()
     }
 
@@ -249,7 +262,7 @@ def _mutant(
         "function": site.function,
         "file": site.file,
         "line": site.line,
-        "diff": written["diff"],
+        **{key: written[key] for key in FOR_REPORTS},
         "outcome": found["outcome"],
         "by": found.get("by", ""),
         "apart": found.get("apart"),
@@ -403,6 +416,7 @@ def _probe(
     in_company = any(function.group for function in description.functions)
     return {
         "name": name,
+        "speaker": CASES if case else score.policy,
         "task": score.task,
         "completion": completion,
         "expect": expected,

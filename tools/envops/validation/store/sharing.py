@@ -1,7 +1,7 @@
 """Results between the cache of this user and a store: what is missing here is received, what was made here is sent.
 
 What is received is kept in the cache like an own observation, with the name of the key that signed it. Only own
-observations are sent, made in a sandbox and without declared secrets.
+observations are sent that pass, made in a sandbox and without declared secrets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from envops.validation.facts_cache import facts_files, read_facts, remember
 from envops.validation.store.entries import CONTENT_BYTES, EntryName, EntryRefused, opened, public_of, sealed
 from envops.validation.store.settings import StoreSettings
 from envops.validation.store.transport import StoreFailed, Transport
-from envops.validation.verdicts import KeptVerdict, ValidationRequest, kept_verdict
+from envops.validation.verdicts import KeptVerdict, ValidationRequest, kept_verdict, remembered_result
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -114,10 +114,11 @@ def sent(
     listener: Callable[[int], None],
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Exchange:
-    """Sign and write what the cache has of these environments and the store lacks.
+    """Sign and write what the cache has of these environments and the store lacks, also after a run without the cache.
 
     The listener gets the number of environments that were looked at. `store` has a private key.
     """
+    request = replace(request, observation=replace(request.observation, use_cache=True))
     exchange = Exchange()
     assert store.key is not None
     own = public_of(store.key)
@@ -217,6 +218,10 @@ def _shared(request: ValidationRequest, name: str, exchange: Exchange) -> Iterat
             continue
         if reason := _reason_against(request, facts):
             exchange.refused[reason] += 1
+            return
+        result = remembered_result(request, name)  # judges facts that have no verdict yet
+        if result is None or result.verdict != "pass":  # what failed here may pass on another machine
+            exchange.refused["not passed"] += 1
             return
         exchange.names.append(name)
         kept = [kept_verdict(replace(request, brief=brief), name, path) for brief in (False, True)]

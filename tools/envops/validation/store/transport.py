@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from envops.system.installation import install_command
 from envops.text.plain_data import seconds_text, size_text
 from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line, shortened
@@ -47,7 +48,7 @@ class Transport:
         try:
             self._files = _files(scheme if separator else "file")
         except ImportError:
-            raise StoreFailed("its libraries are not installed: pip install 'envops[store]'") from None
+            raise StoreFailed(f"its libraries are not installed: {install_command('store')}") from None
         self._is_folder = not separator or scheme == "file"
 
     def read(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -3,13 +3,13 @@
 const INK = "var(--ink)", MUTED = "var(--muted)", ACCENT = "var(--accent)", WARM = "var(--warm)", LINE = "var(--line)";
 
 /** A figure. `draw(width)` gives the options of Plot; it is called again when the width changes. */
-function picture({ title, says, draw, titles, rows, label, legend, picker }) {
+function picture({ title, says, draw, titles, rows, label, legend, picker, opened }) {
   const place = h("div.plot");
   const figure = h("figure", null,
     h("figcaption", null, h("h3", null, title), says && h("p", null, says)),
     picker || null,
     place,
-    legend ? h("ul.legend", null, legend.map(([text, colour]) => { const swatch = h("i"); swatch.style.setProperty("--swatch", colour); return h("li", null, swatch, text); })) : null);
+    legend ? h("ul.legend", null, legend.map(([text, colour, sign]) => { const swatch = sign ? h("b", { "aria-hidden": "true" }, `${sign} `) : h("i"); swatch.style.setProperty("--swatch", colour); return h("li", null, swatch, text); })) : null);
   let drawn = 0;
   const redraw = (force) => {
     const width = Math.floor(place.clientWidth);
@@ -19,6 +19,7 @@ function picture({ title, says, draw, titles, rows, label, legend, picker }) {
     for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label"); // one picture, one name
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", label || `${title}. The numbers are in the table below.`);
+    if (opened) svg.addEventListener("click", () => svg.value && opened(svg.value));
     place.replaceChildren(svg);
   };
   new ResizeObserver(() => redraw(false)).observe(place);

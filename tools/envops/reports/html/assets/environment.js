@@ -13,6 +13,7 @@ function evidence(data, address) {
     section("rewards", "Rewards", policiesPicture(data.profiles), tasksPicture(data.profiles)),
     distributionSection(data),
     mutationSection(data.mutation),
+    sourceSection(data.mutation),
     searchSection(data.search),
     diffSection(data.diff),
     beforeSection(data.compared || []),
@@ -113,9 +114,8 @@ function costSection(data) {
 }
 
 function observationSection(data) {
-  const stages = Object.entries(data.stages);
   return section("observation", "Observation",
     pairs([["digest", h("code", null, data.digest)], ["hub hash", data.hub && h("code", null, data.hub)]]),
-    stages.length ? table("Time of each stage", ["stage", "seconds"], stages.map(([stage, took]) => [stage, typeof took === "number" ? Number(took.toFixed(2)) : took])) : null,
+    stagesPicture(data.stages),
     data.cached && h("p.muted", null, "Times are from the cached observation."));
 }

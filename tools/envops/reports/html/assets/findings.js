@@ -35,39 +35,31 @@ function findingsSection(data) {
     !data.findings_count && !data.failures.length && h("p.muted", null, "No findings."));
 }
 
-/** The checks of the distribution gate, each with its interval. */
-function checksTable(measured) {
-  const rows = measured.checks.map((check) => [check.name, ruleName(check.rule), interval(check), `${number(check.value)} (${number(check.low)} to ${number(check.high)})`, check.needed, tag(check.answer)]);
+/** The checks of the distribution gate: a picture of those with a bound, and what would decide the others. */
+function checks(measured) {
+  const counted = measured.checks.filter((check) => check.count);
   return [
-    table(`Checks of ${measured.policy}`, ["check", "rule", "from 0 to 1", "measured", "required", "answer"], rows),
+    boundsPicture(measured),
+    counted.length ? table(`Counts of ${measured.policy}`, ["check", "rule", "measured", "required", "answer"], counted.map((check) => [check.name, check.rule, check.value, check.needed, tag(check.answer)])) : null,
     measured.checks.filter((check) => check.more).map((check) => h("p.muted", null, h("code", null, check.rule), ` ${check.more}`)),
   ];
-}
-
-/** A value and its interval between 0 and 1; beyond that the numbers have to do. */
-function interval(check) {
-  const [value, low, high] = [check.value, check.low, check.high];
-  if (![value, low, high].every((each) => typeof each === "number" && each >= -0.001 && each <= 1.001)) return "";
-  const range = h("i"), mark = h("b");
-  range.style.left = `${low * 100}%`;
-  range.style.width = `${(high - low) * 100}%`;
-  mark.style.left = `${value * 100}%`;
-  return h(`span.interval.${check.answer}`, { "aria-hidden": "true" }, range, mark);
 }
 
 function distributionSection(data) {
   const blocks = data.distributions.map((measured) => [
     h("h3", null, `${measured.policy}: ${measured.scored} of ${measured.attempted} rollouts scored, ${measured.tasks} tasks`),
-    measured.checks.length ? checksTable(measured) : null,
+    measured.checks.length ? checks(measured) : null,
     pairs([
       ["mean reward", measured.mean && `${number(measured.mean.value)} (${number(measured.mean.low)} to ${number(measured.mean.high)}), as a share of the declared range`],
       ["variance", `${number(measured.variance_within_tasks)} within tasks, ${number(measured.variance_between_tasks)} between`],
       ["informative groups", measured.live_groups && `${percent(measured.live_groups.value)} of groups of ${measured.group_size} (${percent(measured.live_groups.low)} to ${percent(measured.live_groups.high)})`],
-      ["pass@k", Object.entries(measured.pass_at).map(([k, chance]) => `${k}: ${chance.toFixed(2)}`).join(", ")],
       ["errors", Object.entries(measured.errors).map(([name, count]) => `${name} ${count}`).join(", ")],
     ]),
     measured.advice.length ? [h("h3", null, "For training"), measured.scripted && h("p.muted", null, "The policy is scripted: the advice shows the method and does not apply to a model."),
       pairs(measured.advice.map((one) => [one.do, one.because]))] : null,
   ]);
-  return section("distribution", "Distribution", spreadPicture(data.profiles), groupPictures(data.profiles), blocks);
+  const varying = data.profiles.filter((one) => one.source !== "scored");
+  return section("distribution", "Distribution", spreadPicture(data.profiles), groupPictures(data.profiles),
+    varying.map((one) => difficultyTable(one, data.prompts)),
+    h("div.two", null, passPicture(data.distributions), sizePictures(varying), varying.map(correlationPicture)), blocks);
 }

@@ -81,6 +81,8 @@ function ordering(by) {
 theme();
 filtering();
 printing();
+everyEnvironment();
+everyRun();
 addEventListener("hashchange", route);
 route();
 document.documentElement.dataset.ready = "yes";

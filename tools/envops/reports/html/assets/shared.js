@@ -33,6 +33,7 @@ function narrowing(items, also) {
     find("shown").textContent = count === items.length ? "" : `${count} of ${items.length} shown`;
     find("nothing").hidden = count > 0;
     list.hidden = count === 0;
+    list.dispatchEvent(new Event("narrowed"));
   };
   const pressed = (wanted) => {
     verdict = wanted;

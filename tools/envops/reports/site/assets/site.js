@@ -13,7 +13,8 @@ function mounting() {
   else {
     const recorded = data.profiles.filter((one) => one.source === "recording");
     const baseline = recorded.length && spreadPicture(recorded);
-    if (baseline && find("baseline-pictures")) find("baseline-pictures").replaceWith(baseline);
+    const versions = versionsPicture(data.recordings);
+    find("baseline-pictures")?.replaceWith(...[versions, baseline].filter(Boolean));
     find("evidence-place").replaceWith(evidence(data, (part) => `#section-${part}`));
   }
 }

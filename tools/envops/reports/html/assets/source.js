@@ -1,0 +1,97 @@
+// Reward code line by line: who reached each line, and the mutants in it.
+
+const REACHED = { c: ["●", "reached by a case"], g: ["◐", "reached only by policies of the gate"], n: ["○", "reached by no conversation"], o: ["·", "in a function that no conversation called"] };
+const OUTCOME_SIGNS = { killed: "✓", timeout: "✓", survived: "✗", undecided: "?", equivalent: "=", skipped: "–" };
+const FOLDED = 8;
+
+function sourceSection(mutation) {
+  const sources = (mutation && mutation.sources) || [];
+  if (!sources.length) return null;
+  return section("source", "Reward code",
+    h("p.muted", null, "The modules with reward code, as validated. A line counts as reached if it ran while a reward was computed in mutation testing. Functions that cache their results count for the first conversation only."),
+    !mutation.watched && h("p.note", null, "There was no time for every conversation: lines marked as not reached may be reached by others."),
+    h("ul.legend.reach", null, Object.values(REACHED).map(([sign, text]) => h("li", null, h("span.sign", { "aria-hidden": "true" }, sign), ` ${text}`)),
+      h("li", null, "✓ detected, ✗ survived, ? undecided, = equivalent mutant")),
+    sources.map((source, place) => sourceBlock(source, place === 0)));
+}
+
+function sourceBlock(source, open) {
+  const marks = source.lines.map(([, , mark]) => mark), count = (mark) => marks.filter((one) => one === mark).length;
+  const outcomes = OUTCOMES.map((outcome) => [outcome, source.mutants.filter((one) => one.outcome === outcome).length]).filter(([, some]) => some);
+  const about = [`${count("c")} lines reached by cases, ${count("g")} only by policies, ${count("n")} by none`, ...outcomes.map(([outcome, some]) => `${some} ${outcome}`)].join(" · ");
+  if (source.too_long) return h("p.note", null, h("code", null, source.path), " is too long to be shown.");
+  const made = () => h("div", null, codeTable(source), coverageTable(source));
+  const details = later("", made);
+  details.firstElementChild.append(h("code", null, source.path), h("small", null, ` ${about}`));
+  if (open) { details.append(made()); details.open = true; }
+  return details;
+}
+
+function codeTable(source) {
+  const bodies = [], at = new Map();
+  for (const mutant of source.mutants) at.set(mutant.line, [...(at.get(mutant.line) || []), mutant]);
+  let plain = [], last = 0;
+  const fold = () => {
+    const rows = plain.map((line) => codeRow(source, line));
+    plain = [];
+    if (rows.length < FOLDED) return bodies.push(...(rows.length ? [h("tbody", null, rows)] : []));
+    const hidden = h("tbody", { hidden: true }, rows), from = rows[0].dataset.line, to = rows[rows.length - 1].dataset.line;
+    const button = h("button.quiet", { type: "button", "aria-expanded": "false", onclick: () => { hidden.hidden = !hidden.hidden; button.setAttribute("aria-expanded", String(!hidden.hidden)); } }, `Lines ${from} to ${to}`);
+    bodies.push(h("tbody", null, h("tr.fold", null, h("td", { colspan: 4 }, button))), hidden);
+  };
+  for (const line of source.lines) {
+    const mutants = at.get(line[0]) || [];
+    if (line[0] !== last + 1 && last) { fold(); bodies.push(h("tbody", null, h("tr.fold", null, h("td.muted", { colspan: 4 }, "…")))); }
+    last = line[0];
+    if ("-o".includes(line[2]) && !mutants.length) { plain.push(line); continue; }
+    fold();
+    bodies.push(h("tbody", null, codeRow(source, line), mutantRows(mutants)));
+  }
+  fold();
+  return h("div.scroll.source", { tabindex: "0", role: "group", "aria-label": `Source of ${source.path}` }, h("table.code", null,
+    h("thead.unseen", null, h("tr", null, ["line", "reached", "speakers", "code"].map((title) => h("th", { scope: "col" }, title)))), bodies));
+}
+
+function codeRow(source, [number, text, mark, set]) {
+  const [sign, about] = REACHED[mark] || ["", ""], by = source.by[set].map((index) => source.speakers[index]);
+  return h(`tr.reach-${mark === "-" ? "none" : mark}`, { "data-line": number },
+    h("th", { scope: "row" }, String(number)),
+    h("td", { title: about && `${about}${by.length ? `: ${by.join(", ")}` : ""}` }, h("span", { "aria-hidden": "true" }, sign), h("span.unseen", null, about)),
+    h("td.right.muted", null, "-o".includes(mark) ? "" : `${by.length}/${source.speakers.length}`),
+    h("td", null, h("code", { dir: "ltr" }, text || " ")));
+}
+
+/** What was noticed in one line; everything else has its change and the case that would detect it. */
+function mutantRows(mutants) {
+  const detected = mutants.filter((one) => one.outcome === "killed" || one.outcome === "timeout"), others = mutants.filter((one) => !detected.includes(one));
+  return [
+    ...others.map((one) => mutantRow(one.outcome, `${OUTCOME_SIGNS[one.outcome]} ${one.outcome}: ${one.operator}`, () => openMutant(one))),
+    detected.length ? mutantRow("killed", `✓ ${detected.length} detected`, () => h("ul", null, detected.map((one) => h("li", { dir: "auto" }, one.operator, one.replacement && [": ", h("code", null, one.replacement)], one.by && ` (${one.by})`)))) : null,
+  ];
+}
+
+function mutantRow(outcome, summary, made) {
+  return h(`tr.mutant.${outcome}`, null, h("td", { colspan: 3 }), h("td", null, later(summary, made)));
+}
+
+function openMutant(one) {
+  return h("div", null, one.diff && diff(one.diff, "the mutant"), (one.reason || one.by) && h("p", { dir: "auto" }, one.reason || one.by),
+    one.case ? [h("p", null, "This reply detects it. If the reward of the current code is right, add the case to tests/cases.yaml."), copied(one.case)] : null,
+    one.outcome === "survived" && !one.case && h("p.muted", null, "No reply was found that detects it."));
+}
+
+/** A text with a button that copies it; where the browser refuses, the text is selected. */
+function copied(text) {
+  const shown = quote(text, "case for tests/cases.yaml"), told = h("span.muted", { role: "status" });
+  const button = h("button.quiet", { type: "button", onclick: async () => {
+    try { await navigator.clipboard.writeText(text); told.textContent = " Copied."; }
+    catch { getSelection().selectAllChildren(shown); told.textContent = " Selected."; }
+  } }, "Copy the case");
+  return h("div", null, shown, h("p", null, button, told));
+}
+
+function coverageTable(source) {
+  const lines = source.lines.filter(([, , mark]) => !"-o".includes(mark));
+  const rows = source.speakers.map((speaker, index) => { const some = lines.filter(([, , , set]) => source.by[set].includes(index)).length; return [speaker, some, percent(lines.length ? some / lines.length : 0)]; });
+  return later("Coverage by policy", () => table(`Coverage of ${source.path}`, ["cases or policy", `lines reached of ${lines.length}`, "share"], rows.sort((a, b) => b[1] - a[1])));
+}

@@ -61,7 +61,8 @@ def documented(page: str, text: str) -> list[Documented]:
         whole = LINE.match(line)
         commands = [whole[1]] if whole else INLINE.findall(line)
         for one in commands:
-            found += [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
+            parts = [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
+            found += [part for part in parts if not PLACEHOLDER.fullmatch(part.command)]
     return found
 
 

@@ -9,6 +9,7 @@ Arguments behind `--` go to the command; `nox -s validate -- --help` shows them.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -65,14 +66,27 @@ ENVIRONMENTS = {
     "lint": ("requirements.lock", "requirements-lint.lock"),
     "pages": ("requirements.lock", "requirements-pages.lock"),
     "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-store", "-tests", "-pages")),
-    "trl": ("requirements.lock", "requirements-trl.lock"),
-    "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-trl")),
+    "trl": ("requirements.lock", "requirements-train.lock"),
+    "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-train")),
 }
 """Virtual environments in .nox/, and the packages of each."""
 USUAL = "store" if os.environ.get("ENVOPS_STORE") else "envops"
 """The environment of most commands: a shared store needs a few packages more."""
 HOSTED = {"hosted", "--hosted"}
 """Arguments of `distribution` that call the prime CLI."""
+
+
+FAILED: list[int] = []
+"""Exit codes of commands that failed."""
+
+
+@atexit.register
+def exit_as_commands_did() -> None:
+    """Exit with the code of the commands that failed, if it is the same for all; nox exits with 1 for each code."""
+    if len(set(FAILED)) == 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(FAILED[0])
 
 
 def envops(session: nox.Session, command: str, environment: str = USUAL) -> None:
@@ -85,7 +99,11 @@ def run(session: nox.Session, environment: str, program: str, *arguments: str, *
     programs = installed(session, environment)
     path = os.pathsep.join((str(programs), os.environ["PATH"]))
     active = {"PATH": path, "VIRTUAL_ENV": str(programs.parent)}
-    session.run(str(programs / program), *arguments, env={**FROM_SOURCE, **active, **variables}, external=True)
+    try:
+        session.run(str(programs / program), *arguments, env={**FROM_SOURCE, **active, **variables}, external=True)
+    except nox.command.CommandFailed as error:
+        FAILED.append(getattr(error, "return_code", None) or 1)  # older releases of nox have no code
+        raise
 
 
 def installed(session: nox.Session, environment: str) -> Path:
@@ -285,7 +303,7 @@ def train(session: nox.Session) -> None:
     program = str(installed(session, "envops") / "python")
     asked = ["-m", "envops", "train", "requirements", "--", *session.posargs]
     needed = str(session.run(program, *asked, env=FROM_SOURCE, silent=True, external=True))
-    envops(session, "train", "trl" if needed.strip() == "tools/requirements-trl.lock" else "prime")
+    envops(session, "train", "trl" if needed.strip() == "train" else "prime")
 
 
 @nox.session(default=False, venv_backend="uv")  # always the newest packages, so in an environment of its own

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from envops.text.commands import STARTED_BY
 from monorepo import git
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -22,6 +23,8 @@ SOUND = "return float(whole_number(final_answer(trace.last_reply)) == self.data.
 PLANTED = "return float(abs((whole_number(final_answer(trace.last_reply)) or 0) - self.data.answer) <= 1)"
 COLUMNS = 100
 COMMAND = "$ envops validate"
+HIDDEN = ("NO_COLOR", "CI", STARTED_BY)
+"""Variables that change what is printed."""
 _FONT = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
 """Fonts of another host, in rich's format."""
 
@@ -61,7 +64,7 @@ def _printed(folder: Path) -> str:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "envops", "validate"]
     shown = {"COLUMNS": str(COLUMNS), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT / "tools")}
-    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CI")} | shown
+    environment = {name: value for name, value in os.environ.items() if name not in HIDDEN} | shown
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, cwd=folder, env=environment) as started:
         os.close(theirs)
         text = b""

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 from envops import __version__
@@ -56,8 +57,9 @@ def build(tag: str, changelog: str, folder: Path) -> None:
     section_of(tag, changelog)
     python = venv_for(BUILD_LOCK, Workspace(Path.cwd()), threading.Event()).python
     subprocess.run([python, "-I", "-m", "build", "--no-isolation", "--outdir", folder, TOOLS], check=True)
+    name = tomllib.loads((TOOLS / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"].replace("-", "_")
     version = tag.removeprefix("v")
-    wanted = {f"envops-{version}-py3-none-any.whl", f"envops-{version}.tar.gz"}
+    wanted = {f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.tar.gz"}
     built = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     if built != wanted or __version__ != version:
         raise Refused(f"tools/pyproject.toml and tools/envops/__init__.py: their version is not that of the tag {tag}")

@@ -14,6 +14,7 @@ from envops.cli.selection import beside_key
 from envops.repository import endpoints
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
+from envops.repository.tool_source import own_checkout
 from envops.system.retry_policy import MODEL_ENDPOINT
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
@@ -117,6 +118,24 @@ def test_candidate_cannot_leave_the_sandbox_of_main(
     limited = beside_key(Repository.load(candidate), ["word-problems"])
 
     assert limited.registry.environments["word-problems"].sandbox == mode
+
+
+def test_candidate_beside_no_registry_gets_no_variable(
+    candidate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", own_checkout(tmp_path))
+    (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{secrets: [DEPLOY_TOKEN], sandbox: none}}\n")
+
+    limited = beside_key(Repository.load(candidate), ["word-problems"]).registry.environments["word-problems"]
+
+    assert (limited.secrets, limited.sandbox) == ((), "preferred")
+
+
+def test_own_checkout_is_where_the_command_was_started(candidate: Path) -> None:
+    main = candidate.parent
+    (main / "environments" / "word_problems").mkdir(parents=True)
+    assert own_checkout(main / "environments" / "word_problems") == main
+    assert own_checkout(candidate) == candidate
 
 
 @pytest.mark.usefixtures("model")

@@ -16,7 +16,7 @@ from envops.authoring.adopting import staging as staging_module
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub, emulator
 from envops.files import undoable_write
-from envops.repository.codeowners import CODEOWNERS_FILE, render
+from envops.repository.codeowners import CODEOWNERS_FILE, PLACES, render
 from envops.repository.registry import load_registry
 from envops.repository.repository import Repository
 from small_repository import edit, git
@@ -344,10 +344,14 @@ def test_adopt_failure_while_moving_restores_everything(
     assert contents(repository) == before
 
 
-def test_adopt_with_handwritten_codeowners_leaves_it(repository: Path, theirs: Path):
-    (repository / CODEOWNERS_FILE).write_text("* @acme/everybody\n")
+@pytest.mark.parametrize("place", PLACES)
+def test_adopt_with_handwritten_codeowners_leaves_it(repository: Path, theirs: Path, place: str):
+    (repository / place).parent.mkdir(exist_ok=True)
+    (repository / place).write_text("* @acme/everybody\n")
     assert adopt(repository, theirs / "environments/reverse_text") == 0
-    assert (repository / CODEOWNERS_FILE).read_text() == "* @acme/everybody\n"
+    assert (repository / place).read_text() == "* @acme/everybody\n"
+    assert [name for name in PLACES if (repository / name).exists()] == [place]
+    assert main(["docs", "--check", "--root", str(repository)]) == 0
 
 
 def test_adopt_beside_another_change_writes_nothing(

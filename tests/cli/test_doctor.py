@@ -56,7 +56,7 @@ def test_doctor_names_lock_command_for_stale_lock(repository: Path):
     )
     done = doctor(repository, "--format", "json")
     assert done.returncode == 1
-    assert "nox -s lock" in checks(done)["locks"]["do"]
+    assert checks(done)["locks"]["do"] == "envops lock reverse-text"
 
 
 def test_doctor_fix_removes_broken_virtual_environment(repository: Path):

@@ -175,7 +175,7 @@ def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("path", ["AGENTS.md", "README.md", ".agents/skills/envops/SKILL.md"])
 def test_initial_pages_name_commands_that_exist(path: str):
-    text = files_of(Answers("acme"))[path]
+    text = files_of(Answers("acme", "acme/envops@v0"))[path]
     found = re.findall(r"(?:`|^)envops ([a-z][^`#\n]*)", text, re.MULTILINE)
     assert found
     for words in (one.split() for one in found):
@@ -183,7 +183,7 @@ def test_initial_pages_name_commands_that_exist(path: str):
 
 
 def test_initial_files_are_whole_lines_and_yaml():
-    for path, text in files_of(Answers("acme", maintainers=("@a/b",))).items():
+    for path, text in files_of(Answers("acme", "acme/envops@v0", maintainers=("@a/b",))).items():
         assert text.endswith("\n"), path
         assert not text.endswith("\n\n"), path
         if path.endswith((".yml", ".yaml")):
@@ -206,3 +206,18 @@ def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, ca
     assert main(["adopt", str(theirs), "--root", str(root)]) == 0
     assert main(["validate", "--root", str(root)]) == 0
     assert "1 environment: 1 passed; from the cache" in capsys.readouterr().out
+
+
+def test_init_with_tool_of_a_fork_calls_its_workflows(tmp_path: Path):
+    init(tmp_path, "--owner", "acme", "--tool", "our-fork/envops@v7")
+    assert (
+        "our-fork/envops/.github/workflows/validate.yml@v7" in (tmp_path / ".github/workflows/validate.yml").read_text()
+    )
+
+
+def test_init_of_tool_without_declared_source_needs_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("envops.cli.init.default_tool", lambda: "")
+    assert init(tmp_path) == 2
+    assert "--tool is missing" in capsys.readouterr().err

@@ -16,7 +16,10 @@ SIZED = (
     "distribution hosted sums --endpoint e",
 )
 WITH_A_MODEL = ("smoke sums", "distribution sums", "record sums", "distribution hosted sums", "optimize sums")
-GATES = ("validate", "schema", "rewards", "smoke", "distribution")
+WITH_ARGUMENTS = (
+    *("validate sums", "schema sums", "rewards sums", "smoke sums", "distribution sums"),
+    *("rewards reply sums", "train probe sums", "endpoint sums"),
+)
 
 
 @pytest.mark.parametrize("command", SIZED)
@@ -54,7 +57,7 @@ def test_model_to_train_has_one_meaning_under_each_name(flag: str) -> None:
     assert parsed(["train", "hub", "acme/sums", flag, "acme/tiny"]).model == "acme/tiny"
 
 
-@pytest.mark.parametrize("command", [*(f"{gate} sums" for gate in GATES), "train probe sums"])
+@pytest.mark.parametrize("command", WITH_ARGUMENTS)
 @pytest.mark.parametrize("flag", ["-a", "--env-args", "--args"])
 def test_environment_arguments_have_one_meaning_under_each_name(command: str, flag: str) -> None:
     assert parsed([*command.split(), flag, '{"difficulty": "hard", "n": [1]}']).env_args == {

@@ -108,8 +108,8 @@ def test_session_with_interrupted_install_installs_again(
         ("distribution", ("hosted", "gsm8k", "--endpoint", "e"), "", "prime"),
         ("plan", (), "", "prime"),
         ("new", ("sums",), "", "inspect"),
-        ("train", ("probe", "gsm8k"), "tools/requirements-trl.lock\n", "trl"),
-        ("train", (), "tools/requirements-prime.lock\n", "prime"),
+        ("train", ("probe", "gsm8k"), "train\n", "trl"),
+        ("train", (), "prime\n", "prime"),
         ("bench", (), "", "tests"),
     ],
 )

@@ -54,6 +54,18 @@ def test_variant_is_judged_by_itself_and_is_no_evidence(repository: Path, capsys
     assert "a variant (" not in capsys.readouterr().out
 
 
+def test_site_shows_no_verdict_of_a_variant(repository: Path, tmp_path: Path) -> None:
+    assert schema(repository, "reverse-text", "-a", '{"letters": 5}') == exit_codes.PASS
+    file = repository / "reports" / "validate.json"
+    pages = []
+    for environments in (report_of(repository)["environments"], []):
+        file.write_text(json.dumps({**report_of(repository), "environments": environments}))
+        out = tmp_path / str(len(pages))
+        assert main(["site", "--root", str(repository), "--out", str(out)]) == exit_codes.PASS
+        pages.append({path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()})
+    assert pages[0] == pages[1]
+
+
 def test_variant_with_unknown_argument_fails(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert schema(repository, "reverse-text", "-a", '{"no_such_argument": 5}') == exit_codes.FAIL
     assert "no_such_argument" in capsys.readouterr().out

@@ -61,7 +61,8 @@ def documented(page: str, text: str) -> list[Documented]:
         whole = LINE.match(line)
         commands = [whole[1]] if whole else INLINE.findall(line)
         for one in commands:
-            found += [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
+            parts = [Documented(page, number, part) for part in re.split(r"\s&&\s", one) if LINE.match(part)]
+            found += [part for part in parts if not PLACEHOLDER.fullmatch(part.command)]
     return found
 
 
@@ -71,6 +72,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "cases add": ("tests/cli/test_cases_add.py",),
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
+    "completion": ("tests/cli/test_completion.py",),
     "diagnose": ("tests/training",),
     "distribution": ("tests/cli",),
     "distribution hosted": ("tests/release",),
@@ -99,9 +101,12 @@ WHERE: dict[str, tuple[str, ...]] = {
     "rewards explain": ("tests/cli",),
     "rewards reply": ("tests/cli",),
     "schema": ("tests/cli",),
-    "shards": ("tests/cli/test_shards.py",),
+    "shards": ("tests/cli/test_shards.py", "tests/cli/test_shards_on_clusters.py"),
     "site": ("tests/reports", "tests/cli"),
     "smoke": ("tests/cli",),
+    "store key": ("tests/cli/test_store_commands.py",),
+    "store push": ("tests/cli/test_store_commands.py",),
+    "store status": ("tests/cli/test_store_commands.py",),
     "test": ("tests/cli",),
     "train": ("tests/training",),
     "train compile": ("tests/training",),
@@ -109,6 +114,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "train hub": ("tests/training",),
     "upgrade": ("tests/cli/test_upgrade.py",),
     "validate": ("tests/cli", "tests/e2e", "tests/training/test_runs_in_pull_requests.py"),
+    "view": ("tests/cli/test_view.py",),
     "watch": ("tests/training",),
 }
 """Command → the tests that execute it where no page does: all that its flags are looked for in."""
@@ -120,7 +126,7 @@ NOWHERE = {
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
     "tests": "these tests are what it runs",
-    "warm": "it downloads every lock, for jobs that come after; pages runs it on every release",
+    "cache warm": "it downloads every lock, for jobs that come after; pages runs it on every release",
     "train probe": "it brings torch, which pull requests do without; nox -s learner runs it, every night",
 }
 """What no test can execute, and why."""

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envops.cli.main import main
-from envops.reports import documentation
 from envops.reports.documentation import documentation_address, linked, rule_address
 from envops.reports.html.page import render_page
 from envops.reports.json_report import report_data
 from envops.reports.markdown import render_markdown
 from envops.reports.sarif import render_sarif
 from envops.reports.terminal import render_text
+from envops.system import project_addresses
+from envops.system.project_addresses import project_address
 from envops.text.plain_data import plain_data
 from sample_results import mixed
 
@@ -26,13 +27,18 @@ if TYPE_CHECKING:
 PYPROJECT = Path(__file__).parents[2] / "tools" / "pyproject.toml"
 
 
+def _forget() -> None:
+    documentation_address.cache_clear()
+    project_address.cache_clear()
+
+
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder that the code seems to be installed in; without metadata, nothing is declared."""
-    monkeypatch.setattr(documentation, "__file__", str(tmp_path / "envops" / "reports" / "documentation.py"))
-    documentation_address.cache_clear()
+    monkeypatch.setattr(project_addresses, "__file__", str(tmp_path / "envops" / "system" / "project_addresses.py"))
+    _forget()
     yield tmp_path
-    documentation_address.cache_clear()
+    _forget()
 
 
 def test_documentation_address_is_that_of_pyproject() -> None:
@@ -46,7 +52,7 @@ def test_documentation_address_when_installed_is_that_of_the_metadata(monkeypatc
     installed = Message()
     installed["Project-URL"] = "Source, https://example.org/source"
     installed["Project-URL"] = "Documentation, https://example.org/pages"
-    monkeypatch.setattr(documentation, "metadata", lambda _: installed)
+    monkeypatch.setattr(project_addresses, "metadata", lambda _: installed)
     assert rule_address("RWD005") == "https://example.org/pages/rules/RWD005.html"
 
 

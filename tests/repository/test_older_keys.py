@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envops.models.model_run import default_tasks
 from envops.repository.document import parse_document
 from envops.repository.older_keys import OlderName, with_first_names
 from envops.repository.problem import DeclarationError
+from envops.repository.read_package import read_package
 from envops.repository.registry import load_registry, registry_of
+from sample_repository import PYPROJECT, write_environment
 
 REGISTRY = """\
 version: 1
@@ -87,3 +90,14 @@ def test_identity_of_a_run_is_the_same_under_both_names() -> None:
     current: dict[str, Any] = {"group_size": 8, "environments": [{"id": "sums", "group_size": 4}]}
 
     assert with_first_names(current) == with_first_names(older) == older
+
+
+@pytest.mark.parametrize("tasks", ["num_tasks", "num_examples"])
+@pytest.mark.parametrize("rollouts", ["group_size", "num_rollouts", "rollouts_per_example"])
+def test_size_that_a_package_declares_is_read_under_each_name(tmp_path: Path, tasks: str, rollouts: str) -> None:
+    project = PYPROJECT.format(name="sums").partition("[tool.verifiers.eval]")[0]
+    table = f"[tool.verifiers.eval]\n{tasks} = 7\n{rollouts} = 3\n"
+    folder = write_environment(tmp_path, "sums", {"pyproject.toml": project + table})
+    package = read_package(folder, tmp_path).package
+    assert package is not None
+    assert default_tasks(package) == (7, 3)

@@ -233,7 +233,7 @@ def test_registry_wrong_entry_is_one_problem(text: str) -> None:
         "sampling: {top: 1}",
         "budget: {max_gpu_hours: -1}",
         "overrides: []",
-        "group_size: 8",
+        "group: 8",
     ],
 )
 def test_registry_wrong_run_is_one_problem(row: str) -> None:

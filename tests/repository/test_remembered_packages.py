@@ -159,7 +159,7 @@ def test_record_of_another_environment_is_not_used(root: Path, parsed: list[str]
 
 
 def test_record_of_another_tool_version_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_packages, "code_digest", lambda _: "another")
+    monkeypatch.setattr(remembered_packages, "code_digest", lambda *_: "another")
     another = remembered_packages.RememberedPackages.of(root)
     assert another.read(root / SUMS) is None
 

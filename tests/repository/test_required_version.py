@@ -23,8 +23,14 @@ def problems(root: Path, text: str) -> str:
 def test_registry_that_requires_newer_tool_names_version_and_upgrade(tmp_path: Path):
     found = problems(tmp_path, f"version: 1\nrequires: '>=70.1'\nnew-key: 1\n{REST}")
     assert re.match(rf"registry.yaml:2: requires: this is envops {re.escape(__version__)}", found)
-    assert "install envops >=70.1: uv tool upgrade envops" in found
+    assert "install a version >=70.1: uv tool upgrade envops" in found
     assert "new-key" not in found
+
+
+def test_registry_that_requires_older_tool_names_the_bound(tmp_path: Path):
+    found = problems(tmp_path, f"version: 1\nrequires: '<0.0.2'\n{REST}")
+    assert "install a version <0.0.2, or change the bound here" in found
+    assert "upgrade" not in found
 
 
 def test_registry_of_newer_format_names_upgrade(tmp_path: Path):

@@ -233,7 +233,7 @@ def test_store_without_its_libraries_gives_one_line(reader: Machine, monkeypatch
         raise ImportError(scheme)
 
     monkeypatch.setattr("envops.validation.store.transport._files", missing)
-    assert "install envops with its extra `store`" in receive(reader, reader_of("/srv/store")).trouble
+    assert "uv tool install 'envops[store] @ file://" in receive(reader, reader_of("/srv/store")).trouble
 
 
 def test_settings_take_the_private_key_out_of_the_variables() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import re
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,20 +15,11 @@ from envops.authoring.setup.files import files_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(".github/workflows")
-TOOL = "OWNER/envops@v0"
-
-
-def _written_by_init() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="envops-callers-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name, text in files_of(Answers("acme", tool=TOOL)).items():
-        if Path(name).parent == FOLDER:
-            (folder / Path(name).name).write_text(text)
-    return folder
-
-
-CALLERS = _written_by_init()
-"""The workflows of a team's repository, as `envops init` writes them."""
+TOOL = "OWNER/envops"
+TEAMS_FILES = files_of(Answers("acme", tool=f"{TOOL}@v0", noxfile=False))
+"""What `envops init` writes into a team's repository, by path."""
+CALLERS = {Path(path).name: text for path, text in TEAMS_FILES.items() if Path(path).parent == FOLDER}
+"""The workflows of a team's repository, by file name."""
 LEVELS = ("none", "read", "write")
 IS_OF_TYPE = {"string": r".*", "number": r"\d+", "boolean": "true|false"}
 
@@ -104,10 +92,15 @@ def parsed(text: str) -> dict[str, Any]:
     return dict(document)
 
 
-def workflows(folder: Path = ROOT / FOLDER) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every workflow of a folder, by file name; without one, those of this repository."""
-    for path in sorted(folder.glob("*.yml")):
+def workflows() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every workflow of this repository, by file name."""
+    for path in sorted((ROOT / FOLDER).glob("*.yml")):
         yield path.name, parsed(path.read_text())
+
+
+def callers() -> dict[str, dict[str, Any]]:
+    """Every workflow of a team's repository, by file name."""
+    return {name: parsed(text) for name, text in CALLERS.items()}
 
 
 def inner(text: str) -> str:

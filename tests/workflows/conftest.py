@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from called_workflows import TOOL
 from merged_repository import tool_repository
 
 
 @pytest.fixture(scope="session")
 def tool(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The repository by the name that callers know it by, for `Runner.repositories`."""
-    return {"OWNER/envops": tool_repository(tmp_path_factory.mktemp("tool")).bare}
+    return {TOOL: tool_repository(tmp_path_factory.mktemp("tool")).bare}

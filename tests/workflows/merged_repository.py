@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from called_workflows import CALLERS, ROOT
+from called_workflows import ROOT, TEAMS_FILES
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.registry import load_registry
 
@@ -50,14 +50,11 @@ def origin_with(folder: Path, *environments: str) -> Origin:
 
 
 def team_with(folder: Path, *environments: str) -> Origin:
-    """A team's repository: its environments, and for each workflow a file that calls it. The tool is not in it."""
+    """A team's repository: the files of `envops init`, checks of its own, and these environments."""
     origin = _empty(folder)
-    shutil.copytree(CALLERS, origin.work / ".github/workflows")
-    (origin.work / "configs").mkdir()
-    shutil.copy2(ROOT / "configs/endpoints.toml", origin.work / "configs")
-    (origin.work / ".gitignore").write_text(".envops/\nreports/\n")
-    (origin.work / ".ci").mkdir()
-    (origin.work / ".ci/run").write_text("echo the checks of the team\n")
+    for path, text in {**TEAMS_FILES, ".ci/run": "echo the checks of the team\n"}.items():
+        (origin.work / path).parent.mkdir(parents=True, exist_ok=True)
+        (origin.work / path).write_text(text)
     return _filled(origin, environments)
 
 

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from called_workflows import CALLERS, LEVELS, Workflow, called, workflows
+from called_workflows import LEVELS, ROOT, Workflow, called, callers
 
-CALLERS_BY_NAME = dict(workflows(CALLERS))
+CALLERS = callers()
 GIVEN = {"inputs.pull_request": "7", "inputs.endpoint": "qwen3-30b", "inputs.dollars": "1"}
 
 
 def _call(tool: dict[str, Path], name: str, **changes: Any) -> Workflow:
     """The workflow that a team's file calls, after a change of that call."""
-    caller = copy.deepcopy(CALLERS_BY_NAME[name])
+    caller = copy.deepcopy(CALLERS[name])
     (job,) = caller["jobs"].values()
     job.update(changes)
     return called(Workflow(caller, Path("unused"), "unused", {}), job, tool, GIVEN)
 
 
-@pytest.mark.parametrize("name", CALLERS_BY_NAME)
+@pytest.mark.parametrize("name", CALLERS)
 def test_caller_grants_exactly_what_the_called_jobs_request(name: str, tool: dict[str, Path]) -> None:
     workflow = _call(tool, name)
 
@@ -30,16 +30,24 @@ def test_caller_grants_exactly_what_the_called_jobs_request(name: str, tool: dic
     for job in workflow.document["jobs"].values():
         for permission, level in job["permissions"].items():
             requested[permission] = max(level, requested.get(permission, "none"), key=LEVELS.index)
-    (caller,) = CALLERS_BY_NAME[name]["jobs"].values()
+    (caller,) = CALLERS[name]["jobs"].values()
     assert caller["permissions"] == requested
 
 
-@pytest.mark.parametrize("name", CALLERS_BY_NAME)
+@pytest.mark.parametrize("name", CALLERS)
 def test_caller_passes_exactly_the_secrets_that_the_called_jobs_use(name: str, tool: dict[str, Path]) -> None:
     workflow = _call(tool, name)
 
     assert workflow.secrets == frozenset(re.findall(r"secrets\.(\w+)", str(workflow.document["jobs"])))
     assert (workflow.inputs["runner"], workflow.inputs["python"]) == ("ubuntu-24.04", "3.12")
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_page_names_permissions_and_secrets_of_each_caller(name: str) -> None:
+    (row,) = re.findall(rf"(?m)^\| `{name}` \| .* \| (.*) \|(.*)\|$", (ROOT / "docs/ci.md").read_text())
+    (job,) = CALLERS[name]["jobs"].values()
+    assert row[0] == ", ".join(f"`{permission}: {level}`" for permission, level in job["permissions"].items())
+    assert re.findall(r"\w+", row[1]) == list(job.get("secrets", {}))
 
 
 @pytest.mark.parametrize(

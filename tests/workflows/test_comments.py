@@ -4,73 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from envops.github.api import GitHub, GitHubError
-from envops.github.comment import AUTHOR, LONGEST, MARK, comment, pull_request_of
+from envops.github.comment import LONGEST, MARK, comment, pull_request_of
 from envops.github.commit_status_lock import claim, close
 from envops.release.plan import ReleaseAction
 from envops.reports.comment import conversation
 from envops.repository.problem import DeclarationError
+from fake_github import COMMIT, EVENT, FakeGitHub, serving
 from markdown_it import MarkdownIt
-from merged_repository import team_with
-from workflow_runner import Runner
 
-COMMIT = "c" * 40
-EVENT = {
-    "workflow_run": {
-        "id": 1,
-        "html_url": "https://github.example/acme/envs/actions/runs/1",
-        "head_sha": COMMIT,
-        "head_branch": "more&state=closed",
-        "head_repository": {"owner": {"login": "stranger"}, "full_name": "stranger/envs"},
-    }
-}
 HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evil.example) \x1b[31m"
-
-
-class FakeGitHub:
-    """The part of the API that is used; loses the answers of writes on demand."""
-
-    def __init__(self) -> None:
-        self.comments: list[dict[str, Any]] = []
-        self.statuses: list[dict[str, Any]] = []
-        self.pulls = [{"number": 7, "state": "open", "head": {"sha": COMMIT}}]
-        self.asked: list[str] = []
-        self.lost = 0
-        self.refusals: list[dict[str, str]] = []
-        """Headers of the next answers, which are all 403."""
-        self.is_cut_short = False
-        """Whether connections end before the whole answer was sent."""
-
-    def answer(self, method: str, path: str, body: Any) -> Any:
-        self.asked.append(f"{method} {path}")
-        path = path.removeprefix("/repos/acme/envs/")
-        route, _, query = path.partition("?")
-        if method == "GET" and route == "pulls":
-            return self.pulls if "head=stranger%3Amore%26state%3Dclosed" in query else []
-        if method == "GET" and route == "pulls/7":
-            return self.pulls[0]
-        if method == "GET" and route == "issues/7/comments":
-            return self.comments if "page=1" in query.split("&") else []
-        if method == "GET" and route.endswith("/statuses"):
-            return self.statuses
-        if method == "POST" and route == "issues/7/comments":
-            self.comments.append({"id": len(self.comments) + 1, "user": {"login": AUTHOR}, **body})
-            return self.comments[-1]
-        if method == "PATCH" and route.startswith("issues/comments/"):
-            self.comments[int(route.rpartition("/")[2]) - 1] |= body
-            return {}
-        if method == "POST" and route.startswith("statuses/"):
-            self.statuses.append(body)
-            return body
-        raise LookupError(path)
 
 
 @pytest.fixture
@@ -80,39 +29,8 @@ def fake() -> FakeGitHub:
 
 @pytest.fixture
 def github(fake: FakeGitHub) -> Iterator[GitHub]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            if fake.refusals:
-                fake.asked.append(f"{self.command} refused")
-                self.refuse(fake.refusals.pop(0))
-                return
-            answer = json.dumps(fake.answer(self.command, self.path, body)).encode()
-            lost = self.command != "GET" and fake.lost > 0
-            fake.lost -= lost
-            self.send_response(502 if lost else 200)
-            self.send_header("Content-Length", str(len(answer) + fake.is_cut_short))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def refuse(self, headers: dict[str, str]) -> None:
-            self.send_response(403)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        do_POST = do_PATCH = do_GET  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield GitHub("acme/envs", "canary-token-5512", f"http://127.0.0.1:{server.server_port}")
-    server.shutdown()
-    server.server_close()
+    with serving(fake) as client:
+        yield client
 
 
 def test_comment_is_created_once_and_then_edited(fake: FakeGitHub, github: GitHub) -> None:
@@ -234,33 +152,6 @@ def test_comment_refuses_an_artifact_without_report(tmp_path: Path, what: str) -
         report.write_text("{" if what == "no report" else '{"version": 1}')
     with pytest.raises(DeclarationError):
         conversation(folder, LONGEST, "https://github.example/run")
-
-
-def test_comment_step_of_the_workflow_comments(
-    fake: FakeGitHub,
-    github: GitHub,
-    tool: dict[str, Path],
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    origin = team_with(tmp_path_factory.mktemp("repository"))
-    event = tmp_path / "event.json"
-    event.write_text(json.dumps(EVENT))
-    variables = {"GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": "acme/envs", "GITHUB_API_URL": github.url}
-    runner = Runner(origin.bare, tmp_path / "jobs", real=("comment",), variables=variables, repositories=tool)
-    _report(tmp_path / "report")
-    runner.artifacts.mkdir(parents=True)
-    (tmp_path / "report").rename(runner.artifacts / "report")
-    says = {"github.event.workflow_run.id": "1", "hashFiles('reports/validate.sarif') != ''": "false"}
-
-    done = runner.run("comment.yml", "comment", origin.git("rev-parse", "HEAD"), says)
-
-    assert done.passed, done.output
-    (made,) = fake.comments
-    assert made["body"].startswith(MARK)
-    (sarif,) = (tmp_path / "jobs").glob("comment.yml-comment-*/reports/validate.sarif")
-    assert json.loads(sarif.read_bytes())["runs"][0]["tool"]["driver"]["name"] == "envops"
-    assert len(made["body"]) < 65_536
 
 
 def plan_comment(folder: Path, **plan: object) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from called_workflows import ROOT, workflows
 from envops import __version__
+from fake_github import FakeGitHub, serving
 from merged_repository import tool_repository
 from package_release import Refused, section_of
 from workflow_runner import Runner
@@ -21,15 +19,16 @@ SECTION = "### Upgrading\n\nRun `envops upgrade`.\n\n### Added\n\n- more\n"
 CHANGELOG = f"# Changelog\n\n## {__version__} (2026-11-23)\n\n{SECTION}\n## 0.0.1 (2026-01-01)\n\n### Upgrading\n\nno\n"
 
 
-class FakeGitHub:
+class TagsAndReleases(FakeGitHub):
     """Tags and releases of a repository, by the paths that are used."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.tags = {TAG: "c" * 40}
         self.releases: list[dict[str, Any]] = []
 
     def answer(self, method: str, path: str, body: Any) -> Any:
-        path = path.removeprefix("/repos/acme/envops/")
+        path = path.removeprefix("/repos/acme/envs/")
         if path.startswith("git/matching-refs/tags/"):
             start = path.removeprefix("git/matching-refs/tags/")
             return [{"ref": f"refs/tags/{tag}"} for tag in self.tags if tag.startswith(start)]
@@ -41,7 +40,7 @@ class FakeGitHub:
             self.tags[tag] = body["sha"]
             return {}
         if method == "GET":
-            return next(each for each in self.releases if path == f"releases/tags/{each['tag_name']}")
+            return {f"releases/tags/{each['tag_name']}": each for each in self.releases}[path]
         if method == "POST":
             self.releases.append({"id": len(self.releases), **body})
         else:
@@ -50,35 +49,14 @@ class FakeGitHub:
 
 
 @pytest.fixture
-def fake() -> FakeGitHub:
-    return FakeGitHub()
+def fake() -> TagsAndReleases:
+    return TagsAndReleases()
 
 
 @pytest.fixture
-def address(fake: FakeGitHub) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            try:
-                answer, status = json.dumps(fake.answer(self.command, self.path, body)).encode(), 200
-            except (KeyError, StopIteration):
-                answer, status = b"{}", 404
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        do_POST = do_PATCH = do_GET  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+def address(fake: TagsAndReleases) -> Iterator[str]:
+    with serving(fake) as client:
+        yield client.url
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +70,7 @@ def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runner(tagged: Path, address: str, tmp_path: Path) -> Runner:
-    variables = {"GITHUB_REPOSITORY": "acme/envops", "GITHUB_API_URL": address}
+    variables = {"GITHUB_REPOSITORY": "acme/envs", "GITHUB_API_URL": address}
     return Runner(tagged, tmp_path, variables=variables)
 
 
@@ -114,7 +92,7 @@ def test_package_of_another_version_than_the_tag_is_not_built(runner: Runner) ->
     assert "CHANGELOG.md: its top section is" in done.output
 
 
-def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fake: FakeGitHub) -> None:
+def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fake: TagsAndReleases) -> None:
     for _ in range(2):
         done = runner.run("package.yml", "announce", "main", SAYS)
         assert done.passed, done.output
@@ -128,7 +106,7 @@ def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fak
     ids=["first", "newer", "older"],
 )
 def test_major_tag_moves_to_the_newest_version_only(
-    others: dict[str, str], moves: bool, runner: Runner, fake: FakeGitHub
+    others: dict[str, str], moves: bool, runner: Runner, fake: TagsAndReleases
 ) -> None:
     fake.tags |= others
     before = fake.tags.get("v0")

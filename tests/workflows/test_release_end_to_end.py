@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
+from envops.github.comment import MARK
 from envops.repository.repository import Repository
+from fake_github import EVENT, FakeGitHub, serving
 from merged_repository import Origin, team_with
 from workflow_runner import HANDED_OVER, PUBLISHED, VERIFIED, Job, Runner
 
@@ -67,6 +70,26 @@ def proven(merged: Origin, runner: Runner) -> list[Job]:
     is_pull = "github.event_name == 'pull_request'"
     shard = runner.run("validate.yml", "shard", commit, {**says, **matrix, f"matrix.names && {is_pull}": says[is_pull]})
     return [plan, shard, runner.run("validate.yml", "gate", commit, says)]
+
+
+def test_comment_of_the_pull_request_shows_the_proof(
+    merged: Origin, runner: Runner, proven: list[Job], tmp_path: Path
+) -> None:
+    event, fake = tmp_path / "event.json", FakeGitHub()
+    event.write_text(json.dumps(EVENT))
+    with serving(fake) as github:
+        variables = {"GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": "acme/envs", "GITHUB_API_URL": github.url}
+        commenting = replace(runner, real=("comment",), variables=variables)
+        says = {"github.event.workflow_run.id": "1", "hashFiles('reports/validate.sarif') != ''": "false"}
+        done = commenting.run("comment.yml", "comment", merged.git("rev-parse", "main"), says)
+
+    assert all(job.passed for job in [*proven, done]), done.output
+    (made,) = fake.comments
+    assert made["body"].startswith(MARK)
+    assert f"`{NAME}`" in made["body"]
+    assert f"`acme/{NAME}`" in made["body"], "the plan"
+    (sarif,) = runner.folder.glob("comment.yml-comment-*/reports/validate.sarif")
+    assert json.loads(sarif.read_bytes())["runs"][0]["tool"]["driver"]["name"] == "envops"
 
 
 def test_merge_publishes_validated_content_once(

@@ -98,6 +98,17 @@ def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin,
     assert shard.sessions == ["validate --no-cache --runs first"], shard.output
 
 
+def test_pull_request_reads_a_store_that_the_repository_names(origin: Origin, quiet: Runner) -> None:
+    store = {
+        "github.event_name == 'pull_request' && vars.ENVOPS_STORE || ''": "s3://facts",
+        "(github.event_name != 'pull_request' || vars.ENVOPS_STORE == '') && 'yes' || ''": "",
+    }
+
+    shard = quiet.run("validate.yml", "shard", origin.git("rev-parse", "HEAD"), {**_of_pull_request(origin), **store})
+
+    assert shard.sessions[1] == "validate word-problems", shard.output
+
+
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "origin/main")
     says = {**_of_pull_request(origin), BASE: head}
@@ -215,7 +226,8 @@ def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, quiet: Ru
     says = {
         "steps.past.outputs.run != ''": "false",
         "hashFiles('known/latest/timings/*.json') != ''": "true",
-        "hashFiles('tools/docs_site/*') == ''": "false",
+        "hashFiles('tools/docs_site/*') == ''": "true",
+        "hashFiles('tools/docs_site/*') != ''": "false",
         "github.event_name == 'workflow_dispatch' && 'report' || 'evidence'": "evidence",
         "github.event.workflow_run.id || github.run_id": "1",
     }
@@ -226,7 +238,7 @@ def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, quiet: Ru
     assert build.sessions == [
         "past-run pages.yml --branch main",
         "report merge known/earlier/ known/latest/ --current",
-        "nox pages",
+        "site",
         "cache warm",
     ]
     assert len(list(quiet.folder.glob("pages.yml-build-*/.envops/timings/reverse-text.json"))) == 1

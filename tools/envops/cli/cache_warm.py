@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Download the packages of every lock once, and return the exit code."""
-    packages = Repository.load(options.root.absolute()).packages.values()
+    packages = Repository.load(options.root.absolute(), set_apart=True).packages.values()
     locks = [BUILD_LOCK, TESTS_LOCK, SEARCH_LOCK, *(package.folder / LOCK_FILE for package in packages)]
     different = {lock_content(lock, lock.parent): lock for lock in reversed(locks) if lock.is_file()}
     stop, left_out = threading.Event(), 0

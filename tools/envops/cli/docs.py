@@ -22,7 +22,7 @@ from envops.cli.main import parser
 from envops.facts import stages
 from envops.facts.stages import Stage
 from envops.files.atomic_write import write_whole
-from envops.repository.codeowners import CODEOWNERS_FILE, is_handwritten, render
+from envops.repository.codeowners import CODEOWNERS_FILE, handwritten, render
 from envops.repository.registry import SCHEMA_FILE, load_registry, registry_schema
 from envops.repository.tool_source import holds_tool
 from envops.rules.catalogue import CATALOGUE_FILE, render_catalogue
@@ -85,9 +85,9 @@ def run(options: argparse.Namespace) -> int:
     """Write every generated file that is out of date, or with `--check` only list them."""
     root = options.root.absolute()
     generated = {CODEOWNERS_FILE: render(load_registry(root)), **(_of_tool(root) if holds_tool(root) else {})}
-    if is_handwritten(root):
+    if place := handwritten(root):
         del generated[CODEOWNERS_FILE]
-        message = f"{CODEOWNERS_FILE} was written by hand and stays as it is."
+        message = f"{place} was written by hand and stays as it is."
         print(f"{message} To have it generated, declare its owners in registry.yaml and remove it.", file=sys.stderr)
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:

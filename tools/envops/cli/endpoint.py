@@ -9,7 +9,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.selection import print_grants
+from envops.cli.selection import print_grants, with_flags
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.system.subprocesses import Interrupted, ProgramFailed
@@ -32,6 +32,7 @@ FOR_EVER = 10 * 365 * 86_400.0
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.environment_arguments(command, "arguments of the environment on top of the registry's `args`, in JSON")
     arguments.root(command)
     command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
     command.add_argument(
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     print_grants(repository, [name])
+    repository = with_flags(repository, [name], options)
     entry, package = repository.registry.environments[name], repository.packages[name]
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

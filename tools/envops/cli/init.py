@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envops import exit_codes
-from envops.authoring.setup.answers import ANSWERS_FILE, DEFAULT_TOOL, TOOL, Answers, Record, read_record
+from envops.authoring.setup.answers import ANSWERS_FILE, TOOL, Answers, Record, default_tool, read_record
 from envops.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files, write_files
 from envops.authoring.setup.screen import initial_data, render_initial
 from envops.cli import arguments
@@ -57,7 +57,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--tool",
         type=_checked(TOOL, "OWNER/REPOSITORY@TAG"),
         metavar="OWNER/REPOSITORY@TAG",
-        help=f"the tool's repository and tag, which the workflows follow (default: {DEFAULT_TOOL})",
+        help="the tool's repository on GitHub and its tag, which the workflows follow (default: its own)",
     )
     command.add_argument("--no-noxfile", action="store_true", help="write no noxfile.py")
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show what would be written")
@@ -144,6 +144,9 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         _refuse_other_answers(options, record.answers)
         return record.answers
     registry = load_registry(root) if (root / REGISTRY_FILE).exists() else None
+    tool = options.tool or default_tool()
+    if not tool:
+        raise NotInitialised("--tool is missing: this copy of the tool declares no repository on GitHub as its source.")
     owner = options.owner or (registry.owner if registry else "")
     asks = can_ask() and registry is None
     if not owner and not asks:
@@ -162,7 +165,7 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         owner=owner,
         maintainers=maintainers,
         visibility="PUBLIC" if visibility == "public" else "PRIVATE",
-        tool=options.tool or DEFAULT_TOOL,
+        tool=tool,
         noxfile=not options.no_noxfile,
     )
 

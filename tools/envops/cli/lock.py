@@ -99,7 +99,7 @@ def _wanted(root: Path, options: argparse.Namespace) -> list[str]:
     beside: dict[str, None] = {}
     for lock, folders in users_of(root).items():
         users = [folder.name for folder in folders if folder.name in by_folder]
-        if lock == options.shared or named & {*users}:
+        if lock == options.shared if options.shared else named & {*users}:
             beside |= dict.fromkeys(by_folder[folder] for folder in users)
     return list(dict.fromkeys([*options.names, *beside]))
 

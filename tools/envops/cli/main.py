@@ -84,14 +84,15 @@ COMMANDS: Mapping[str, Command] = {
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),
     "train file": Command("train by a compiled file of TRL, on this machine"),
     "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
-    "train requirements": Command("print the requirements file that a train command needs"),
+    "train requirements": Command("print the extra that a train command needs"),
     "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
     "diagnose": Command("name the problems of a training run, and the change that fixes each"),
     "optimize": Command("search for a better system prompt, by GEPA"),
-    "lock": Command("resolve every environment's requirements.lock again"),
+    "lock": Command("resolve the locks of environments again, or let environments share one"),
     "together": Command("install all environments into one virtual environment and import them"),
     "explain": Command("explain a rule: its check, its reason, and the fix of its findings"),
     "docs": Command("write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
+    "completion": Command("print the completion script of a shell"),
 }
 """The commands, in the order of `--help`."""
 GROUPS: Mapping[str, str] = {
@@ -213,7 +214,7 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
             description=command.summary[0].upper() + command.summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module = _module_of(name)
+        module = module_of(name)
         added.set_defaults(command=name, module=module)
         if name in names:
             _complete(added, name, module)
@@ -236,11 +237,12 @@ def _listed(names: Sequence[str], title: str) -> str:
 
 def _examples(names: Sequence[str]) -> str:
     """The examples of several commands under one title."""
-    texts = (import_module(f"envops.cli.{_module_of(name)}").EXAMPLES for name in names)
+    texts = (import_module(f"envops.cli.{module_of(name)}").EXAMPLES for name in names)
     return "examples:\n" + "".join(text.removeprefix("examples:\n") for text in texts)
 
 
-def _module_of(name: str) -> str:
+def module_of(name: str) -> str:
+    """The module of a command in `envops.cli`."""
     return COMMANDS[name].module or name.replace(" ", "_")
 
 

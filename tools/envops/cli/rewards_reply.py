@@ -8,7 +8,7 @@ import threading
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.cli.selection import print_grants
+from envops.cli.selection import print_grants, with_flags
 from envops.reports.printing import for_terminal, print_text
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
@@ -45,6 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     # Before 3.13, argparse gives an optional list nothing that follows an option: `reply NAME --task 3 TEXT`.
     command.set_defaults(rest="replies")
     command.add_argument("--task", type=int, default=0, metavar="INDEX", help="index of the task (default: 0)")
+    arguments.environment_arguments(command, "arguments of the environment on top of the registry's `args`, in JSON")
     arguments.root(command)
     arguments.printed(command)
     arguments.network(command, "the environment", "it loads")
@@ -59,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     repository = Repository.load(root, [options.name])
     (name,) = repository.select([options.name])
     print_grants(repository, [name])
+    repository = with_flags(repository, [name], options)
     package = repository.packages[name]
     turns = [turn_of(sys.stdin.read() if turn == "-" else turn) for turn in options.replies]
     if options.task < 0:

@@ -18,12 +18,12 @@ from envops.validation.shard_scripts import ShardTask, kubernetes_job, slurm_scr
 EXAMPLES = """examples:
   envops shards                                        how the environments would be divided
   envops shards --changed --max 20 --format github     a matrix for GitHub Actions; json is the same
-  envops shards --format slurm > validate.sbatch       an array script: sbatch validate.sbatch
-  envops shards --format k8s --image IMAGE --claim CLAIM | kubectl apply -f -
+  envops shards --format slurm                         an array script for sbatch
+  envops shards --format k8s --image IMAGE --claim CLAIM
 
 each entry of the matrix has index, total, names and runs (for envops validate NAMES --runs RUNS), seconds (expected);
-scripts write a report for each shard: envops report merge reports/shards --matrix FILE joins them, where FILE is the
-matrix of the same commit; for k8s the volume of CLAIM is the checkout, and variables come from a config map `envops`;
+scripts write a report for each shard below reports/shards, which `envops report merge` joins; for k8s the volume of
+CLAIM is the checkout, and variables come from a config map `envops`;
 changed runs and runs on environments of several entries have an entry of their own; an empty matrix means that nothing
 is to be proved
 """

@@ -59,6 +59,8 @@ def _catalogue(repository: Repository, reports: Path) -> tuple[Catalogue, list[s
     registry = repository.registry
     file = reports / "validate.json"
     report: dict[str, Any] | None = read_report(file) if file.is_file() else None
+    if report is not None:  # the site shows what is registered, and not the result of a variant
+        report = {**report, "environments": [one for one in report["environments"] if one.get("env_args") is None]}
     released = _released(reports / "release.json")
     listings = [
         listing_of(registry.environments[name], package, _readme(package.folder), report, registry.runs, released)

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from envops import exit_codes
+from envops.system.installation import install_command
 from envops.validation.store.settings import KEY, TRUSTS, named
 
 EXAMPLES = """examples:
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.USAGE
         private, public = new_keys(options.name)
     except ImportError:
-        print("cryptography is not installed: install envops with its extra `store`", file=sys.stderr)
+        print(f"cryptography is not installed: {install_command('store')}", file=sys.stderr)
         return exit_codes.ERROR
     print(f"{KEY}={private.text()}\n{TRUSTS}={public.text()}")
     print(f"keep {KEY} where only trusted jobs see it; {TRUSTS} is for everybody", file=sys.stderr)

@@ -12,7 +12,7 @@ from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.selection import runs_named
 from envops.cli.train_file import train_here
-from envops.hub.access import INSTALL, HubUnavailable, find_prime, hub_access
+from envops.hub.access import HubUnavailable, find_prime, hub_access, install_prime
 from envops.hub.state import read_hub
 from envops.release.plan import desired_of, step_of
 from envops.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
@@ -106,7 +106,7 @@ def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
     if not access.key:
         return Situation(root, registry, access, None, frozenset(), stop)
     if prime is None:
-        raise HubUnavailable("the prime CLI is not installed", INSTALL)
+        raise HubUnavailable("the prime CLI is not installed", install_prime())
     packages = packages_of_runs(root, registry, [registry.specs[name] for name in names])
     desired = [desired_of(registry.environments[name], package) for name, package in packages.items()]
     hub = read_hub(prime, access, [each.address for each in desired], stop)

@@ -27,6 +27,7 @@ from envops.repository.problem import nearest
 from envops.repository.repository import Repository
 from envops.repository.workspace import Workspace
 from envops.rules.engine import Finding
+from envops.system.installation import command_with
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.training.declared_runs import DeclaredRun
 from envops.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
@@ -90,8 +91,8 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train as a compiled file declares; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        needed = f"training here needs {', '.join(missing)} of tools/requirements-trl.lock"
-        print(f"{needed}; install them with: nox -s train -- RUN", file=sys.stderr)
+        command = command_with("train", "nox -s train -- RUN")
+        print(f"training here needs {', '.join(missing)}, which are not installed; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:
         trained = _train(options.root.absolute(), read_settings(file))

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import importlib.util
 import json
+import shlex
 import shutil
 import sys
 import threading
@@ -19,6 +20,7 @@ from envops.reports.printing import print_message
 from envops.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envops.repository.repository import Repository
 from envops.repository.workspace import TOOLS, Workspace, code_digest
+from envops.system.installation import command_with
 from envops.system.subprocesses import ProgramFailed
 from envops.training.trainers import HERE
 from envops.validation.job import StageFailed, WorkerLost
@@ -58,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     """Probe one environment; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"a probe needs {', '.join(missing)}; install them with: nox -s train -- probe NAME", file=sys.stderr)
+        command = command_with("train", f"nox -s train -- probe {shlex.quote(options.name)}")
+        print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:
         return _probe(options.root.absolute(), options.name, options)

@@ -1,4 +1,4 @@
-"""`envops train requirements`: the requirements of an `envops train` command; `nox -s train` installs it."""
+"""`envops train requirements`: the extra of `envops` that an `envops train` command needs; nox installs it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import argparse
 from envops import exit_codes
 from envops.cli.main import parsed
 from envops.cli.train import runs_of_this_machine
+from envops.system.installation import Extra
 
-TRL, PRIME = "tools/requirements-trl.lock", "tools/requirements-prime.lock"
 EXAMPLES = """examples:
-  envops train requirements                         tools/requirements-prime.lock
-  envops train requirements probe reverse-text      tools/requirements-trl.lock
-  envops train requirements -- --dry-run            tools/requirements-prime.lock
+  envops train requirements                         prime
+  envops train requirements probe reverse-text      train
+  envops train requirements -- --dry-run            prime
 """
 
 
@@ -26,11 +26,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the file of requirements."""
+    """Print the name of the extra."""
     behind = options.call[1:] if options.call[:1] == ["--"] else options.call
     call = parsed(["train", *behind])
     here = call.command in ("train probe", "train file")
     if call.command == "train":
         here = bool(runs_of_this_machine(call.root.absolute(), call.names))
-    print(TRL if here else PRIME)
+    extra: Extra = "train" if here else "prime"
+    print(extra)
     return exit_codes.PASS

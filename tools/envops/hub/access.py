@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envops.system.installation import command_with
+from envops.text.commands import is_started_by_nox
 from envops.text.scrubbing import Scrubber
 
 OLDEST_PRIME = "0.13.0"
 """The first release whose hosted training accepts the configs that are written here."""
 TESTED_PRIME = "0.18.0"
-INSTALL = f"nox installs it (nox -s plan); by hand: uv tool install prime=={TESTED_PRIME}"
 DEFAULT_URL = "https://api.primeintellect.ai"
 DEFAULT_INFERENCE_URL = "https://api.pinference.ai/api/v1"
 DEFAULT_SITE = "https://app.primeintellect.ai"
@@ -28,6 +29,14 @@ _PASSED = frozenset(
     {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE"}
     | {"REQUESTS_CA_BUNDLE", "PRIME_FRONTEND_URL", "PRIME_INFERENCE_URL"}
 )
+
+
+def install_prime() -> str:
+    """How to get the prime CLI, for messages."""
+    by_hand = f"uv tool install prime=={TESTED_PRIME}"
+    if is_started_by_nox():
+        return f"nox installs it (nox -s plan); by hand: {by_hand}"
+    return f"{by_hand}; or once: {command_with('prime', 'nox -s plan')}"
 
 
 class HubUnavailable(Exception):
@@ -171,5 +180,5 @@ def the_platform(otherwise: str = "") -> tuple[Prime, HubAccess]:
         ways = ["set PRIME_API_KEY", "or run: prime login", otherwise]
         raise HubUnavailable("no API key for the platform", ", ".join(filter(None, ways)))
     if prime is None:
-        raise HubUnavailable("the prime CLI is not installed", INSTALL)
+        raise HubUnavailable("the prime CLI is not installed", install_prime())
     return prime, access

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from envops.hub.access import INSTALL, OLDEST_PRIME, HubAccess, HubUnavailable, Prime
+from envops.hub.access import OLDEST_PRIME, HubAccess, HubUnavailable, Prime, install_prime
 from envops.system.retry_policy import HUB_READ
 from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
@@ -82,7 +82,7 @@ def call_hub(
                 sends=json.dumps(wanted),
             )
         except ProgramFailed as error:
-            raise HubUnavailable(_failure_message(error, access), INSTALL) from None
+            raise HubUnavailable(_failure_message(error, access), install_prime()) from None
     prime_version, answers = "", {}
     for line in printed.splitlines():
         message = _parsed(line)
@@ -119,5 +119,5 @@ def _refuse_old(found: str) -> None:
         old = True
     if old:
         raise HubUnavailable(
-            f"prime {found or '?'} is older than {OLDEST_PRIME}, the oldest that is supported", INSTALL
+            f"prime {found or '?'} is older than {OLDEST_PRIME}, the oldest that is supported", install_prime()
         )

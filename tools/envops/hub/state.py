@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime
+from envops.hub.access import HubAccess, HubUnavailable, Prime, install_prime
 from envops.hub.client import HubAnswer, HubAnswers, HubCall, call_hub
 
 ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
@@ -124,7 +124,7 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
     data = answer.data.get("data") if isinstance(answer.data, dict) else None
     if not isinstance(data, dict):
         message = f"{access.url} is not the Hub: whoami returned no user"
-        raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({INSTALL})")
+        raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({install_prime()})")
     teams = _teams(answers["teams"])
     if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
         known = ", ".join(sorted(teams)) or "none"

@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,6 +44,10 @@ LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 EVALUATED_TASKS, EVALUATED_ROLLOUTS = 50, 3
 """Size of a recording or a comparison if neither the command nor the package sets one."""
+
+NAMES_OF_TASKS = ("num_tasks", "num_examples")
+NAMES_OF_ROLLOUTS = ("group_size", "num_rollouts", "rollouts_per_example")
+"""Of both generations of verifiers, in a package's own table."""
 
 TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
 
@@ -262,6 +266,10 @@ def spent(spending: Spending, endpoint: Endpoint) -> str:
 
 def default_tasks(package: Package) -> tuple[int, int]:
     """Tasks and rollouts of an evaluation: those of `[tool.verifiers.eval]`, which vf-eval reads, or of all others."""
-    wanted = [package.eval_settings.get(key) for key in ("num_examples", "rollouts_per_example")]
-    tasks, rollouts = (number if isinstance(number, int) and number > 0 else None for number in wanted)
+    tasks, rollouts = (_declared_size(package, names) for names in (NAMES_OF_TASKS, NAMES_OF_ROLLOUTS))
     return min(tasks or EVALUATED_TASKS, MOST_TASKS), rollouts or EVALUATED_ROLLOUTS
+
+
+def _declared_size(package: Package, names: Sequence[str]) -> int | None:
+    found = (package.eval_settings.get(name) for name in names)
+    return next((number for number in found if isinstance(number, int) and number > 0), None)

@@ -11,7 +11,7 @@ from typing import Literal
 from packaging.version import InvalidVersion, Version
 
 from envops.facts.observed import Facts
-from envops.hub.access import INSTALL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envops.hub.access import HubAccess, HubUnavailable, Prime, find_prime, hub_access, install_prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.hub.state import HubEnvironment, HubReading, HubState, read_hub
 from envops.repository.changes import Change, changed_environments
@@ -423,7 +423,7 @@ def _asked(
     if not access.key:
         return None, "no API key (set PRIME_API_KEY, or run: prime login)"
     if prime is None:
-        raise HubUnavailable("the prime CLI is not installed", INSTALL)
+        raise HubUnavailable("the prime CLI is not installed", install_prime())
     owners = sorted({registry.owner, *(each.owner for each in desired)}) if choice.whole else ()
     addresses = [each.address for each in desired]
     pinned = [address_of(each) for each in external]

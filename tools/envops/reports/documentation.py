@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path
 
 from envops.rules.engine import all_rules
+from envops.system.project_addresses import project_address
 
 DECLARED = "Documentation"
 """The name of its address in `project.urls`."""
@@ -16,7 +14,7 @@ DECLARED = "Documentation"
 @cache
 def documentation_address() -> str:
     """The address of the documentation, with a slash at its end; empty if none is declared."""
-    address = _declared_beside() or _declared_when_installed()
+    address = project_address(DECLARED)
     return f"{address.rstrip('/')}/" if address else ""
 
 
@@ -29,22 +27,3 @@ def linked(style: str, rule: str) -> str:
     """A style of text on a terminal, as a link to the page of a rule."""
     address = rule_address(rule)
     return f"{style} link {address}" if address else style
-
-
-def _declared_beside() -> str:
-    """What the source tree declares, if this code runs from it."""
-    try:
-        declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    project = declared.get("project", {})
-    return str(project.get("urls", {}).get(DECLARED, "")) if project.get("name") == "envops" else ""
-
-
-def _declared_when_installed() -> str:
-    try:
-        urls = metadata("envops").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        return ""
-    named = (url.partition(", ") for url in urls)
-    return next((address for name, _, address in named if name == DECLARED), "")

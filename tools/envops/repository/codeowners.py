@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from envops.repository.registry import Registry
 
 CODEOWNERS_FILE = "CODEOWNERS"
+PLACES = (f".github/{CODEOWNERS_FILE}", CODEOWNERS_FILE, f"docs/{CODEOWNERS_FILE}")
+"""Where GitHub looks for it; the first one counts."""
 _BEGINNING = "# Generated from the maintainers and owners in registry.yaml"
 _HEADER = f"{_BEGINNING}: change them there, then run envops docs."
 
@@ -19,10 +21,10 @@ def is_generated(text: str) -> bool:
     return text.startswith(_BEGINNING)
 
 
-def is_handwritten(root: Path) -> bool:
-    """Whether the team writes CODEOWNERS itself; the tool then leaves it as it is."""
-    file = root / CODEOWNERS_FILE
-    return file.is_file() and not is_generated(file.read_text("utf-8", "replace"))
+def handwritten(root: Path) -> str | None:
+    """The CODEOWNERS that the team writes itself, if it does; the tool then writes none."""
+    found = next((place for place in PLACES if (root / place).is_file()), None)
+    return None if found is None or is_generated((root / found).read_text("utf-8", "replace")) else found
 
 
 def render(registry: Registry) -> str:

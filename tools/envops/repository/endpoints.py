@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from envops.repository.declared_text import read_text, relative
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.toml_document import parse_toml
+from envops.repository.tool_source import own_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,8 +30,6 @@ EXAMPLE_ENTRY = (
     "output_price = 0.0",
 )
 """The keys of an entry behind its name, as a message shows them."""
-OWN_CHECKOUT = Path(__file__).resolve().parents[3]
-"""The checkout that this tool is part of."""
 MAX_BYTES = 1_000_000
 Style = Literal["instruct", "reasoning"]
 STYLES: tuple[Style, ...] = ("instruct", "reasoning")
@@ -48,6 +47,7 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*endpoint[ \t]*\]\]")
 
 
+OWN_CHECKOUT = own_checkout(Path.cwd())
 PRIME_KEY = "PRIME_API_KEY"
 """The variable of the key of Prime Inference, whose models need no entry."""
 
@@ -154,8 +154,8 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
 def key_variables(root: Path | None) -> dict[str, str]:
     """Every variable that an endpoint names for a key, with its place.
 
-    The endpoints are those of `root` and of the checkout that the tool is part of, because `root` may be the text of a
-    candidate. Mistakes in other keys are allowed. Raises `DeclarationError` where a file is not TOML.
+    The endpoints are those of `root` and of the checkout in which the command was started, because `root` may be the
+    text of a candidate. Mistakes in other keys are allowed. Raises `DeclarationError` where a file is not TOML.
     """
     found: dict[str, str] = {}
     for checkout in {OWN_CHECKOUT, root or OWN_CHECKOUT}:

@@ -42,14 +42,15 @@ def described_grant(entry: EnvironmentEntry, root: Path) -> str:
 def registry_beside_key(registry: Registry, root: Path, dollars: float = math.inf) -> Registry:
     """The registry for a process that holds a key.
 
-    A registry of another checkout than the tool's own is the text of a candidate: an environment keeps only those
-    `secrets` that the tool's own checkout declares for it, and runs in the sandbox that this checkout declares. A judge
-    that it does not declare may cost `dollars`. Raises `DeclarationError` if the own registry is wrong.
+    A registry of another checkout than the one in which the command was started is the text of a candidate: an
+    environment keeps only those `secrets` that the own checkout declares for it, and runs in the sandbox that it
+    declares. A judge that it does not declare may cost `dollars`. Raises `DeclarationError` if the own registry is
+    wrong.
     """
     own = endpoints.OWN_CHECKOUT
-    if root.resolve() == own or not (own / REGISTRY_FILE).is_file():
+    if root.resolve() == own:
         return registry
-    declared = load_registry(own).environments
+    declared = load_registry(own).environments if (own / REGISTRY_FILE).is_file() else {}
 
     def limited(entry: EnvironmentEntry) -> EnvironmentEntry:
         known = declared.get(entry.name, EnvironmentEntry(entry.name))

@@ -27,7 +27,7 @@ from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
 from envops.repository.shared_lock import lock_content
 from envops.repository.signature import signed, verified
-from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
+from envops.repository.workspace import OWN_CODE, Workspace, code_digest, mark_used
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -58,7 +58,7 @@ class RememberedPackages:
         """The remembered packages of the repository at `root`, for this version of the tool on this machine."""
         markers = sorted(default_environment().items())  # the markers of a lock's entries depend on it
         versions = [sys.version, packaging.__version__, yaml.__version__]
-        reader = json.dumps([code_digest(TOOLS), versions, markers])
+        reader = json.dumps([code_digest(*OWN_CODE), versions, markers])
         return cls(root, hashlib.sha256(reader.encode()).hexdigest())
 
     def digest_of(self, folder: Path) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 
 from envops import __version__
 from envops.repository.problem import Problem
@@ -23,9 +23,11 @@ def version_problem(document: Document) -> Problem | None:
     A newer format and newer keys would only be reported as mistakes.
     """
     declared, requires = document.data.get("version"), document.data.get("requires")
-    if _is_unmet(requires):
+    if isinstance(requires, str) and (unmet := _unmet(requires)):
         message = f"this is envops {__version__}, which cannot read this file"
-        fix = f"install envops {requires.strip()}: {UPGRADE_TOOL}"
+        fix = f"install a version {requires.strip()}: {UPGRADE_TOOL}"
+        if all(each.operator.startswith("<") for each in unmet):
+            fix = f"install a version {requires.strip()}, or change the bound here for all who work on this repository"
         return Problem(document.file, document.line(("requires",)), message, "requires", requires, fix=fix)
     if isinstance(declared, int) and declared > FORMAT:
         message = f"is the format of a newer envops; this is envops {__version__}, which reads version {FORMAT}"
@@ -33,11 +35,10 @@ def version_problem(document: Document) -> Problem | None:
     return None
 
 
-def _is_unmet(requires: object) -> bool:
-    """Whether this tool is not among the required versions; the check of the keys reports what is not a bound."""
-    if not isinstance(requires, str):
-        return False
+def _unmet(requires: str) -> list[Specifier]:
+    """The bounds that this tool is outside of; the check of the keys reports what is not a bound."""
     try:
-        return not SpecifierSet(requires).contains(__version__, prereleases=True)
+        bounds = SpecifierSet(requires)
     except InvalidSpecifier:
-        return False
+        return []
+    return [each for each in bounds if not each.contains(__version__, prereleases=True)]

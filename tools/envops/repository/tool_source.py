@@ -1,4 +1,4 @@
-"""The repository that holds the tool's own source, and what the tool does there alone."""
+"""Whether a repository holds the source of the tool, and which checkout is trusted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOOL_FOLDER = "tools"
+REGISTRY_FILE = "registry.yaml"
 
 
 def holds_tool(root: Path) -> bool:
@@ -17,3 +18,12 @@ def holds_tool(root: Path) -> bool:
     repository the tool is an installed package, and a folder `tools/` is the team's own.
     """
     return (root / TOOL_FOLDER / "envops" / "__init__.py").is_file()
+
+
+def own_checkout(here: Path) -> Path:
+    """The checkout whose declarations count beside a key, whichever other one a command works on (`--root`).
+
+    It is the repository in which the command was started: the nearest folder with a registry, or this folder. The
+    tool's own place says nothing, because the tool may be installed, or belong to another repository's action.
+    """
+    return next((folder for folder in (here, *here.parents) if (folder / REGISTRY_FILE).is_file()), here)

@@ -20,6 +20,8 @@ from envops.system.scratch_folder import scratch_folder
 
 CACHE_DIR = "ENVOPS_CACHE_DIR"
 TOOLS = Path(envops.__file__).parents[1]
+OWN_CODE = (TOOLS / "envops", TOOLS / "envops_worker")
+"""All of the tool's code. The folder above has its source's locks, or the other packages of its installation."""
 OBSERVING = (
     "envops_worker",
     "envops/facts",

@@ -16,9 +16,14 @@ SESSIONS_ONLY = frozenset({"bench", "learner", "lint", "models", "pages", "scree
 _SESSION = re.compile(r"\bnox\s+-s\s+(?P<name>[a-z][a-z-]*)(?:\s+--(?=\s))?")
 
 
+def is_started_by_nox() -> bool:
+    """Whether a session of nox started this process."""
+    return os.environ.get(STARTED_BY) == "nox"
+
+
 def as_typed(text: str) -> str:
     """The text with its commands as the user of this process types them."""
-    return text if os.environ.get(STARTED_BY) == "nox" else as_envops(text)
+    return text if is_started_by_nox() else as_envops(text)
 
 
 def as_envops(text: str) -> str:

@@ -20,7 +20,7 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from envops.hub.access import INSTALL, OLDEST_PRIME, find_prime
+from envops.hub.access import OLDEST_PRIME, find_prime, install_prime
 from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
@@ -202,7 +202,7 @@ def _programs(machine: Machine) -> Iterator[HealthCheck]:
     version = Version(machine.python)
     right = Version("3.11") <= version < Version("3.15")
     yield HealthCheck("Python", "ok" if right else "fail", machine.python, "" if right else "use Python 3.11 to 3.14")
-    install = 'python -m pip install "nox[uv]"'
+    install = "python -m pip install uv"
     yield HealthCheck("uv", "ok" if machine.uv else "fail", machine.uv or "not found", "" if machine.uv else install)
     found = machine.git or "not found"
     yield HealthCheck(
@@ -257,7 +257,9 @@ def _repository(machine: Machine) -> Iterator[HealthCheck]:
 
 def _hub(machine: Machine) -> Iterator[HealthCheck]:
     if machine.prime is None:
-        yield HealthCheck("prime", "advice", "not found", f"needed only for releases and hosted training; {INSTALL}")
+        yield HealthCheck(
+            "prime", "advice", "not found", f"needed only for releases and hosted training; {install_prime()}"
+        )
     else:
         old = _is_older(machine.prime, OLDEST_PRIME)
         do = f"{OLDEST_PRIME} or newer is needed: uv tool upgrade prime" if old else ""

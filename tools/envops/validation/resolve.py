@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -60,7 +61,7 @@ def write_changed(path: Path, text: str) -> bool:
 
 
 def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
-    """Rewrite the locks of the tool: its own, those of its groups, those that it ships.
+    """Rewrite the locks of the tool: its own, those of its extras and groups, those that it ships.
 
     Raises `ProgramFailed` like `resolve_locks`.
     """
@@ -69,23 +70,28 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
-    for group in ("prime", "inspect", "store", "tests", "pages", "lint", "trl"):
-        written.append(_resolve_group(tools, group, written, stop))
+    for part in ("prime", "inspect", "store", "tests", "pages", "lint", "train"):
+        written.append(_resolve_part(tools, part, written, stop))
         yield written[-1]
     for group in ("nox", "tinker", "prime-lora"):
-        yield _resolve_group(tools, group, (), stop)
+        yield _resolve_part(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
         write_changed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
         yield path
 
 
-def _resolve_group(tools: Path, group: str, agreeing: Sequence[Path], stop: threading.Event) -> Path:
-    """Write the lock of one dependency group, which agrees with the given locks."""
-    path = tools / f"requirements-{group}.lock"
-    constraints: list[str | Path] = [part for lock in agreeing for part in ("--constraint", lock)]
-    wanted = ["--group", f"{tools / 'pyproject.toml'}:{group}", *constraints]
-    write_changed(path, _HEADER + _compile(wanted, OLDEST_PYTHON, tools, stop))
+def _resolve_part(tools: Path, part: str, agreeing: Sequence[Path], stop: threading.Event) -> Path:
+    """Write the lock of one extra or dependency group, which agrees with the given locks."""
+    path, project = tools / f"requirements-{part}.lock", tools / "pyproject.toml"
+    constraints: list[str | Path] = [option for lock in agreeing for option in ("--constraint", lock)]
+    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    with temporary_scratch("lock") as folder:
+        wanted: list[str | Path] = ["--group", f"{project}:{part}"]
+        if part in extras:
+            wanted = [folder / f"{part}.in"]
+            (folder / f"{part}.in").write_text("\n".join(extras[part]) + "\n")
+        write_changed(path, _HEADER + _compile([*wanted, *constraints], OLDEST_PYTHON, tools, stop))
     return path
 
 

@@ -23,7 +23,7 @@ from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec
 from envops.repository.signature import signed, verified
-from envops.repository.workspace import TOOLS, Workspace, code_digest, mark_used
+from envops.repository.workspace import OWN_CODE, Workspace, code_digest, mark_used
 from envops.rules.engine import LONGEST_REPLY, Gate, Subject
 from envops.rules.result import EnvironmentResult, environment_result, in_brief
 from envops.rules.verdict import judge
@@ -155,7 +155,7 @@ def kept_verdict(request: ValidationRequest, name: str, facts: Path) -> KeptVerd
     entry, package = request.repository.registry.environments[name], request.repository.packages[name]
     read_by_rules = {
         "facts": facts.stem,
-        "tool": code_digest(TOOLS),
+        "tool": code_digest(*OWN_CODE),
         "packaging": packaging.__version__,
         # its line in registry.yaml matters if a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),

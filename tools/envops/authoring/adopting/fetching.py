@@ -19,7 +19,7 @@ from envops.authoring.adopting.source_address import (
     SourceUnreadable,
     is_git_address,
 )
-from envops.hub.access import INSTALL, Prime, find_prime, hub_access
+from envops.hub.access import Prime, find_prime, hub_access, install_prime
 from envops.hub.pending_submission import decisive_line
 from envops.repository.content import list_content
 from envops.repository.git import files_at, git, write_files
@@ -107,7 +107,7 @@ def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> FetchedSo
     prime, access = find_prime(), hub_access()
     if prime is None:
         raise SourceUnreadable(
-            f"{source}: there is no such folder, and reading it from the Hub needs the prime CLI. {INSTALL}"
+            f"{source}: there is no such folder, and reading it from the Hub needs the prime CLI. {install_prime()}"
         )
     folder, home = room / source.name.replace("-", "_"), room / "home"
     home.mkdir()

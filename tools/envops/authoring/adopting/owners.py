@@ -6,20 +6,18 @@ import re
 from pathlib import Path
 
 from envops.authoring.new.write import usual_owners
-from envops.repository.codeowners import CODEOWNERS_FILE
+from envops.repository.codeowners import PLACES
 from envops.repository.git import git
 from envops.repository.registry import Registry
 from envops.repository.registry_values import OWNER
 from envops.repository.repository import ENVIRONMENTS_FOLDER
-
-CODEOWNERS_PLACES = (CODEOWNERS_FILE, f".github/{CODEOWNERS_FILE}", f"docs/{CODEOWNERS_FILE}")
 
 
 def default_owners(registry: Registry, root: Path) -> tuple[str, ...]:
     """The owners of most environments; else those of CODEOWNERS; else the mail address that git commits with."""
     if usual := usual_owners(registry):
         return usual
-    for place in CODEOWNERS_PLACES:
+    for place in PLACES:
         if (root / place).is_file() and (named := _of_environments((root / place).read_text("utf-8", "replace"))):
             return named
     address = git(root, "config", "user.email").stdout.decode(errors="replace").strip()

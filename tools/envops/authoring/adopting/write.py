@@ -32,7 +32,7 @@ def write_adoptions(staging: Staging) -> None:
             else:
                 _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
         write_undoable(registry_file, staging.text.encode(), undo)
-        if not codeowners.is_handwritten(root):
+        if codeowners.handwritten(root) is None:
             write_undoable(owners_file, owners_text.encode(), undo)
         undo.pop_all()
 

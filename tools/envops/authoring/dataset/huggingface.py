@@ -11,6 +11,7 @@ from http.client import HTTPException
 from typing import Any
 
 from envops.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSplit, SourceProblem
+from envops.system.installation import command_with
 
 MOST_ROWS = 10_000
 """Rows of a split that are read by default."""
@@ -40,7 +41,9 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
         from huggingface_hub import HfApi
         from huggingface_hub.constants import is_offline_mode
     except ImportError:
-        remedy = "Use `nox -s inspect` or `nox -s new`, which install it, or pip install datasets."
+        remedy = (
+            f"Run it with the package: {command_with('inspect', f'nox -s inspect -- {name}')}, or pip install datasets."
+        )
         raise SourceProblem(f"{name}: reading the Hub needs the package datasets", remedy) from None
     datasets.disable_progress_bars()
     with _explained(name, revision):

@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from envops.system.installation import command_with
+
 DatasetRow = Mapping[str, Any]
 NumberedRow = tuple[int, DatasetRow]
 """A row and its place in the split, from 1."""
@@ -207,7 +209,8 @@ def _parquet(file: Path) -> Iterator[DatasetRow]:
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise SourceProblem(
-            f"{file}: reading Parquet needs pyarrow", "Use `nox -s inspect`, which installs it, or pip install pyarrow."
+            f"{file}: reading Parquet needs pyarrow",
+            f"Run it with the package: {command_with('inspect', f'nox -s inspect -- {file}')}, or pip install pyarrow.",
         ) from None
     try:
         with ParquetFile(file) as table:

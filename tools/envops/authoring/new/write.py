@@ -121,7 +121,7 @@ def write(
     Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """
-    registry_file, with_owners = root / REGISTRY_FILE, not codeowners.is_handwritten(root)
+    registry_file, with_owners = root / REGISTRY_FILE, codeowners.handwritten(root) is None
     before = registry_file.read_text("utf-8")
     folder = root / "environments" / name.replace("-", "_")
     folder.parent.mkdir(exist_ok=True)

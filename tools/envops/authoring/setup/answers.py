@@ -18,12 +18,19 @@ from envops.repository.declared_text import read_text
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
 from envops.repository.required_version import UPGRADE_TOOL
+from envops.system.project_addresses import project_address
 
 ANSWERS_FILE = ".envops-answers.json"
-TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9._/-]*$"
-DEFAULT_TOOL = f"acme/envops@v{__version__.partition('.')[0]}"
-"""The repository of the tool on GitHub, and the tag that workflows follow."""
+TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9_-][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._/-]*$"
+GITHUB = "https://github.com/"
 ToolAddress = Annotated[Text, Field(pattern=TOOL, max_length=200)]
+
+
+def default_tool() -> str:
+    """The repository that the tool declares as its source, at the tag of its major version; empty if there is none."""
+    address = project_address("Source").rstrip("/")
+    major = __version__.partition(".")[0]
+    return f"{address.removeprefix(GITHUB)}@v{major}" if address.startswith(GITHUB) else ""
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,10 @@ class Answers:
 
     owner: Slug
     """The user or team of the Hub."""
+    tool: ToolAddress
+    """The repository of the tool on GitHub, and the tag that workflows follow."""
     maintainers: Unique[Owner] = ()
     visibility: Literal["PUBLIC", "PRIVATE"] = "PRIVATE"
-    tool: ToolAddress = DEFAULT_TOOL
     noxfile: Flag = True
 
 

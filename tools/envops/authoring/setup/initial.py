@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from envops import __version__
-from envops.authoring.adopting.owners import CODEOWNERS_PLACES
 from envops.authoring.adopting.recognition import NoEnvironment, recognise_environment
 from envops.authoring.new.write import with_entry
 from envops.authoring.setup.answers import ANSWERS_FILE, Answers, Record, written_record
@@ -99,7 +98,7 @@ def _is_ours(root: Path, path: str, content: bytes, plan: InitialFiles) -> bool:
 
 def _add_codeowners(root: Path, content: bytes, plan: InitialFiles) -> None:
     """Plan CODEOWNERS, unless the team has one in any of GitHub's places."""
-    for place in CODEOWNERS_PLACES:
+    for place in codeowners.PLACES:
         try:
             found = content_at(root, place)
         except Occupied as error:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from envops.system.installation import install_command
 from envops.text.plain_data import seconds_text, size_text
 from envops.text.scrubbing import Scrubber
 from envops.text.visible_text import on_one_line, shortened
@@ -28,7 +29,6 @@ TOTAL_BYTES = 2 * 2**30
 _CLIENT = {"timeout": "20s", "connect_timeout": "5s"}
 _RETRIES = {"max_retries": 2}
 _SAID = re.compile(r"<Code>([^<]+)</Code><Message>([^<]+)</Message>")
-_NOT_INSTALLED = "fsspec, obstore and cryptography are not installed: install envops with its extra `store`"
 _EMPTY = "<Code>InvalidRange</Code>"
 """The answer to a request for a part of an empty object."""
 
@@ -48,9 +48,7 @@ class Transport:
         try:
             self._files = _files(scheme if separator else "file")
         except ImportError:
-            raise StoreFailed(
-                "fsspec, obstore and cryptography are not installed: install envops with its extra `store`"
-            ) from None
+            raise StoreFailed(f"its libraries are not installed: {install_command('store')}") from None
         self._is_folder = not separator or scheme == "file"
 
     def read(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,73 @@
+"""The completion script, as bash runs it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from envops.cli.completion import SHELLS, completed_parser
+from envops.cli.main import COMMANDS, main
+
+COMPLETE = """
+source "$1"
+shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+_shtab_envops "${COMP_WORDS[COMP_CWORD]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["completion", "bash"]) == 0
+    file = tmp_path / "script.bash"
+    file.write_text(capsys.readouterr().out)
+    return file
+
+
+def completed(script: Path, *words: str) -> list[str]:
+    """The proposals for the last word, in a repository with one environment."""
+    package = script.parent / "environments" / "word_sums"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "pyproject.toml").touch()
+    command = ["bash", "--norc", "-c", COMPLETE, "complete", str(script), "envops", *words]
+    done = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "proposals"),
+    [
+        (("val",), ["validate"]),
+        (("rewards", "d"), ["diff"]),
+        (("rewards", "diff", "--ag"), ["--against"]),
+        (("report", ""), ["open", "merge"]),
+        (("validate", "w"), ["word-sums"]),
+        (("rewards", "diff", "word"), ["word-sums"]),
+        (("validate", "--format", "m"), ["markdown"]),
+    ],
+)
+def test_bash_completes_word(script: Path, words: tuple[str, ...], proposals: list[str]) -> None:
+    assert completed(script, *words) == proposals
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_script_of_shell_has_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    printed = capsys.readouterr().out
+    assert {word for name in COMMANDS for word in name.split() if word not in printed} == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_completed_command_line_has_command(command: str) -> None:
+    assert f"usage: envops {command} " in _help(command.split())
+
+
+def _help(words: list[str]) -> str:
+    parser = completed_parser()
+    for word in words:
+        (below,) = (action for action in parser._actions if hasattr(action.choices, "keys"))
+        assert isinstance(below.choices, dict)
+        parser = below.choices[word]
+    return parser.format_help().replace("\n", " ")

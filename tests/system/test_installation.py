@@ -1,0 +1,65 @@
+"""This copy of the tool as a requirement, from what its installer recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from envops.system.installation import command_with, requirement
+from envops.text.commands import STARTED_BY
+
+GIT = "https://github.com/acme/envops"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The metadata of an installed copy; its installer's record is to be written."""
+    folder = tmp_path / "envops-1.2.3.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: envops\nVersion: 1.2.3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder / "direct_url.json"
+
+
+@pytest.mark.parametrize(
+    ("record", "address"),
+    [
+        (
+            {"url": GIT, "vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": "a" * 40}},
+            f"git+{GIT}@v1",
+        ),
+        (
+            {"url": GIT, "vcs_info": {"vcs": "git", "commit_id": "a" * 40}, "subdirectory": "tools"},
+            f"git+{GIT}@{'a' * 40}#subdirectory=tools",
+        ),
+        ({"url": "file:///w/envops.whl", "archive_info": {}}, "file:///w/envops.whl"),
+        ({"url": "https://me:word@example.org/envops.whl", "archive_info": {}}, "https://example.org/envops.whl"),
+    ],
+)
+def test_requirement_is_the_address_it_was_installed_from(
+    recorded: Path, record: dict[str, object], address: str
+) -> None:
+    recorded.write_text(json.dumps(record))
+    assert requirement("prime") == f"envops[prime] @ {address}"
+
+
+def test_requirement_of_a_copy_from_its_source_is_the_source() -> None:
+    source = Path(__file__).parents[2] / "tools"
+    assert requirement("store") == f"envops[store] @ {source.as_uri()}"
+
+
+@pytest.mark.usefixtures("recorded")
+def test_requirement_from_an_index_is_the_version() -> None:
+    assert requirement() == "envops==1.2.3"
+
+
+@pytest.mark.usefixtures("recorded")
+def test_command_with_extra_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STARTED_BY, raising=False)
+    assert command_with("prime", "nox -s plan -- sums") == "uvx --from 'envops[prime]==1.2.3' envops plan sums"
+
+
+def test_command_with_extra_under_nox_is_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STARTED_BY, "nox")
+    assert command_with("train", "nox -s train -- probe sums") == "nox -s train -- probe sums"

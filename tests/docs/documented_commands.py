@@ -86,6 +86,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "migrate": ("tests/cli",),
     "new": ("tests/authoring", "tests/dataset"),
     "optimize": ("tests/cli", "tests/training", "tests/validation"),
+    "pages": ("tests/browser/test_documentation_pages.py",),
     "past-run": ("tests/workflows/test_steps_run.py",),
     "plan": ("tests/release", "tests/workflows"),
     "prepare": ("tests/dataset",),

@@ -90,7 +90,7 @@ def _recorded(recordings: Iterable[RecordingOnDisk]) -> Iterator[_Played]:
 def _seen(one: _Played) -> SeenRollout:
     replies = [text_of(message) for message in one.completion if message.get("role") == "assistant"]
     return SeenRollout(
-        key=one.id,
+        key=f"{one.source} {one.speaker} {one.held.task} {one.rollout}",
         speaker=one.speaker,
         task=one.held.task,
         reward=one.held.reward,

@@ -20,6 +20,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
@@ -33,9 +34,11 @@ LEAST_SCALE = 0.1
 FARTHEST = 10.0
 NEIGHBOURS = 10
 """Rollouts of about the same length, on each side."""
+ROUNDING = 1e-9
+"""A smaller part of a sum of squares is an error of rounding."""
 LARGEST = 1e100
 """Numbers beyond this are shown as odd, and not compared."""
-MOST_WORDS = 2_000
+MOST_WORDS = 500
 """Words that are looked at for repetitions."""
 
 ChosenList = Literal["best", "worst", "oddest"]
@@ -80,7 +83,7 @@ def chosen_rollouts(seen: Sequence[SeenRollout], each: int = EACH) -> list[Chose
     best = _varied(seen, sorted(scored, key=lambda index: (-_reward(seen[index]), seen[index].key)), each)
     left = [index for index in scored if index not in best]
     worst = _varied(seen, sorted(left, key=lambda index: (_reward(seen[index]), seen[index].key)), each)
-    strongest = {index: signal for index, signal in _strongest(seen).items() if signal.strength >= LEAST_ODD}
+    strongest = _strongest(seen)
     odd = {index: signal for index, signal in strongest.items() if index not in {*best, *worst}}
     return [
         *(ChosenRollout(index, "best", _reason(seen[index], strongest.get(index))) for index in best),
@@ -102,6 +105,8 @@ def repeated_share(text: str) -> float:
 
 def _usable(one: SeenRollout) -> SeenRollout:
     """The rollout without numbers that cannot be compared."""
+    if (one.reward is None or _is_usable(one.reward)) and all(map(_is_usable, one.functions.values())):
+        return one  # nearly all of them
     reward = one.reward if _is_usable(one.reward) else None
     error = one.error or (f"its reward is {one.reward}" if one.reward is not None and reward is None else "")
     functions = {name: score for name, score in one.functions.items() if _is_usable(score)}
@@ -162,7 +167,7 @@ def _oddest(seen: Sequence[SeenRollout], signals: Mapping[int, _Signal], count: 
 
 
 def _strongest(seen: Sequence[SeenRollout]) -> dict[int, _Signal]:
-    """The strongest signal of each rollout that has one."""
+    """The strongest signal of each rollout that has one of at least `LEAST_ODD`."""
     found: dict[int, _Signal] = {}
     for signals in (
         _without_reward(seen),
@@ -199,6 +204,8 @@ def _against_task(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
         for index in members if len(members) > 2 else ():
             others = (total - _reward(seen[index])) / (len(members) - 1)
             away = abs(_reward(seen[index]) - others) / deviation
+            if away < LEAST_ODD:
+                continue
             why = f"reward {_reward(seen[index]):g}, where the task's other rollouts earn {others:.2g} on average"
             yield index, _Signal(min(away, FARTHEST), "task", why)
 
@@ -206,14 +213,22 @@ def _against_task(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
 def _against_length(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
     """A reward against the rollouts of about the same length."""
     order = sorted((one.characters, one.key, index) for index, one in enumerate(seen) if one.reward is not None)
-    if len(order) < 2 * NEIGHBOURS:
+    if len(order) <= 2 * NEIGHBOURS:
         return
     rewards = [_reward(seen[index]) for *_, index in order]
+    sums = [0.0, *accumulate(rewards)]
+    squares = [0.0, *accumulate(reward * reward for reward in rewards)]
+    count = 2 * NEIGHBOURS + 1
     for place, (characters, _, index) in enumerate(order):
-        start = max(0, min(place - NEIGHBOURS, len(order) - 2 * NEIGHBOURS - 1))
-        window = rewards[start : start + 2 * NEIGHBOURS + 1]
-        usual, spread = fmean(window), _deviation(window)
-        away = abs(rewards[place] - usual) / spread if spread else 0.0
+        start = max(0, min(place - NEIGHBOURS, len(order) - count))
+        usual = (sums[start + count] - sums[start]) / count
+        square = (squares[start + count] - squares[start]) / count
+        variance = square - usual * usual
+        if variance <= ROUNDING * square:  # all the same
+            continue
+        away = abs(rewards[place] - usual) / math.sqrt(variance)
+        if away < LEAST_ODD:
+            continue
         why = f"reward {rewards[place]:g} for {characters:,} characters, where such lengths earn {usual:.2g} on average"
         yield index, _Signal(min(away, FARTHEST), "reward and length", why)
 
@@ -227,6 +242,8 @@ def _far(seen: Sequence[SeenRollout], name: str, unit: str, values: Sequence[flo
     usual = round(math.expm1(middle))
     for index, value in enumerate(values):
         away = abs(value - middle) / scale
+        if away < LEAST_ODD:
+            continue
         held = seen[index].characters if name == "length" else seen[index].turns
         yield index, _Signal(min(away, FARTHEST), name, f"{held:,} {unit}, where {usual:,} are usual")
 
@@ -238,6 +255,8 @@ def _repeating(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
         return
     middle, scale = median(shares), max(LEAST_SCALE, _deviation(shares))
     for index, share in enumerate(shares):
+        if (share - middle) / scale < LEAST_ODD:
+            continue
         why = f"{share:.0%} of its words repeat earlier ones, where {middle:.0%} is usual"
         yield index, _Signal(min((share - middle) / scale, FARTHEST), "repetition", why)
 
@@ -251,12 +270,14 @@ def _disagreeing(seen: Sequence[SeenRollout]) -> Iterable[tuple[int, _Signal]]:
                 columns[name].append(score)
     usual = {name: (fmean(scores), _deviation(scores)) for name, scores in columns.items()}
     for index, one in enumerate(seen):
-        placed = sorted(
+        placed = [
             ((score - usual[name][0]) / usual[name][1], name, score)
             for name, score in one.functions.items()
             if score is not None and usual[name][1] > 0
-        )
-        if len(placed) > 1 and placed[0][0] < 0 < placed[-1][0]:
-            (low, lower, less), (high, higher, more) = placed[0], placed[-1]
+        ]
+        if len(placed) < 2:
+            continue
+        (low, lower, less), (high, higher, more) = min(placed), max(placed)
+        if 2 * min(-low, high) >= LEAST_ODD:
             why = f"functions disagree: {higher} {more:g}, {lower} {less:g}"
             yield index, _Signal(min(2 * min(-low, high), FARTHEST), "functions", why)

@@ -130,7 +130,8 @@ def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
     if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
         session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter)]
-    session.run(uv, *synced, *map(str, files), external=True)
+    hashes_of_builds = ["--build-constraints", "tools/requirements-nox.lock"]
+    session.run(uv, *synced, *hashes_of_builds, *map(str, files), external=True)
 
 
 def uv_program() -> str:

@@ -221,3 +221,11 @@ def test_init_of_tool_without_declared_source_needs_one(
     monkeypatch.setattr("envops.cli.init.default_tool", lambda: "")
     assert init(tmp_path) == 2
     assert "--tool is missing" in capsys.readouterr().err
+
+
+def test_initial_hook_is_one_of_the_tool():
+    settings = yaml.safe_load(files_of(Answers("acme", "acme/envops@v0"))[".pre-commit-config.yaml"])
+    (repository,) = settings["repos"]
+    offered = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    assert repository["repo"] == "https://github.com/acme/envops"
+    assert {hook["id"] for hook in repository["hooks"]} <= offered

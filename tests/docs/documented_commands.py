@@ -71,6 +71,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "bump": ("tests/release",),
     "cases add": ("tests/cli/test_cases_add.py",),
     "cache": ("tests/validation/test_pruned_cache.py", "tests/cli"),
+    "cache warm": ("tests/cli/test_cache_warm.py",),
     "compare": ("tests/cli", "tests/training", "tests/validation"),
     "completion": ("tests/cli/test_completion.py",),
     "diagnose": ("tests/training",),
@@ -85,6 +86,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "migrate": ("tests/cli",),
     "new": ("tests/authoring", "tests/dataset"),
     "optimize": ("tests/cli", "tests/training", "tests/validation"),
+    "pages": ("tests/browser/test_documentation_pages.py",),
     "past-run": ("tests/workflows/test_steps_run.py",),
     "plan": ("tests/release", "tests/workflows"),
     "prepare": ("tests/dataset",),
@@ -126,7 +128,6 @@ NOWHERE = {
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",
     "screenshots": "it draws pictures for the docs; tests/browser looks at the same pages in the same browser",
     "tests": "these tests are what it runs",
-    "cache warm": "it downloads every lock, for jobs that come after; pages runs it on every release",
     "train probe": "it brings torch, which pull requests do without; nox -s learner runs it, every night",
 }
 """What no test can execute, and why."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
+from envops.facts.mutation import CoveredSource, Mutation
 from envops.reports.html import page
 from envops.reports.html.compact import MOST_FINDINGS, Beside, page_environment
 from envops.reports.html.embedding import code, embedded, policy
@@ -73,6 +74,20 @@ def test_html_page_shortened_data_matches_a_fresh_rendering(limit: int) -> None:
     anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments["environments"]]
     assert found.is_shortened
     assert [blob for _, blob in found.environments] == anew[: len(found.environments)]
+
+
+def test_html_page_over_limit_first_leaves_out_source_of_environments_that_pass() -> None:
+    source = CoveredSource("a.py", "\n".join(f"x = {number}" for number in range(400)), {"cases": (1,)})
+    mutation = Mutation(0, 0, "all", 60, 4.0, sources=(source,))
+    results = tuple(replace(one, mutation=mutation, prompts={"0": "What?"}) for one in (ALL_PASS, FAILING))
+    environments = data_of(ValidationResult("fail", results))["environments"]
+    whole = fitted(environments, None, (), 100_000)
+    cut = fitted(environments, None, (), sum(len(blob) for _, blob in whole.environments) - 1)
+    assert whole.is_whole
+    assert (cut.is_whole, cut.is_shortened, cut.left_out) == (False, False, 0)
+    passing, failing = (json.loads(blob) for _, blob in cut.environments)
+    assert (passing["mutation"]["sources"], passing["prompts"]) == ([], {})
+    assert len(failing["mutation"]["sources"][0]["lines"]) == 400
 
 
 def test_html_page_over_limit_keeps_details_of_worst_environments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,9 +71,9 @@ def test_lit_source_survivor_has_the_case_that_detects_it() -> None:
         Mutant("m1", "flip", "grade", "a.py", 16, "+diff", "survived", apart=apart),
         Mutant("m0", "flip", "grade", "a.py", 6, "+other", "killed", "case 'x'", replacement="in"),
     )
-    killed, survivor = lit(*mutants, cases=(6,))["mutants"]
-    assert "diff" not in killed
-    assert killed["replacement"] == "in"
+    source = lit(*mutants, cases=(6,))
+    assert source["detected"] == [[6, ["flip", "in"]]]
+    [survivor] = source["mutants"]
     assert survivor["diff"] == "+diff"
     assert survivor["case"] == '- name: "detects m1"\n  task: 3\n  reply: "<a>8</a>"\n  expect: {reward: 0}'
 

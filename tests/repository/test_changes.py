@@ -299,3 +299,11 @@ def test_changes_of_shared_code_still_name_changed_environments(root: Path) -> N
     change = changed_environments(root, "main")
     assert change.everything
     assert change.names == {"alpha"}
+
+
+def test_changes_are_compared_with_master_where_it_is_the_main_branch(tmp_path: Path) -> None:
+    folder = write_repository(tmp_path / "repository", "alpha")
+    git(folder, "init", "-q", "-b", "master")
+    commit(folder)
+    write(folder, {"environments/alpha/README.md": "new\n"})
+    assert touched(folder, None) == {"alpha"}

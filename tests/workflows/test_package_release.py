@@ -93,9 +93,12 @@ def test_package_of_another_version_than_the_tag_is_not_built(runner: Runner) ->
 
 
 def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fake: TagsAndReleases) -> None:
+    (runner.artifacts / "dist").mkdir(parents=True)
+    (runner.artifacts / "dist/a.whl").touch()
     for _ in range(2):
         done = runner.run("package.yml", "announce", "main", SAYS)
         assert done.passed, done.output
+        assert done.sessions == [f"gh release upload {TAG} dist/a.whl --clobber"]
 
     assert [(each["tag_name"], each["body"]) for each in fake.releases] == [(TAG, SECTION)]
 

@@ -97,7 +97,9 @@ def test_job_steps_are_single_tool_calls(job: dict[str, Any]) -> None:
         if "run" in step:
             assert "\n" not in step["run"].strip()
             assert "${{" not in step["run"], "values reach a shell as variables, never as text of the script"
-            assert re.search(CALLS + "|^cp |GITHUB_OUTPUT|^mkdir |^exit 1$", step["run"]), step["run"]
+            assert re.search(CALLS + "|^cp |^gh release upload |GITHUB_OUTPUT|^mkdir |^exit 1$", step["run"]), step[
+                "run"
+            ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
@@ -137,9 +139,15 @@ def test_every_job_that_calls_the_tool_starts_with_the_action() -> None:
 def test_nox_lock_has_a_hash_for_every_requirement_and_no_index() -> None:
     text = (ROOT / "tools/requirements-nox.lock").read_text()
     entries = re.split(r"\n(?=\S)", text.partition("\n")[2].strip())
-    assert {entry.split("==")[0] for entry in entries} >= {"nox", "uv"}
+    assert {entry.split("==")[0] for entry in entries} >= {"nox", "uv", "setuptools"}, "and what a build needs"
     assert all(re.match(r"[\w.-]+==\S+", entry) and "--hash=sha256:" in entry for entry in entries)
     assert "://" not in text
+
+
+@pytest.mark.parametrize("path", [ACTION.parent / "install.py", ROOT / "noxfile.py"], ids=["action", "noxfile"])
+def test_tool_is_installed_by_hashes_also_where_a_package_is_built(path: Path) -> None:
+    text = path.read_text()
+    assert text.count('"--require-hashes"') == text.count('"sync"') == text.count('"--build-constraints"') == 1
 
 
 def test_ci_script_installs_by_hashes_alone() -> None:

@@ -28,6 +28,7 @@ USUAL = {
     "always()": "true",
     "!cancelled()": "true",
     "github.token": "a-github-token",
+    "github.repository": "acme/envs",
     "github.event_name == 'push'": "true",
     "needs.since.outputs.proof || github.run_id": "1",
     "hashFiles('.ci/run') != ''": "true",
@@ -67,6 +68,11 @@ assert flag == "-s" and rest[:1] in ([], ["--"]), sys.argv
 assert f"\\ndef {{session}}(" in pathlib.Path("noxfile.py").read_text(), f"noxfile.py has no session {{session}}"
 with open(os.environ["STUB_LOG"], "a") as log:
     print("nox", session, *rest[1:], file=log)
+"""
+GH = """#!{python}
+import os, sys
+with open(os.environ["STUB_LOG"], "a") as log:
+    print("gh", *sys.argv[1:], file=log)
 """
 PYTHON = """#!{python}
 import os, pathlib, sys
@@ -223,7 +229,7 @@ class Runner:
                 return Step(what, 1, "no such artifact")
             for source in found:  # one alone gets no folder of its own, as the action does since v5
                 alone = len(found) == 1 or "merge-multiple" in asked
-                target = workspace / asked["path"] / ("." if alone else source.name)
+                target = workspace / asked.get("path", ".") / ("." if alone else source.name)
                 shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/attest":
             subjects = _text(workspace / asked["subject-checksums"])
@@ -236,7 +242,8 @@ class Runner:
         stubs, around = self.folder / "stubs", place.workspace.parent
         if not stubs.is_dir():
             stubs.mkdir(parents=True)
-            for name, text in {"envops": ENVOPS, "nox": NOX, "python": PYTHON, "python3": PYTHON}.items():
+            programs = {"envops": ENVOPS, "nox": NOX, "gh": GH, "python": PYTHON, "python3": PYTHON}
+            for name, text in programs.items():
                 (stubs / name).write_text(text.format(python=sys.executable))
                 (stubs / name).chmod(0o755 | stat.S_IEXEC)
         home = self.folder / "home"

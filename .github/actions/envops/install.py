@@ -28,6 +28,7 @@ def install(folder: Path, *, hub: bool, store: bool = False) -> Path:
     locks = [TOOLS / f"requirements{part}.lock" for part in parts]
     python = folder / "bin" / "python"
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python)]
+    synced += ["--build-constraints", str(TOOLS / "requirements-nox.lock")]  # hashes of what a build needs, too
     for command in (
         ["venv", "--quiet", "--clear", "--python", sys.executable, str(folder)],
         [*synced, *map(str, locks)],

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from envops.cli.selection import Choice
 from envops.text.plain_data import seconds_text
@@ -40,19 +40,25 @@ def refuse_key_beside_unconfined(store: StoreSettings | None, choice: Choice) ->
         )
 
 
+def count_of(total: int, done_what: str, *, quiet: bool) -> Callable[[int], None]:
+    """Prints from time to time how many environments are done, where there are many."""
+    said = time.monotonic()
+
+    def report(done: int) -> None:
+        nonlocal said
+        if not quiet and done < total and time.monotonic() - said > REPORT_EVERY_SECONDS:
+            said = time.monotonic()
+            print(f"store: {done} of {total} environments {done_what}", file=sys.stderr)
+
+    return report
+
+
 def send(request: ValidationRequest, names: Sequence[str], store: StoreSettings, *, quiet: bool) -> bool:
     """Write own results into the store and say so on standard error; whether that worked."""
     from envops.validation.store.sharing import refused_text, sent
 
-    started = said = time.monotonic()
-
-    def report(done: int) -> None:
-        nonlocal said
-        if not quiet and done < len(names) and time.monotonic() - said > REPORT_EVERY_SECONDS:
-            said = time.monotonic()
-            print(f"store {store.address}: {done} of {len(names)} environments", file=sys.stderr)
-
-    exchange = sent(request, names, store, report)
+    started = time.monotonic()
+    exchange = sent(request, names, store, count_of(len(names), "written", quiet=quiet))
     if not quiet or exchange.trouble:
         lines = [f"wrote {exchange.entries} entries in {seconds_text(time.monotonic() - started)}"]
         lines += [f"not shared: {refused_text(exchange)}"] if exchange.refused else []

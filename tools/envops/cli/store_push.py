@@ -10,7 +10,7 @@ from pathlib import Path
 from envops import exit_codes
 from envops.cli import arguments
 from envops.cli.selection import chosen_environments
-from envops.cli.sharing import declared_store, send
+from envops.cli.sharing import count_of, declared_store, send
 from envops.repository.workspace import Workspace
 from envops.rules.engine import GATES
 from envops.validation.observation_request import ObservationRequest
@@ -55,6 +55,8 @@ def run(options: argparse.Namespace) -> int:
             return exit_codes.USAGE
         taken = adopted(request, names, options.facts)
         print(f"took over facts of {len(taken)} of {len(names)} environments", file=sys.stderr)
-    for name in names:
+    report = count_of(len(names), "judged", quiet=options.quiet)
+    for done, name in enumerate(names):
         remembered_result(replace(request, brief=True), name)  # for runs of very many environments
+        report(done)
     return exit_codes.PASS if send(request, names, store, quiet=options.quiet) else exit_codes.ERROR

@@ -173,7 +173,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if interrupted:
         return exit_codes.INTERRUPTED
-    if store is not None and store.key is not None:
+    if store is not None and store.key is not None and options.env_args is None:
         send(request, names, store, quiet=options.quiet)
     return exit_codes.USAGE if problems else exit_codes.OF_VERDICT[result.verdict]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SHARED_FILES = ("noxfile.py", "pyproject.toml")
 """A change of these can change the verdict of any environment, as one of the tool does in its own repository."""
-DEFAULT_BASES = ("origin/HEAD", "origin/main", "main")
+DEFAULT_BASES = ("origin/HEAD", "origin/main", "main", "origin/master", "master")
 _BEFORE_HEAD = re.compile(r"(?:HEAD|@)(?:~(\d*)|(\^+))")
 _NOTHING = re.compile(r"0{40}|0{64}")
 """GitHub's value for the commit before a branch's first push."""

@@ -38,8 +38,12 @@ class Beside:
     compared: Sequence[Mapping[str, Any]] = ()
 
 
-def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int) -> PageData:
-    """One environment for the page; no text in it is longer than about `longest` characters."""
+def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int, *, whole: bool = True) -> PageData:
+    """One environment for the page; no text in it is longer than about `longest` characters.
+
+    What is not `whole` is without the prompts of tasks, and without its reward code if it passes.
+    """
+    with_source = whole or environment["verdict"] != "pass"
     findings = environment["findings"]
     profiles = environment.get("profiles", [])
     tasks, reach = _tasks(profiles), _range(profiles)
@@ -64,10 +68,10 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "failures": environment["failures"],
         "profiles": [_profile(one, tasks, reach) for one in profiles],
         "distributions": environment.get("distributions", []),
-        "mutation": _mutation(environment.get("mutation"), longest),
+        "mutation": _mutation(environment.get("mutation"), longest, with_source=with_source),
         "search": _search(environment.get("search")),
         "recordings": environment.get("recordings", []),
-        "prompts": environment.get("prompts", {}),
+        "prompts": environment.get("prompts", {}) if whole else {},
         "spending": environment.get("spending"),
         "diff": _diff(beside.diff),
         "compared": [_compared(one) for one in beside.compared],
@@ -147,7 +151,7 @@ def _heat(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, 
     return "".join(of_task.get(task, "-") for task in tasks)
 
 
-def _mutation(mutation: Mapping[str, Any] | None, longest: int) -> PageData | None:
+def _mutation(mutation: Mapping[str, Any] | None, longest: int, *, with_source: bool) -> PageData | None:
     if mutation is None:
         return None
     mutants = mutation["mutants"]
@@ -175,7 +179,7 @@ def _mutation(mutation: Mapping[str, Any] | None, longest: int) -> PageData | No
         "missed": [{**_mutant(one), "not_asked": one["not_asked"]} for one in missed[:MOST_SURVIVORS]],
         "missed_count": len(missed),
         "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
-        "sources": lit_sources(mutation, longest),
+        "sources": lit_sources(mutation, longest) if with_source else [],
     }
 
 

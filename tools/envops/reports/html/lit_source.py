@@ -7,7 +7,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from envops.facts.mutation import CASES
-from envops.rules.evidence import reply_text
 from envops.rules.ready_case import ready_case
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 CASE, GATE, NEVER, NOT_CALLED, NO_CODE = "c", "g", "n", "o", "-"
 """A line that a case of the author reached, one that only policies of the gate did, one that no conversation did,
 one in a function that did not run, such as one that loads, and one that is not a statement of a function."""
+DETECTED = ("killed", "timeout")
 SHORT = 1_000
 """With shorter texts only the lines near mutants and unreached lines are shown."""
 NEAR = 3
@@ -28,7 +28,7 @@ def lit_sources(mutation: Mapping[str, Any], longest: int) -> list[dict[str, Any
         _lit(source, [one for one in mutants if one["file"] == source["file"]], longest)
         for source in mutation.get("sources", ())
     ]
-    return sorted(shown, key=lambda one: -len(one["mutants"]))
+    return sorted(shown, key=lambda one: -len(one["detected"]) - len(one["mutants"]))
 
 
 def _lit(source: Mapping[str, Any], mutants: Sequence[Mapping[str, Any]], longest: int) -> dict[str, Any]:
@@ -49,7 +49,8 @@ def _lit(source: Mapping[str, Any], mutants: Sequence[Mapping[str, Any]], longes
         "lines": [
             [number, lines[number - 1], marks[number - 1], distinct.index(by[number - 1])] for number in sorted(kept)
         ],
-        "mutants": [_mutant(one) for one in sorted(mutants, key=lambda one: one["line"])],
+        "detected": _detected([one for one in mutants if one["outcome"] in DETECTED]),
+        "mutants": [_undetected(one) for one in mutants if one["outcome"] not in DETECTED],
     }
 
 
@@ -120,14 +121,18 @@ def _own_lines(statement: ast.stmt) -> range:
     return range(statement.lineno, max(statement.lineno + 1, first.lineno))
 
 
-def _mutant(mutant: Mapping[str, Any]) -> dict[str, Any]:
+def _undetected(mutant: Mapping[str, Any]) -> dict[str, Any]:
     apart = mutant["apart"]
-    keys = ("id", "operator", "function", "line", "outcome", "by", "reason")
-    data = {key: mutant[key] for key in keys} | {"replacement": mutant.get("replacement", "")}
-    if mutant["outcome"] not in ("killed", "timeout"):
-        data["diff"] = mutant["diff"]
+    data = {key: mutant[key] for key in ("operator", "line", "outcome", "by", "reason", "diff")}
     if apart:
         completion = [dict(message) for message in apart["completion"]]
-        data["reply"] = reply_text(completion)
         data["case"] = ready_case(f"detects {mutant['id']}", apart["task"], completion, apart["original"])
     return data
+
+
+def _detected(mutants: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """Line, and the detected mutants in it: operator and replacement."""
+    by_line: dict[int, list[list[str]]] = {}
+    for one in mutants:
+        by_line.setdefault(one["line"], []).append([one["operator"], one.get("replacement", "")])
+    return [[line, *found] for line, found in sorted(by_line.items())]

@@ -41,6 +41,8 @@ class Fitted:
     """The most characters of a text."""
     left_out: int = 0
     """Environments whose details did not fit."""
+    is_whole: bool = True
+    """Whether the page has the reward code of environments that pass, and the prompts of tasks."""
 
     @property
     def is_shortened(self) -> bool:
@@ -62,22 +64,27 @@ def fitted(
         name: Beside(diffs.get(name), [each for each in compared if each["environment"] == name])
         for name in {*diffs, *(each["environment"] for each in compared)}
     }
-    makers = _Environments(environments, beside)
+    everything = range(len(environments))
+    found = _Environments(environments, beside, whole=True).made(everything, LENGTHS[0], room)
+    if len(found) == len(environments):
+        return Fitted(tuple(found), shown_runs, LENGTHS[0])
+    makers = _Environments(environments, beside, whole=False)
     for longest in LENGTHS:
-        found = makers.made(range(len(environments)), longest, room)
+        found = makers.made(everything, longest, room)
         if len(found) == len(environments):
-            return Fitted(tuple(found), shown_runs, longest)
+            return Fitted(tuple(found), shown_runs, longest, is_whole=False)
     verdicts = [one["verdict"] for one in environments]
     order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
     found = makers.made(order, LENGTHS[-1], room)
-    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found))
+    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found), is_whole=False)
 
 
 class _Environments:
     """Makes the environments' parts of the page, again only if a shorter text makes a difference."""
 
-    def __init__(self, environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside]) -> None:
+    def __init__(self, environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside], *, whole: bool) -> None:
         self._environments = environments
+        self._whole = whole
         self._beside = beside
         self._parts: dict[int, _Part] = {}
         """The parts by place, up to the first that did not fit."""
@@ -97,7 +104,7 @@ class _Environments:
 
     def _part(self, environment: Mapping[str, Any], longest: int) -> _Part:
         beside = self._beside.get(environment["name"], Beside())
-        blob = embedded(page_environment(environment, beside, longest))
+        blob = embedded(page_environment(environment, beside, longest, whole=self._whole))
         return _Part(visible(environment["name"]), blob, _size(blob), max(map(len, _TEXT.findall(blob)), default=0))
 
 

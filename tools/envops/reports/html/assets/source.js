@@ -1,7 +1,7 @@
 // Reward code line by line: who reached each line, and the mutants in it.
 
 const REACHED = { c: ["●", "reached by a case"], g: ["◐", "reached only by policies of the gate"], n: ["○", "reached by no conversation"], o: ["·", "in a function that no conversation called"] };
-const OUTCOME_SIGNS = { killed: "✓", timeout: "✓", survived: "✗", undecided: "?", equivalent: "=", skipped: "–" };
+const OUTCOME_SIGNS = { survived: "✗", undecided: "?", equivalent: "=", skipped: "–" };
 const FOLDED = 8;
 
 function sourceSection(mutation) {
@@ -17,7 +17,8 @@ function sourceSection(mutation) {
 
 function sourceBlock(source, open) {
   const marks = source.lines.map(([, , mark]) => mark), count = (mark) => marks.filter((one) => one === mark).length;
-  const outcomes = OUTCOMES.map((outcome) => [outcome, source.mutants.filter((one) => one.outcome === outcome).length]).filter(([, some]) => some);
+  const detected = source.detected.reduce((sum, [, ...found]) => sum + found.length, 0);
+  const outcomes = [["detected", detected], ...OUTCOMES.map((outcome) => [outcome, source.mutants.filter((one) => one.outcome === outcome).length])].filter(([, some]) => some);
   const about = [`${count("c")} lines reached by cases, ${count("g")} only by policies, ${count("n")} by none`, ...outcomes.map(([outcome, some]) => `${some} ${outcome}`)].join(" · ");
   if (source.too_long) return h("p.note", null, h("code", null, source.path), " is too long to be shown.");
   const made = () => h("div", null, codeTable(source), coverageTable(source));
@@ -28,7 +29,7 @@ function sourceBlock(source, open) {
 }
 
 function codeTable(source) {
-  const bodies = [], at = new Map();
+  const bodies = [], at = new Map(), detected = new Map(source.detected.map(([line, ...found]) => [line, found]));
   for (const mutant of source.mutants) at.set(mutant.line, [...(at.get(mutant.line) || []), mutant]);
   let plain = [], last = 0;
   const fold = () => {
@@ -40,12 +41,12 @@ function codeTable(source) {
     bodies.push(h("tbody", null, h("tr.fold", null, h("td", { colspan: 4 }, button))), hidden);
   };
   for (const line of source.lines) {
-    const mutants = at.get(line[0]) || [];
+    const mutants = at.get(line[0]) || [], killed = detected.get(line[0]) || [];
     if (line[0] !== last + 1 && last) { fold(); bodies.push(h("tbody", null, h("tr.fold", null, h("td.muted", { colspan: 4 }, "…")))); }
     last = line[0];
-    if ("-o".includes(line[2]) && !mutants.length) { plain.push(line); continue; }
+    if ("-o".includes(line[2]) && !mutants.length && !killed.length) { plain.push(line); continue; }
     fold();
-    bodies.push(h("tbody", null, codeRow(source, line), mutantRows(mutants)));
+    bodies.push(h("tbody", null, codeRow(source, line), mutantRows(mutants, killed)));
   }
   fold();
   return h("div.scroll.source", { tabindex: "0", role: "group", "aria-label": `Source of ${source.path}` }, h("table.code", null,
@@ -62,11 +63,10 @@ function codeRow(source, [number, text, mark, set]) {
 }
 
 /** What was noticed in one line; everything else has its change and the case that would detect it. */
-function mutantRows(mutants) {
-  const detected = mutants.filter((one) => one.outcome === "killed" || one.outcome === "timeout"), others = mutants.filter((one) => !detected.includes(one));
+function mutantRows(mutants, killed) {
   return [
-    ...others.map((one) => mutantRow(one.outcome, `${OUTCOME_SIGNS[one.outcome]} ${one.outcome}: ${one.operator}`, () => openMutant(one))),
-    detected.length ? mutantRow("killed", `✓ ${detected.length} detected`, () => h("ul", null, detected.map((one) => h("li", { dir: "auto" }, one.operator, one.replacement && [": ", h("code", null, one.replacement)], one.by && ` (${one.by})`)))) : null,
+    ...mutants.map((one) => mutantRow(one.outcome, `${OUTCOME_SIGNS[one.outcome]} ${one.outcome}: ${one.operator}`, () => openMutant(one))),
+    killed.length ? mutantRow("killed", `✓ ${killed.length} detected`, () => h("ul", null, killed.map(([operator, replacement]) => h("li", { dir: "auto" }, operator, replacement && [": ", h("code", null, replacement)])))) : null,
   ];
 }
 

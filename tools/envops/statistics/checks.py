@@ -95,7 +95,7 @@ def rollouts_are_enough(sample: RolloutSample, gate: DistributionGate) -> Measur
     estimate = Estimate(count, count, count)
     answer: CheckAnswer = "pass" if sample.count >= least else "inconclusive"
     more = "" if answer == "pass" else f"{least - sample.count} more rollouts with a reward are needed"
-    return MeasuredCheck("DST001", "scored rollouts", estimate, least, True, answer, more, is_count=True)
+    return MeasuredCheck("DST001", "scored rollouts", estimate, float(least), True, answer, more, is_count=True)
 
 
 def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:

@@ -254,7 +254,9 @@ def test_address_that_is_not_one_is_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", ["main-1", f"{PUBLIC.text()} {PUBLIC.text()}", "MAIN:AAAA", f"../x:{PUBLIC.text()[7:]}"]
+    "keys",
+    ["main-1", f"{PUBLIC.text()} {PUBLIC.text()}", "MAIN:AAAA", f"../x:{PUBLIC.text()[7:]}"],
+    ids=["no key", "one name twice", "another form of name", "a path"],
 )
 def test_keys_that_are_none_are_refused_without_showing_them(keys: str) -> None:
     with pytest.raises(SettingsRefused) as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,18 @@ import pytest
 from envops.facts.observed import Description, Facts, FunctionScore, Rollout, Score, Task
 from envops.facts.packed_transcripts import ListedTranscript, packed_transcripts, transcript_data, unpacked
 from envops.facts.transcripts import Transcript, turn_of, turns_of
+from envops.reports.annotations import render_annotations
 from envops.reports.html.written import write_page
-from envops.reports.transcripts.beside import content_of, read_transcripts, script_of, transcripts_file
+from envops.reports.json_report import render_json
+from envops.reports.markdown import render_markdown
+from envops.reports.reading import read_report, result_of
+from envops.reports.transcripts.beside import (
+    content_of,
+    conversation_address,
+    read_transcripts,
+    script_of,
+    transcripts_file,
+)
 from envops.reports.written import write_reports
 from envops.rules.engine import Finding
 from envops.rules.evidence import Evidence, ShownReply
@@ -143,6 +154,25 @@ def test_shown_transcripts_include_those_that_findings_rest_on() -> None:
     assert held is not None
     rows = unpacked(held.content)["rows"]
     assert [row["speaker"] for row in rows if ["RWD005", "is paid"] in row["lists"]] == ["policy-13"]
+
+
+def test_finding_names_the_address_of_its_conversation_also_in_a_report_read_back(tmp_path: Path) -> None:
+    found = Finding("RWD005", "rewards", "error", "is paid", "fix", Evidence(reply=ShownReply(2, "x", "policy")))
+    held = shown_transcripts(replace(facts(), scores=(Score(2, "policy", (said("x"),), 0.5, {}),)), (found,))
+    assert held is not None
+    environment = replace(ALL_PASS, name="sums", findings=(found,), transcripts=held)
+    result = replace(passing(), environments=(environment,))
+    (tmp_path / "validate.json").write_text(render_json(result))
+    for each in (result, result_of(read_report(tmp_path / "validate.json"))):
+        address = conversation_address(each.environments[0], found)
+        assert re.fullmatch(r"validate\.html#/transcripts/sums/[0-9a-f]{12}", address)
+        assert address in render_markdown(each)
+        assert any(address in line for line in render_annotations(each))
+
+
+def test_finding_whose_conversation_is_not_shown_has_no_address() -> None:
+    found = Finding("RWD005", "rewards", "error", "is paid", "fix", Evidence(reply=ShownReply(2, "x", "policy")))
+    assert conversation_address(replace(ALL_PASS, findings=(found,)), found) == ""
 
 
 def test_shown_transcripts_without_conversations_are_none() -> None:

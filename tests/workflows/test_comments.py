@@ -139,6 +139,15 @@ def test_comment_escapes_a_hostile_artifact(tmp_path: Path) -> None:
     assert message.count("create |") == 1, "a step with an action that there is not is left out"
 
 
+def test_comment_has_the_changed_rewards_of_a_pull_request(tmp_path: Path) -> None:
+    policy = {"policy": "oracle", "replies": 4, "changed": 3, "mean_base": 1.0, "mean_head": 0.25}
+    compared = {"name": "sums", "verdict": "fail", "reason": "changed", "said_by": [policy]}
+    (_report(tmp_path) / "reward-diff.json").write_text(json.dumps({"environments": [compared]}))
+    text = conversation(tmp_path, LONGEST, "https://github.example/run")
+    assert "| `sums` | `oracle` | 3 of 4 | 1 | 0.25 |" in text
+    assert "(https://github.example/run#artifacts)" in text
+
+
 @pytest.mark.parametrize("what", ["large", "link", "no report", "other json"])
 def test_comment_refuses_an_artifact_without_report(tmp_path: Path, what: str) -> None:
     folder = _report(tmp_path / "artifact")

@@ -11,9 +11,12 @@ from typing import Any
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.reports.changed_rewards import FILE, merged_diffs, read_changed_rewards
 from envops.reports.json_report import head_data, plain_json_parts
 from envops.reports.merge import current, merged, missing_shards
+from envops.reports.printing import write_report
 from envops.reports.reading import read_report, result_of
+from envops.reports.reward_diff_picture import PICTURE, render_picture
 from envops.reports.written import print_result, report_to_github, write_reports
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import REGISTRY_FILE
@@ -64,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
     result = result_of(data)
     origins = {id(one): Path(file).parent for file, report in reports.items() for one in report["environments"]}
     origin_of = {one["name"]: origins[id(one)] for one in data["environments"]}
+    _merge_diffs(files, options.reports)
     written = write_reports(result, options.reports, environments=data["environments"], transcripts=origin_of)
     if options.format == "json":
         sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
@@ -71,6 +75,14 @@ def run(options: argparse.Namespace) -> int:
         print_result(result, options.format, reports=written, quiet=options.quiet, verbose=options.verbose)
     report_to_github(result)
     return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _merge_diffs(reports: Sequence[Path], folder: Path) -> None:
+    """Join the reward diffs that lie beside the reports, with their picture."""
+    text = merged_diffs(diff for report in reports if (diff := report.parent / FILE).exists())
+    if text is not None:
+        write_report(folder / FILE, text)
+        write_report(folder / PICTURE, render_picture(read_changed_rewards(folder / FILE)))
 
 
 def _of_one_run(

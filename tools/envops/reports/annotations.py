@@ -6,6 +6,7 @@ import posixpath
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from envops.reports.transcripts.beside import conversation_address
 from envops.rules.result import (
     FINDING_KINDS,
     EnvironmentResult,
@@ -61,7 +62,9 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
 def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:
     file = path_in_repository(environment, finding.place)
     line = finding.place.line if finding.place else None
-    message = as_typed(f"{finding.message}\nFix: {finding.fix}")
+    conversation = conversation_address(environment, finding)
+    read = f"\nConversation: {conversation}" if conversation else ""
+    message = as_typed(f"{finding.message}\nFix: {finding.fix}{read}")
     return workflow_command(command, file, line, f"{finding.rule} {environment.name}", message)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envops.reports.changed_rewards import FILE, read_changed_rewards, render_changes
 from envops.reports.markdown import render_markdown
 from envops.reports.reading import read_report, result_of
 from envops.reports.sarif import render_sarif
@@ -30,13 +31,16 @@ def conversation(folder: Path, limit: int, run: str) -> str:
     Raises `DeclarationError` if there is no valid report.
     """
     data = _plan_data(folder / "plan.json")
-    plan = "".join(_fitting((*_plan(data), *_plan_of_runs(data)), limit // 2))
-    foot = f"\n[The workflow run]({run}) has all reports and evidence.\n"
+    plan = "".join(_fitting((*_plan(data), *_plan_of_runs(data)), limit // 2, "The rest of the plan is in `plan.json`"))
+    foot = f"\n[The workflow run]({run}#artifacts) has all reports and evidence.\n"
     report = folder / REPORT
     if not report.is_file() and plan:
         return f"## Nothing to validate\n\n{plan}{foot}"
     result = result_of(read_report(_small(report)))
-    return f"{render_markdown(result, limit - len((plan + foot).encode()))}\n{plan}{foot}"
+    rows = render_changes(read_changed_rewards(folder / FILE))
+    changes = "".join(_fitting(rows, limit // 4, f"The rest of the changes is in `{FILE}`"))
+    below = f"{changes}\n{plan}{foot}" if changes else f"{plan}{foot}"
+    return f"{render_markdown(result, limit - len(below.encode()))}\n{below}"
 
 
 def sarif_of(folder: Path) -> str:
@@ -44,12 +48,12 @@ def sarif_of(folder: Path) -> str:
     return render_sarif(result_of(read_report(_small(folder / REPORT))))
 
 
-def _fitting(parts: Iterable[str], limit: int) -> Iterator[str]:
-    """The parts that fit into so many bytes, and a note if there are more."""
+def _fitting(parts: Iterable[str], limit: int, rest: str) -> Iterator[str]:
+    """The parts that fit into so many bytes, and a note on the rest if there is one."""
     for part in parts:
         limit -= len(part.encode())
         if limit < 0:
-            yield "\nThe rest of the plan is in `plan.json` of the workflow run.\n"
+            yield f"\n{rest} of the workflow run.\n"
             return
         yield part
 

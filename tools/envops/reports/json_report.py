@@ -13,8 +13,7 @@ from envops.facts.observed import Place
 from envops.reports.distribution import distribution_data
 from envops.reports.transcripts.beside import transcripts_file
 from envops.rules.evidence import reply_text
-from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, weightiest_first
-from envops.rules.transcripts import transcript_of_reply
+from envops.rules.result import EnvironmentResult, ValidationResult, path_in_repository, transcript_of, weightiest_first
 from envops.text.commands import as_typed
 from envops.text.plain_data import plain_data
 
@@ -137,14 +136,6 @@ def _transcripts_data(environment: EnvironmentResult) -> dict[str, Any] | None:
     return None if held is None else {"file": transcripts_file(environment.name), "shown": held.shown, "of": held.of}
 
 
-def _transcript_of(environment: EnvironmentResult, finding: Finding) -> str | None:
-    """The id of the transcript that a finding rests on, if it is among the shown ones."""
-    reply = finding.evidence.reply
-    held = environment.transcripts
-    found = transcript_of_reply(reply) if reply is not None and held is not None else None
-    return found if held is not None and found in held.ids else None
-
-
 def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
@@ -160,7 +151,7 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
         "waiting": finding.waiting,
         "ignored": finding.ignored is not None,
         "reason": finding.ignored,
-        "transcript": _transcript_of(environment, finding),
+        "transcript": transcript_of(environment, finding),
     }
 
 

@@ -16,6 +16,7 @@ from envops.reports.evidence import ShownEvidence, shown_evidence
 from envops.reports.first_screen import first_screen
 from envops.reports.spill_list import SpillList
 from envops.reports.summary import policy_sentence, short_mutation_sentence, short_search_sentence, time_text
+from envops.reports.transcripts.beside import conversation_address
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.result import (
     EnvironmentResult,
@@ -222,6 +223,8 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     if place := where(environment, finding.place):
         lines.append(f"{code_span(place)}\n")
     lines += [_evidence(entry) for entry in shown_evidence(finding)]
+    if conversation := conversation_address(environment, finding):
+        lines.append(f"\nConversation: {code_span(conversation)} in the artifact\n")
     address = rule_address(finding.rule)
     page = f" ([{finding.rule}]({address}))" if address else ""
     lines.append(f"\n**Fix:** {prose(finding.fix)}{page}\n")

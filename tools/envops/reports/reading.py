@@ -78,6 +78,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         seconds=float(data["seconds"]),
         stage_seconds=data["stage_seconds"],
         findings=tuple(finding_of(folder, one) for one in data["findings"]),
+        transcript_ids=frozenset(filter(None, (one.get("transcript") for one in data["findings"]))),
         failures={one["stage"]: _failure(folder, one) for one in data["failures"]},
         policies=tuple(data["policies"]),
         started=StartMode(**data["worker"]) if data.get("worker") else None,

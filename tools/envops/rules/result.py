@@ -28,7 +28,7 @@ from envops.facts.stages import StageName
 from envops.repository.package import Generation, Package
 from envops.rules.engine import GATES, Finding, Gate, Verdict
 from envops.rules.profiles import RewardProfile
-from envops.rules.transcripts import shown_transcripts
+from envops.rules.transcripts import shown_transcripts, transcript_of_reply
 from envops.rules.verdict import VERDICTS
 from envops.statistics.measures import Distribution
 from envops.text.visible_text import on_one_line, shortened
@@ -104,6 +104,8 @@ class EnvironmentResult:
     """The model that judged a real model, or `scripted`; `None` if neither did."""
     transcripts: PackedTranscripts | None = None
     """The chosen transcripts; `None` if there was no conversation."""
+    transcript_ids: frozenset[str] = frozenset()
+    """Of a result that was read from a report: the ids of the transcripts that its findings rest on."""
     observed_by: Signer | None = None
     """Who vouches for an observation from a store of several machines; `None` if it was made here."""
     env_args: Mapping[str, Any] | None = None
@@ -294,6 +296,14 @@ def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
         for gate, verdict in environment.gates.items()
         if verdict in ("error", "inconclusive") and gate in environment.reasons
     ]
+
+
+def transcript_of(environment: EnvironmentResult, finding: Finding) -> str | None:
+    """The id of the transcript that a finding rests on, if it is among the shown ones."""
+    reply, held = finding.evidence.reply, environment.transcripts
+    known = environment.transcript_ids if held is None else held.ids
+    found = None if reply is None else transcript_of_reply(reply)
+    return found if found in known else None
 
 
 def path_in_repository(environment: EnvironmentResult, place: Place | None) -> str | None:

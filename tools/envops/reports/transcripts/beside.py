@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from envops.files.atomic_write import write_whole
+from envops.rules.result import transcript_of
 
 if TYPE_CHECKING:
+    from envops.rules.engine import Finding
     from envops.rules.result import EnvironmentResult
 
 FOLDER = "transcripts"
@@ -24,6 +27,12 @@ _FILE = re.compile(rf'{CALL}\("([A-Za-z0-9._-]+)","([A-Za-z0-9+/=]*)"\);\n?')
 def transcripts_file(name: str) -> str:
     """The file of an environment's transcripts, relative to the report."""
     return f"{FOLDER}/{safe_key(name)}.js"
+
+
+def conversation_address(environment: EnvironmentResult, finding: Finding) -> str:
+    """The address in the HTML report of the conversation that a finding rests on; empty if it is not there."""
+    found = transcript_of(environment, finding)
+    return f"validate.html#/transcripts/{quote(environment.name, safe='')}/{found}" if found else ""
 
 
 def safe_key(name: str) -> str:

@@ -1,0 +1,138 @@
+"""The reward diff of a pull request: joined, as a table, and as a picture, from files that are not trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from envops import exit_codes
+from envops.cli.main import main
+from envops.reports.changed_rewards import (
+    FILE,
+    MOST_ROWS,
+    EnvironmentRewards,
+    PolicyRewards,
+    read_changed_rewards,
+    render_changes,
+)
+from envops.reports.json_report import render_json
+from envops.reports.reward_diff_picture import PICTURE, render_picture
+from envops.repository.problem import DeclarationError
+from markdown_it import MarkdownIt
+from sample_results import passing
+
+HOSTILE = "<script>alert(1)</script>|![x](http://evil/x.png)@everyone"
+
+
+def rewards(name: str, *policies: PolicyRewards, verdict: str = "fail") -> EnvironmentRewards:
+    return EnvironmentRewards(name, verdict, "1 of 2 replies are scored differently", policies)
+
+
+def file_of(folder: Path, *environments: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    data = {"version": 1, "tool": "0", "base": "main", "verdict": "fail", "environments": environments}
+    (folder / FILE).write_text(json.dumps(data))
+    return folder / FILE
+
+
+def written(name: str, **changes: Any) -> dict[str, Any]:
+    policy = {"policy": "oracle", "replies": 4, "changed": 3, "mean_base": 1.0, "mean_head": 0.25}
+    return {"name": name, "verdict": "fail", "reason": "changed", "said_by": [policy], "seconds": 1.0, **changes}
+
+
+def test_changed_rewards_are_read_as_they_were_written(tmp_path: Path) -> None:
+    found = read_changed_rewards(file_of(tmp_path, written("sums"), written("dates", said_by=[])))
+    assert found[0].said_by == (PolicyRewards("oracle", 4, 3, 1.0, 0.25),)
+    assert [one.name for one in found] == ["sums", "dates"]
+
+
+def test_changed_rewards_without_a_file_are_none(tmp_path: Path) -> None:
+    assert read_changed_rewards(tmp_path / FILE) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{",
+        '{"environments": 3}',
+        json.dumps({"environments": [written("sums", said_by=[{"policy": "a", "replies": -1, "changed": 0}])]}),
+        '{"environments": [{"name": "a", "verdict": "fail", "reason": "", '
+        '"said_by": [{"policy": "a", "replies": 1, "changed": 1, "mean_head": 1e999}]}]}',
+        "[" * 100_000,
+    ],
+    ids=["a list", "cut", "a number", "a negative count", "an infinite mean", "deep"],
+)
+def test_changed_rewards_of_another_shape_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(DeclarationError, match="was not written by"):
+        read_changed_rewards(tmp_path / FILE)
+
+
+def test_changed_rewards_behind_a_link_are_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).symlink_to(file_of(tmp_path / "elsewhere", written("sums")))
+    with pytest.raises(DeclarationError):
+        read_changed_rewards(tmp_path / FILE)
+
+
+def test_changes_table_has_the_most_changed_first() -> None:
+    few, many = PolicyRewards("near-miss", 9, 1, 0.0, 0.5), PolicyRewards("oracle", 9, 9, 1.0, None)
+    table = "".join(render_changes([rewards("sums", few, many)])).splitlines()
+    rows = [line for line in table if line.startswith("| `")]
+    assert rows == ["| `sums` | `oracle` | 9 of 9 | 1 | none |", "| `sums` | `near-miss` | 1 of 9 | 0 | 0.5 |"]
+
+
+def test_changes_of_equal_rewards_are_no_section() -> None:
+    assert "".join(render_changes([rewards("sums", PolicyRewards("oracle", 4, 0, 1.0, 1.0), verdict="pass")])) == ""
+
+
+def test_changes_that_could_not_be_compared_give_the_reason() -> None:
+    assert "`sums`" in "".join(render_changes([rewards("sums", verdict="inconclusive")]))
+
+
+def test_changes_of_many_sources_name_the_number_left_out() -> None:
+    policies = [PolicyRewards(f"case {number}", 1, 1, 0.0, 1.0) for number in range(MOST_ROWS + 7)]
+    assert "and 7 more sources" in "".join(render_changes([rewards("sums", *policies)]))
+
+
+def test_changes_with_hostile_names_stay_text() -> None:
+    table = "".join(render_changes([rewards(HOSTILE, PolicyRewards(HOSTILE, 1, 1, 0.0, 1.0)), rewards(HOSTILE)]))
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(table)
+    assert "<script>" not in page
+    assert "<img" not in page
+
+
+def test_picture_draws_from_the_mean_at_the_base_to_the_mean_here() -> None:
+    policies = PolicyRewards("oracle", 4, 4, 1.0, 0.0), PolicyRewards("empty", 4, 4, None, 0.5)
+    picture = ElementTree.fromstring(render_picture([rewards("sums", *policies)]))
+    name = "{http://www.w3.org/2000/svg}"
+    circles = [(one.get("class"), one.get("cx")) for one in picture.iter(f"{name}circle")]
+    texts = [one.text for one in picture.iter(f"{name}text")]
+    assert circles == [("here", "450.0"), ("base", "600.0"), ("here", "300.0")]
+    assert "1 → 0" in texts
+    assert "none → 0.5" in texts
+
+
+def test_picture_of_hostile_names_has_no_element_of_theirs() -> None:
+    picture = render_picture([rewards(HOSTILE, PolicyRewards(HOSTILE, 1, 1, -2.0, 3.0))])
+    kinds = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(picture).iter()}
+    assert kinds <= {"svg", "title", "style", "rect", "text", "path", "circle"}
+
+
+def test_picture_without_changes_says_so() -> None:
+    assert "No rewards changed" in render_picture([])
+
+
+def test_report_merge_joins_the_diffs_of_shards_and_draws_them(tmp_path: Path) -> None:
+    for place, name in enumerate(("sums", "dates")):
+        folder = tmp_path / "shards" / str(place)
+        file_of(folder, written(name))
+        (folder / "validate.json").write_text(render_json(passing()).replace('"gsm8k"', f'"{name}"'))
+    whole = tmp_path / "whole"
+    code = main(["report", "merge", str(tmp_path / "shards"), "--reports", str(whole), "--root", str(tmp_path)])
+    assert code == exit_codes.PASS
+    assert [one.name for one in read_changed_rewards(whole / FILE)] == ["dates", "sums"]
+    assert "dates, oracle" in (whole / PICTURE).read_text()

@@ -69,18 +69,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     subprocess.run([uv_program(), "venv", "--quiet", "-p", sys.executable, folder / "venv"], check=True)
     where = ("-p", folder / "venv/bin/python", "--constraint", ROOT / "tools/requirements.lock")
     subprocess.run([uv_program(), "pip", "install", "--quiet", *where, made.wheel], check=True)
-    _write_repository(made.repository)
+    _write_repository(made)
     return made
 
 
-def _write_repository(root: Path) -> None:
-    """A repository with one environment and a folder `tools/` that is the team's own."""
-    name = ENVIRONMENT.replace("-", "_")
+def _write_repository(made: Installed) -> None:
+    """What `init` writes beside one environment and a folder `tools/` that is the team's own."""
+    root, name = made.repository, ENVIRONMENT.replace("-", "_")
     shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
     (root / "tools").mkdir()
     (root / "tools" / "convert.py").write_text("")
-    (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {ENVIRONMENT}: {{}}\n")
-    (root / ".gitignore").write_text(".envops/\n__pycache__/\n/reports/\n")
+    done = made.run("init", "--owner", "acme")
+    assert done.returncode == 0, done.stdout + done.stderr
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
         subprocess.run(["git", *identity, *command], cwd=root, check=True)
@@ -127,10 +127,10 @@ def test_schema_after_validate_is_cached(installed: Installed, validated: subpro
 
 
 def test_docs_write_no_page_of_the_tool(installed: Installed) -> None:
+    (installed.repository / "CODEOWNERS").unlink()
     done = installed.run("docs")
     assert done.stdout == "CODEOWNERS: written\n"
     assert not (installed.repository / "docs").exists()
-    (installed.repository / "CODEOWNERS").unlink()
 
 
 @pytest.mark.usefixtures("validated")

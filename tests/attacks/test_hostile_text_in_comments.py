@@ -18,6 +18,7 @@ from envops.release.plan_report import render_plan_json, render_plan_markdown
 from envops.reports import before_after, optimized, reward_diff
 from envops.reports.comment import conversation
 from envops.reports.declared_runs import RunResult, render_runs_markdown
+from envops.reports.documentation import rule_address
 from envops.reports.json_report import render_json
 from envops.reports.markdown import render_markdown
 from envops.reports.run_report import RunReport, render_run_markdown
@@ -50,6 +51,7 @@ LIVE = re.compile(r"@[a-z0-9]|://|\bwww\.|#\d|\bGH-\d", re.IGNORECASE)
 """What GitHub makes a link of without any markup: mentions, addresses, references to issues."""
 ROWS = "| a | b |\n|---|---|\n| `a|b` | c |\n"
 RUN_PAGE = "https://github.example/run"
+OUR_LINKS = {f"{RUN_PAGE}#artifacts", rule_address("RWD001")}
 
 
 def _result(text: str) -> ValidationResult:
@@ -181,7 +183,7 @@ def _alive(markdown: str) -> list[str]:
             found += LIVE.findall(run)
         for child in token.children or []:
             found += _alive_in_html(child.content) if child.type == "html_inline" else []
-            if child.type in ("link_open", "image") and child.attrGet("href") != RUN_PAGE:
+            if child.type in ("link_open", "image") and child.attrGet("href") not in OUR_LINKS:
                 found.append(f"{child.type} {child.attrs}")
     return found
 

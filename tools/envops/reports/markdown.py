@@ -28,7 +28,7 @@ from envops.rules.result import (
     where,
 )
 from envops.text.commands import as_typed
-from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
+from envops.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from envops.text.visible_text import shortened
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _table_row(environment: EnvironmentResult) -> _Piece:
         table_cell(environment.version),
         environment.generation or "–",
         *gates,
-        time_text(environment),
+        prose_cell(time_text(environment)),
     ]
     order = _CUT_PASSED_ROW if environment.verdict == "pass" else _CUT_FAILED_ROW
     return _Piece("row", f"| {' | '.join(cells)} |\n", ((order, ""),))

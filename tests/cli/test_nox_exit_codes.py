@@ -22,6 +22,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copy(ROOT / "noxfile.py", folder)
     (folder / "tools" / "envops").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "requirements-nox.lock", folder / "tools")
     (folder / "tools" / "envops" / "__main__.py").write_text(STUB)
     entry = re.search(r"^packaging==(?:.*\\\n)+.*\n", (ROOT / "tools/requirements.lock").read_text(), re.MULTILINE)
     assert entry is not None

@@ -169,9 +169,9 @@ def test_registry_that_is_missing_is_refused(repository: Path, refused: Callable
 
 
 def test_registry_problems_are_reported_together(repository: Path, refused: Callable[..., str]) -> None:
-    (repository / "registry.yaml").write_text("version: 2\nowner: acme\nenvironments:\n  reverse-text: {argz: {}}\n")
+    (repository / "registry.yaml").write_text("version: 1\nowner: A Team\nenvironments:\n  reverse-text: {argz: {}}\n")
     text = refused()
-    assert "registry.yaml:1" in text
+    assert "registry.yaml:2" in text
     assert "registry.yaml:4" in text
 
 

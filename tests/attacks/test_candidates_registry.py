@@ -11,7 +11,6 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.cli.selection import beside_key
-from envops.repository import endpoints
 from envops.repository.problem import DeclarationError
 from envops.repository.repository import Repository
 from envops.repository.tool_source import own_checkout
@@ -48,7 +47,7 @@ def candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(candidate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", candidate.parent)
+    monkeypatch.chdir(candidate.parent)
     monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     monkeypatch.setenv("MODEL_KEY", KEY)
     monkeypatch.setenv("DEPLOY_TOKEN", KEY)
@@ -97,7 +96,7 @@ def test_judge_of_a_candidate_costs_no_more_than_was_approved(
     candidate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, dollars: float
 ) -> None:
     (tmp_path / "registry.yaml").write_text(f"{HEAD}  word-problems: {{owners: ['@a']{own}}}\n")
-    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", tmp_path)
+    monkeypatch.chdir(tmp_path)
     (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{judge: {{endpoint: fake, max_cost: 900}}}}\n")
 
     limited = beside_key(Repository.load(candidate), ["word-problems", "word-problems"], 0.50)
@@ -112,7 +111,7 @@ def test_candidate_cannot_leave_the_sandbox_of_main(
     candidate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, mode: str
 ) -> None:
     (tmp_path / "registry.yaml").write_text(f"{HEAD}  word-problems: {{owners: ['@a']{own}}}\n")
-    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", tmp_path)
+    monkeypatch.chdir(tmp_path)
     (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{sandbox: none}}\n")
 
     limited = beside_key(Repository.load(candidate), ["word-problems"])
@@ -123,7 +122,7 @@ def test_candidate_cannot_leave_the_sandbox_of_main(
 def test_candidate_beside_no_registry_gets_no_variable(
     candidate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "OWN_CHECKOUT", own_checkout(tmp_path))
+    monkeypatch.chdir(tmp_path)
     (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{secrets: [DEPLOY_TOKEN], sandbox: none}}\n")
 
     limited = beside_key(Repository.load(candidate), ["word-problems"]).registry.environments["word-problems"]
@@ -131,11 +130,13 @@ def test_candidate_beside_no_registry_gets_no_variable(
     assert (limited.secrets, limited.sandbox) == ((), "preferred")
 
 
-def test_own_checkout_is_where_the_command_was_started(candidate: Path) -> None:
+def test_own_checkout_is_where_the_command_was_started(candidate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = candidate.parent
     (main / "environments" / "word_problems").mkdir(parents=True)
-    assert own_checkout(main / "environments" / "word_problems") == main
-    assert own_checkout(candidate) == candidate
+    monkeypatch.chdir(main / "environments" / "word_problems")
+    assert own_checkout() == main
+    monkeypatch.chdir(candidate)
+    assert own_checkout() == candidate
 
 
 @pytest.mark.usefixtures("model")

@@ -13,13 +13,13 @@ from typing import Any
 from envops.facts.observed import Facts
 from envops.reports.open_progress import open_progress
 from envops.reports.printing import print_message
-from envops.repository.endpoints import OWN_CHECKOUT
 from envops.repository.granted_variables import described_grant, registry_beside_key
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
 from envops.repository.repository import Repository
 from envops.repository.run import EXAMPLE_MODEL
+from envops.repository.tool_source import own_checkout
 from envops.repository.workspace import Workspace
 from envops.rules.result import ShardOfRun
 from envops.validation.collected_facts import ProgressListener
@@ -150,7 +150,7 @@ def beside_key(repository: Repository, names: Collection[str], dollars: float = 
         if withheld := [each for each in repository.registry.environments[name].secrets if each not in allowed]:
             print_message(
                 f"{name}: withheld: {', '.join(withheld)}. Beside a key, only secrets that "
-                f"{OWN_CHECKOUT / REGISTRY_FILE} declares for {name} reach its code"
+                f"{own_checkout() / REGISTRY_FILE} declares for {name} reach its code"
             )
     print_grants(limited, names)
     return limited

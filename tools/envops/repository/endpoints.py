@@ -47,7 +47,6 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*endpoint[ \t]*\]\]")
 
 
-OWN_CHECKOUT = own_checkout(Path.cwd())
 PRIME_KEY = "PRIME_API_KEY"
 """The variable of the key of Prime Inference, whose models need no entry."""
 
@@ -158,7 +157,8 @@ def key_variables(root: Path | None) -> dict[str, str]:
     text of a candidate. Mistakes in other keys are allowed. Raises `DeclarationError` where a file is not TOML.
     """
     found: dict[str, str] = {}
-    for checkout in {OWN_CHECKOUT, root or OWN_CHECKOUT}:
+    own = own_checkout()
+    for checkout in {own, root or own}:
         if (read := _read_entries(checkout)) is not None:
             text, file, entries = read
             lines = _Lines(text)

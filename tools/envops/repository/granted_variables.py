@@ -11,9 +11,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envops.repository import endpoints
+from envops.repository.endpoints import key_variables
 from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry, load_registry
 from envops.repository.reserved_variables import reason_against
+from envops.repository.tool_source import own_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +27,7 @@ def granted_variables(declared: Iterable[str], root: Path | None) -> dict[str, s
     Raises `DeclarationError` if the endpoints of `root`, which name the keys, cannot be read.
     """
     asked = [name for name in declared if name in os.environ and not reason_against(name)]
-    keys = endpoints.key_variables(root) if asked else {}
+    keys = key_variables(root) if asked else {}
     return {name: os.environ[name] for name in asked if name not in keys}
 
 
@@ -47,7 +48,7 @@ def registry_beside_key(registry: Registry, root: Path, dollars: float = math.in
     declares. A judge that it does not declare may cost `dollars`. Raises `DeclarationError` if the own registry is
     wrong.
     """
-    own = endpoints.OWN_CHECKOUT
+    own = own_checkout()
     if root.resolve() == own:
         return registry
     declared = load_registry(own).environments if (own / REGISTRY_FILE).is_file() else {}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 TOOL_FOLDER = "tools"
 REGISTRY_FILE = "registry.yaml"
@@ -20,10 +17,11 @@ def holds_tool(root: Path) -> bool:
     return (root / TOOL_FOLDER / "envops" / "__init__.py").is_file()
 
 
-def own_checkout(here: Path) -> Path:
+def own_checkout() -> Path:
     """The checkout whose declarations count beside a key, whichever other one a command works on (`--root`).
 
     It is the repository in which the command was started: the nearest folder with a registry, or this folder. The
     tool's own place says nothing, because the tool may be installed, or belong to another repository's action.
     """
+    here = Path.cwd()
     return next((folder for folder in (here, *here.parents) if (folder / REGISTRY_FILE).is_file()), here)

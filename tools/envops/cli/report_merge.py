@@ -11,7 +11,7 @@ from typing import Any
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.reports.changed_rewards import FILE, merged_diffs, read_changed_rewards
+from envops.reports.changed_rewards import FILE, changed_rewards, merged_diffs
 from envops.reports.json_report import head_data, plain_json_parts
 from envops.reports.merge import current, merged, missing_shards
 from envops.reports.printing import write_report
@@ -79,10 +79,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _merge_diffs(reports: Sequence[Path], folder: Path) -> None:
     """Join the reward diffs that lie beside the reports, with their picture."""
-    text = merged_diffs(diff for report in reports if (diff := report.parent / FILE).exists())
-    if text is not None:
-        write_report(folder / FILE, text)
-        write_report(folder / PICTURE, render_picture(read_changed_rewards(folder / FILE)))
+    data = merged_diffs(diff for report in reports if (diff := report.parent / FILE).exists())
+    if data is not None:
+        write_report(folder / FILE, json.dumps(data, indent=2) + "\n")
+        write_report(folder / PICTURE, render_picture(changed_rewards(data)))
 
 
 def _of_one_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.selection import chosen_environments, facts_of, print_grants
 from envops.facts.observed import Facts, Failure
-from envops.reports.changed_rewards import read_changed_rewards
+from envops.reports.changed_rewards import changed_rewards
 from envops.reports.html.written import refresh_page
 from envops.reports.printing import print_report, write_report
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
@@ -94,7 +95,7 @@ def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> No
     written = {"json": render_json(result), "markdown": render_markdown(result)}
     write_report(folder / "reward-diff.json", written["json"])
     write_report(folder / "reward-diff.md", written["markdown"])
-    write_report(folder / PICTURE, render_picture(read_changed_rewards(folder / "reward-diff.json")))
+    write_report(folder / PICTURE, render_picture(changed_rewards(json.loads(written["json"]))))
     refresh_page(folder)
     print_report(options.format, written, lambda width, colour: render_text(result, width=width, colour=colour))
 

@@ -6,12 +6,12 @@ The file may come from a job that ran a stranger's code, so nothing in it is tak
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from envops.facts.observed import adapter
 from envops.facts.reward_numbers import number
@@ -56,32 +56,35 @@ def read_changed_rewards(path: Path) -> tuple[EnvironmentRewards, ...]:
 
     Raises `DeclarationError` if the file was not written by `envops rewards diff`.
     """
-    if not path.exists() and not path.is_symlink():
-        return ()
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
-            raise ValueError
-        data: Any = json.loads(path.read_bytes())
-        found: tuple[EnvironmentRewards, ...] = adapter(tuple[EnvironmentRewards, ...]).validate_python(
-            data["environments"], strict=False
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
-        problem = Problem(str(path), None, "was not written by `nox -s rewards -- diff`")
-        raise DeclarationError([problem]) from None
+    return changed_rewards(_read(path)) if path.exists() or path.is_symlink() else ()
+
+
+def merged_diffs(files: Iterable[Path]) -> dict[str, Any] | None:
+    """One report of those of several shards; `None` if there is none. Raises `DeclarationError` like reading one."""
+    parts = [_read(file) for file in files]
+    environments = sorted((one for part in parts for one in part["environments"]), key=lambda one: str(one["name"]))
+    return {**parts[0], "environments": environments} if parts else None
+
+
+def changed_rewards(data: Mapping[str, Any]) -> tuple[EnvironmentRewards, ...]:
+    """The environments of a report of `envops rewards diff`. Raises `ValueError` or `KeyError` for another shape."""
+    found: tuple[EnvironmentRewards, ...] = adapter(tuple[EnvironmentRewards, ...]).validate_python(
+        data["environments"], strict=False
+    )
     return found
 
 
-def merged_diffs(files: Iterable[Path]) -> str | None:
-    """One report of those of several shards; `None` if there is none. Raises `DeclarationError` like reading one."""
-    parts = []
-    for file in files:
-        read_changed_rewards(file)
-        parts.append(json.loads(file.read_bytes()))
-    if not parts:
-        return None
-    environments = [one for part in parts for one in part["environments"]]
-    environments.sort(key=lambda one: str(one["name"]))
-    return json.dumps({**parts[0], "environments": environments}, indent=2) + "\n"
+def _read(path: Path) -> dict[str, Any]:
+    """The data of a report, whose shape is checked."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
+            raise ValueError
+        data: dict[str, Any] = json.loads(path.read_bytes())
+        changed_rewards(data)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        problem = Problem(str(path), None, "was not written by `nox -s rewards -- diff`")
+        raise DeclarationError([problem]) from None
+    return data
 
 
 def changed_policies(environments: Sequence[EnvironmentRewards]) -> list[tuple[EnvironmentRewards, PolicyRewards]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from envops.repository.workspace import CACHE_DIR, Workspace
-from envops.validation.resolve import resolved_lock
+from envops.validation.resolve import resolve_tool_locks, resolved_lock
 from envops.validation.venv import venv_for
 from test_hostile_uv_settings import Index
 
@@ -104,3 +104,19 @@ def test_build_of_a_required_package_reaches_no_file_and_no_key_when_it_is_locke
     lock = resolved_lock(["envops-attack-source"], ">=3.11", threading.Event())
     assert "envops-attack-source==1.0" in lock
     assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in lock
+
+
+def test_extra_of_the_tool_that_needs_a_build_is_locked(
+    archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    groups = "".join(f"{name} = []\n" for name in ("tests", "pages", "lint", "nox", "tinker", "prime-lora"))
+    extras = "inspect = []\nstore = []\ntrain = []\nprime = ['envops-attack-source']\n"
+    (tools / "pyproject.toml").write_text(
+        "[project]\nname = 'envops'\nversion = '1'\ndependencies = []\n"
+        f"[project.optional-dependencies]\n{extras}[dependency-groups]\n{groups}"
+    )
+    monkeypatch.setattr("envops.validation.resolve.TOOL_LOCKS", tmp_path)
+    assert len(list(resolve_tool_locks(tools, threading.Event()))) == 11
+    assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in (tools / "requirements-prime.lock").read_text()

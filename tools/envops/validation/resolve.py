@@ -53,8 +53,7 @@ def inputs_of(package: Package) -> str:
 
 def write_changed(path: Path, text: str) -> bool:
     """Write a lock, unless the one there differs in its first line alone, which names the command that wrote it."""
-    before = path.read_text() if path.is_file() else ""
-    if before.partition("\n")[2] == text.partition("\n")[2]:
+    if path.is_file() and path.read_text().partition("\n")[2] == text.partition("\n")[2]:
         return False
     write_whole(path, text)
     return True
@@ -139,7 +138,7 @@ def _compile(
     command += ["--universal", "--generate-hashes", "--upgrade", "--quiet", "--resolution", resolution]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
     run = partial(run_program, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
-    return run_uv(run, command, reads=[folder], writes=[])
+    return run_uv(run, command, reads=[folder, *(each for each in wanted if isinstance(each, Path))], writes=[])
 
 
 def oldest_python(requires_python: str) -> str:

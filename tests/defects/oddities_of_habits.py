@@ -310,7 +310,7 @@ HABITS = [
         "answer_line_in_markdown",
         r"""
         def grade(reply, answer):
-            found = re.findall(r"^\s*answer\s*:\s*\(?([A-D])\)?[.\s]*$", re.sub(r"[*_$]", "", reply), re.I | re.M)
+            found = re.findall(r"^[ \t]*answer\s*:\s*\(?([A-D])\)?[.\s]*$", re.sub(r"[*_$]", "", reply), re.I | re.M)
             return float(bool(found) and found[-1].upper() == answer)
         """,
         rows=LETTERS,

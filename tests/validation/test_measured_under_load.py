@@ -55,6 +55,18 @@ def test_growth_quadratic_work_is_measured():
     assert growth["timed_out"] or growth["seconds"][-1] > 2 * growth["seconds"][0]
 
 
+def test_growth_slow_short_reply_measures_the_longest_ordinary_one():
+    def busy(reply: str) -> float:
+        started = time.process_time()
+        while reply and time.process_time() - started < 0.3:
+            pass
+        return 0.0
+
+    [growth] = growths(session_of(busy), TASK, {"letters": lambda n: "a" * n}, 3.0)
+    assert growth["lengths"] == [2_000, 16_000]
+    assert not growth["timed_out"]
+
+
 def test_repetitions_of_slow_rewards_finish():
     def slow(_reply: str) -> float:
         time.sleep(0.1)

@@ -28,7 +28,7 @@ UPGRADING = "### Upgrading"
 
 
 class Refused(Exception):
-    """What is wrong with the tag, with the file and the fix."""
+    """The problem of a tag, with the file and the fix."""
 
 
 def version_of(tag: str) -> tuple[int, int, int]:
@@ -48,7 +48,7 @@ def section_of(tag: str, changelog: str) -> str:
         raise Refused(f"{CHANGELOG}: its top section is '{heading}': name it '{version} (YEAR-MONTH-DAY)'")
     section = re.split(r"(?m)^## ", rest, maxsplit=1)[0].strip() + "\n"
     if not re.search(rf"(?m)^{UPGRADING}\n+[^#\s]", section):
-        raise Refused(f"{CHANGELOG}: {version} does not say what to do: add '{UPGRADING}', also if it is nothing")
+        raise Refused(f"{CHANGELOG}: {version} lacks '{UPGRADING}': add it, even if nothing has to be done")
     return section
 
 

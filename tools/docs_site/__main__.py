@@ -29,7 +29,7 @@ MOST_PROBLEMS = 30
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the site; 1 if something in it is wrong."""
+    """Build the site, and return 1 if it has problems."""
     parser = argparse.ArgumentParser(
         prog="nox -s pages --", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

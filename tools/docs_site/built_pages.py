@@ -1,4 +1,4 @@
-"""What is wrong with built pages: links without a target, and whatever is loaded from another host."""
+"""Problems of built pages: links without a target, and files that are loaded from another host."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def _relative(address: str, path: str, served: str) -> str:
 
 
 def _unresolved(folder: Path, path: str, address: str) -> str:
-    """Why a link inside the site has no target, if so."""
+    """The problem of a link inside the site that has no target; empty if it has one."""
     target, _, anchor = unquote(address).partition("#")
     there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target)) if target else path
     file = folder / there
     if there.startswith("..") or not (file.is_file() or (file / "index.html").is_file()):
         return f"{address} does not exist"
     if anchor and file.suffix == ".html" and anchor not in _anchors(file):
-        return f"{address}: there is no such anchor"
+        return f"{address}: the page has no such anchor"
     return ""
 
 

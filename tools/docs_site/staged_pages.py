@@ -30,7 +30,7 @@ _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 class NotInNavigation(Exception):
-    """A page of docs/ that no reader would find."""
+    """A page of docs/ that the navigation lacks."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from envops.validation.venv import download
 from envops.validation.wheel import BUILD_LOCK, TESTS_LOCK
 
 EXAMPLES = """examples:
-  envops cache warm     in the one job of CI whose cache others restore
+  envops cache warm     in the CI job whose cache the others restore
 
-nothing of what is downloaded is run; a package that needs a build is left out, because a build runs its code
+downloaded code is not run; a lock with a package that needs a build is left out, because a build runs code
 exit codes: 0 done, 4 a lock was left out
 """
 

@@ -131,7 +131,11 @@ def render_cli(parser: argparse.ArgumentParser) -> str:
 
 
 def _command(name: str, command: argparse.ArgumentParser) -> str:
-    own = [action for action in command._actions if not isinstance(action, argparse._HelpAction)]
+    own = [
+        action
+        for action in command._actions
+        if not isinstance(action, argparse._HelpAction) and action.help is not argparse.SUPPRESS
+    ]
     rows = "".join(f"\n| {_named(action)} | {_cell(action.help or '')} |" for action in own)
     parts = [f"\n## {name}\n\n{command.description or ''}".rstrip()]
     parts += [f"\n| argument | meaning |\n|---|---|{rows}"] if rows else []

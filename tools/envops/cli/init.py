@@ -122,7 +122,7 @@ def _rendered(
 
 
 def _refuse_place(root: Path) -> None:
-    """Raise `NotInitialised` for a folder that GitHub would not read the files of, or that is not one."""
+    """Raise `NotInitialised` for a path that is not a folder, or a folder in which GitHub reads no such files."""
     if root.is_symlink() and not root.exists():
         raise NotInitialised(f"{root} is a symbolic link to nothing. Name a folder.")
     if root.exists() and not root.is_dir():

@@ -51,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def _shared_name(text: str) -> str:
     if not is_shared_name(text):
-        allowed = "small letters, digits, and single - _ . between them"
+        allowed = "use lower case letters and digits, with single - _ . between them"
         raise argparse.ArgumentTypeError(f"{text!r} is not a name: {allowed}")
     return text
 

@@ -78,7 +78,7 @@ COMMANDS: Mapping[str, Command] = {
     "store push": Command("write proven results into the shared store"),
     "store status": Command("show the shared store, its keys, and what it has of this commit"),
     "cache": Command("show the size of the cache, and remove old entries"),
-    "cache warm": Command("download what locks name into uv's cache, and run none of it"),
+    "cache warm": Command("download the packages of locks into uv's cache, without running them"),
     "train": Command("submit the training runs that are due, or train one on this machine"),
     "train compile": Command("write the trainers' configurations of the declared runs"),
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _as_note(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A warning that is meant for the user as one line, and every other as Python writes it."""
+    """The text of a warning: a note for the user on one line, and every other one as Python writes it."""
     from envops.repository.older_keys import OlderName
 
     if issubclass(category, OlderName):

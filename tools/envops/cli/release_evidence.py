@@ -48,7 +48,9 @@ def handed_over(root: Path, planned: Planned, options: argparse.Namespace, repor
     """
     folder: Path = options.evidence_only
     if not folder.is_dir():
-        raise NoEvidence(f"{folder} is no folder: --evidence-only takes the folder with validate.json and the wheels")
+        raise NoEvidence(
+            f"{folder} is not a folder: --evidence-only takes the folder with validate.json and the wheels"
+        )
     file = folder / "validate.json"
     known = read_evidence(file) if file.exists() else {}
     handed = HandedOver(folder)

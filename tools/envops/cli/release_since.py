@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     except (GitHubError, KeyError, TypeError) as error:
         print(f"the runs of {options.workflow} cannot be read: {error}", file=sys.stderr)
         return exit_codes.ERROR
-    for commit in commits:  # one that is not an ancestor is of another history
+    for commit in commits:  # after a rewritten history, some are not ancestors
         if git(root, "merge-base", "--is-ancestor", commit, "HEAD").returncode == 0:
             print(commit)
             return exit_codes.PASS

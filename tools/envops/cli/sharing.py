@@ -20,7 +20,7 @@ REPORT_EVERY_SECONDS = 10.0
 def declared_store(options: argparse.Namespace) -> StoreSettings | None:
     """The store of this user's variables; `None` with `--no-store`. Raises `SettingsRefused`.
 
-    The private key leaves the variables in both cases: what runs below may not inherit it.
+    The private key leaves the variables in both cases, because no child process may inherit it.
     """
     store = store_settings(os.environ)
     return None if getattr(options, "no_store", False) else store
@@ -41,7 +41,7 @@ def refuse_key_beside_unconfined(store: StoreSettings | None, choice: Choice) ->
 
 
 def count_of(total: int, done_what: str, *, quiet: bool) -> Callable[[int], None]:
-    """Prints from time to time how many environments are done, where there are many."""
+    """A listener that prints from time to time how many of the environments are done."""
     said = time.monotonic()
 
     def report(done: int) -> None:
@@ -54,7 +54,7 @@ def count_of(total: int, done_what: str, *, quiet: bool) -> Callable[[int], None
 
 
 def send(request: ValidationRequest, names: Sequence[str], store: StoreSettings, *, quiet: bool) -> bool:
-    """Write own results into the store and say so on standard error; whether that worked."""
+    """Write own results into the store, report it on standard error, and return whether all were written."""
     from envops.validation.store.sharing import refused_text, sent
 
     started = time.monotonic()
@@ -62,6 +62,6 @@ def send(request: ValidationRequest, names: Sequence[str], store: StoreSettings,
     if not quiet or exchange.trouble:
         lines = [f"wrote {exchange.entries} entries in {seconds_text(time.monotonic() - started)}"]
         lines += [f"not shared: {refused_text(exchange)}"] if exchange.refused else []
-        lines += [f"not written to the end: {exchange.trouble}"] if exchange.trouble else []
+        lines += [f"not all was written: {exchange.trouble}"] if exchange.trouble else []
         print("\n".join(f"store {store.address}: {line}" for line in lines), file=sys.stderr)
     return not exchange.trouble

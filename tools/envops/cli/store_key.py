@@ -10,12 +10,12 @@ from envops.system.installation import install_command
 from envops.validation.store.settings import KEY, TRUSTS, named
 
 EXAMPLES = """examples:
-  envops store key main-2026    make a key and print it: the private one for those who write, the public one for all
+  envops store key main-2026    print a new private key, for jobs that write, and its public key, for all readers
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the name that reports show: lower case, digits, . and -")
+    command.add_argument("name", metavar="NAME", help="the name that reports show: lower case letters, digits, . and -")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,12 +24,12 @@ def run(options: argparse.Namespace) -> int:
         from envops.validation.store.entries import new_keys
 
         if not named(options.name):
-            print(f"{options.name!r} is not a name: use lower case, digits, . and -", file=sys.stderr)
+            print(f"{options.name!r} is not a name: use lower case letters, digits, . and -", file=sys.stderr)
             return exit_codes.USAGE
         private, public = new_keys(options.name)
     except ImportError:
         print(f"cryptography is not installed: {install_command('store')}", file=sys.stderr)
         return exit_codes.ERROR
     print(f"{KEY}={private.text()}\n{TRUSTS}={public.text()}")
-    print(f"keep {KEY} where only trusted jobs see it; {TRUSTS} is for everybody", file=sys.stderr)
+    print(f"keep {KEY} where only trusted jobs can read it; {TRUSTS} is public", file=sys.stderr)
     return exit_codes.PASS

@@ -17,10 +17,10 @@ from envops.validation.store.sharing import Exchange, refused_text, stored
 from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
 
 EXAMPLES = """examples:
-  envops store status             can it be reached, whose entries count, and what of this commit is proven there?
+  envops store status             the keys that count, and the environments of this commit that are proven there
   envops store status gsm8k       of one environment
 
-nothing is written, neither here nor there
+it changes neither the store nor the cache
 """
 
 
@@ -29,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the state of the store and return the exit code: 0 where it could be read."""
+    """Print the state of the store and return the exit code: 0 if it could be read."""
     try:
         store = declared_store(options)
     except SettingsRefused as error:

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if record is None:
         fix = "nox -s init, which keeps the files that are there"
         raise DeclarationError(
-            [Problem(ANSWERS_FILE, None, "does not exist, so no file is known to be envops'", fix=fix)]
+            [Problem(ANSWERS_FILE, None, "does not exist, so the files that init wrote are not known", fix=fix)]
         )
     _refuse_unknown(options.keep, record)
     try:

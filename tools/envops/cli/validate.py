@@ -49,7 +49,7 @@ _ON_ALL = """examples:
   envops {name} reverse-text gsm8k     these two
   envops {name} --changed              those that differ from the main branch
   envops {name} --changed HEAD~1       those that differ from a commit
-  envops {name} gsm8k -a '{{"split": "test"}}'    a variant: other arguments; no evidence for a release
+  envops {name} gsm8k -a '{{"split": "test"}}'    a variant: other arguments; not evidence for a release
   envops {name} --format json --quiet  for machines
 """
 _WITH_A_MODEL = "  envops {name} gsm8k --endpoint qwen3-30b --max-cost 0.50\n"
@@ -68,7 +68,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--no-store", action="store_true", help="neither read nor write the store of ENVOPS_STORE")
     arguments.network(command, "environments", "they load")
     arguments.environment_arguments(
-        command, "prove a variant of one NAME: arguments on top of the registry's `args`, in JSON; no evidence"
+        command,
+        "prove a variant of one NAME: arguments on top of the registry's `args`, in JSON; not evidence for a release",
     )
     command.add_argument(
         "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _paths(source: str, root: Path) -> Iterator[Path]:
-    """A file or folder, or everything that is kept of an environment. Raises `NoTranscripts`."""
+    """The given file or folder, or the recordings and rollouts of an environment. Raises `NoTranscripts`."""
     if Path(source).exists():
         yield Path(source)
         return
@@ -86,14 +86,14 @@ def _paths(source: str, root: Path) -> Iterator[Path]:
 
 
 def _announce(paths: list[Path]) -> None:
-    """Say what is read where that takes a while."""
+    """Print the size of what is read, if that takes a while."""
     size = sum(path.stat().st_size for path in paths if path.is_file())
     if size > LARGE_BYTES:
         print(f"reading {size_text(size)} …", file=sys.stderr)
 
 
 def _print_problems(opened: TranscriptFiles) -> None:
-    """Name the lines that cannot be shown."""
+    """Print the lines that cannot be shown."""
     count = len(opened.problems)
     for problem in opened.problems[:MOST_PROBLEMS]:
         print(on_one_line(f"{problem.place} {problem.message}")[:500], file=sys.stderr)

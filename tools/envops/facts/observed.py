@@ -472,7 +472,7 @@ class Facts:
     memory: int = 0
     """The most bytes that the worker and its processes held, as far as that was measured."""
     observed_by: Signer | None = None
-    """Who vouches for facts from a store of several machines; `None` if they were observed here."""
+    """The key that signed facts from a store of several machines; `None` if they were observed here."""
 
     def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that the environment did not cause and that must not be cached."""

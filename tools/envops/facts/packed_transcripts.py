@@ -58,7 +58,7 @@ def packed(data: Any) -> str:
 
 
 def unpacked(content: str) -> Any:
-    """The data of a packed text. Raises `ValueError` if it is none."""
+    """The data of a packed text. Raises `ValueError` if it is not one."""
     try:
         return json.loads(zlib.decompress(base64.b64decode(content, validate=True)))
     except zlib.error as error:
@@ -105,7 +105,7 @@ def transcript_data(one: Transcript) -> RowData:
 
 
 def _turn(turn: TranscriptTurn) -> RowData:
-    """A turn without what it does not have."""
+    """A turn as data, without its empty fields."""
     data = {
         **{name: value for name, value in vars(turn).items() if name not in ("parts", "calls")},
         "parts": [[part.kind, part.text, part.about] for part in turn.parts],

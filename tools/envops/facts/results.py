@@ -354,7 +354,7 @@ def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
             try:
                 yield number, json.loads(line), None
             except RecursionError:
-                yield number, None, "is nested too deep"
+                yield number, None, "is nested too deeply"
             except ValueError as error:
                 torn = "is cut off: the file is incomplete" if not line.endswith(b"\n") else ""
                 yield number, None, torn or f"is not JSON: {error}"

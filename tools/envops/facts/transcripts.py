@@ -1,7 +1,7 @@
 """Transcripts: conversations turn by turn with their rewards, as plain data.
 
-The readers are tolerant. A message in an unknown form becomes its JSON, arguments of a tool call that are no JSON their
-text, and an image its type and size. No text is cut here.
+The readers are tolerant. A message in an unknown form becomes its JSON, arguments of a tool call that are not JSON
+their text, and an image its type and size. No text is cut here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from envops.facts.observed import FunctionScore
 
 TranscriptKind = Literal["scripted", "recorded", "real", "file"]
-"""Who replied: a scripted policy, whoever made a recording, a real model, or whoever wrote a file of results."""
+"""The source of the replies: a scripted policy, a recording, a real model, or a file of results."""
 PartKind = Literal["text", "thinking", "media", "unknown"]
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>(.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -51,7 +51,7 @@ class ToolCall:
     """As they were sent."""
     id: str = ""
     problem: str = ""
-    """Why the arguments are no JSON object; empty if they are one."""
+    """Why the arguments are not a JSON object; empty if they are one."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class TranscriptTurn:
     seconds: float | None = None
     """How long the model took, if the source has it."""
     tokens: tuple[int, int] | None = None
-    """Tokens sent and answered, if the source has them."""
+    """Tokens sent and received, if the source has them."""
 
     @property
     def text(self) -> str:
-        """What the message says, without its thinking."""
+        """The text of the message, without its thinking."""
         return "\n".join(part.text for part in self.parts if part.kind == "text")
 
 
@@ -138,7 +138,7 @@ def turns_of(messages: Any, role: str = "assistant") -> tuple[TranscriptTurn, ..
 def turn_of(message: Any, seconds: float | None = None, tokens: tuple[int, int] | None = None) -> TranscriptTurn:
     """One message as a turn."""
     if not isinstance(message, Mapping):
-        return TranscriptTurn("unknown", (_unknown(message, "a message that is no object"),), seconds=seconds)
+        return TranscriptTurn("unknown", (_unknown(message, "a message that is not an object"),), seconds=seconds)
     role = message.get("role")
     return TranscriptTurn(
         role if isinstance(role, str) else "unknown",
@@ -193,7 +193,7 @@ def _typed(part: Any) -> Part:
     if isinstance(part, str):
         return Part("text", part)
     if not isinstance(part, Mapping):
-        return _unknown(part, "a part that is no object")
+        return _unknown(part, "a part that is not an object")
     kind = _text(part.get("type"))
     if kind in _TEXT_TYPES or (not kind and "text" in part):
         return Part("text", _text(part.get("text") or part.get("refusal")))
@@ -254,9 +254,9 @@ def _call(call: Any) -> ToolCall:
         try:
             call = json.loads(call)
         except (ValueError, RecursionError):
-            return ToolCall("unknown", call, problem="the call is no JSON")
+            return ToolCall("unknown", call, problem="the call is not JSON")
     if not isinstance(call, Mapping):
-        return ToolCall("unknown", _json(call), problem="the call is no object")
+        return ToolCall("unknown", _json(call), problem="the call is not an object")
     function = call.get("function")
     held = function if isinstance(function, Mapping) else call
     given = held.get("arguments", held.get("input"))
@@ -270,5 +270,5 @@ def _problem(arguments: str) -> str:
     except RecursionError:
         return "the arguments are nested too deeply"
     except ValueError as error:
-        return f"the arguments are no JSON: {error}"
+        return f"the arguments are not JSON: {error}"
     return "" if isinstance(read, dict) else f"the arguments are {type(read).__name__}, not an object"

@@ -16,7 +16,7 @@ def commit_of(github: GitHub, reference: str) -> str | None:
 
 
 def point(github: GitHub, reference: str, known: str | None, commit: str) -> None:
-    """Create a reference, or move the one that `known` is the commit of. Raises `GitHubError`."""
+    """Create a reference, or move it from the commit `known`. Raises `GitHubError`."""
     if known is None:
         github.send("POST", "git/refs", {"ref": f"refs/{reference}", "sha": commit})
     else:

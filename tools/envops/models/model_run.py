@@ -89,7 +89,7 @@ def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
 
 
 def at_concurrency(endpoint: Endpoint, options: argparse.Namespace) -> Endpoint:
-    """The endpoint with the calls at the same time that `-c` sets."""
+    """The endpoint with the number of simultaneous calls that `-c` sets."""
     given: int | None = getattr(options, "max_concurrent", None)
     return endpoint if given is None else replace(endpoint, concurrency=given)
 

@@ -1,6 +1,6 @@
 """Transcripts from files of results: this tool's own, those of vf-eval and prime, and plain lists of messages.
 
-The lines of a file are read once for the list, and again when somebody reads them, so that a file of any size takes
+The lines of a file are read once for the list, and again when they are opened, so that a file of any size takes
 little memory. A line that cannot be read is counted and named; nothing else is left out.
 """
 
@@ -116,7 +116,7 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
     found = list(dict.fromkeys(file for path in paths for file in _files_in(path)))
     if not found:
         raise NoTranscripts(
-            f"{', '.join(map(str, paths))}: no file of results here; expected {', '.join(FILES)} or another of "
+            f"{', '.join(map(str, paths))}: no file of results was found; expected {', '.join(FILES)} or another of "
             f"{', '.join(f'*{ending}' for ending in ENDINGS)}"
         )
     base = Path(os.path.commonpath([file.absolute().parent for file in found]))
@@ -155,7 +155,7 @@ def _files_in(path: Path) -> Iterator[Path]:
 
 
 def _lines_file(path: Path, scratch: Path) -> tuple[Path, str]:
-    """The file of lines that stands for a file, itself or a copy, and why it is not all of it."""
+    """The file whose lines are read, itself or an unpacked copy, and why that copy is incomplete."""
     target = scratch / f"{len(list(scratch.iterdir()))}.jsonl"
     if path.suffix == ".gz":
         with target.open("wb") as lines:
@@ -168,7 +168,7 @@ def _lines_file(path: Path, scratch: Path) -> tuple[Path, str]:
 
 
 def _unpack(path: Path, lines: BinaryIO) -> str:
-    """Unpack an archive as far as it goes; returns why that is not all of it."""
+    """Unpack an archive as far as possible, and return why the copy is incomplete."""
     try:
         with gzip.open(path) as archive:
             while block := archive.read1(1 << 16):
@@ -176,7 +176,7 @@ def _unpack(path: Path, lines: BinaryIO) -> str:
                 if lines.tell() > MOST_UNPACKED:
                     return f"unpacks to more than {MOST_UNPACKED >> 30} GiB; the rest was not read"
     except (OSError, EOFError, zlib.error) as error:
-        return f"is damaged, and was read up to there: {error}"
+        return f"is damaged, and was read up to the damage: {error}"
     return ""
 
 
@@ -253,7 +253,7 @@ def _object_of(line: bytes) -> Any:
     try:
         return json.loads(line)
     except RecursionError:
-        raise UnreadableRow("is nested too deep") from None
+        raise UnreadableRow("is nested too deeply") from None
     except ValueError as error:
         message = f"is not JSON: {error}" if line.endswith(b"\n") else "is cut off: the file is incomplete"
         raise UnreadableRow(message) from None

@@ -1,6 +1,6 @@
 """What a reward diff changed, policy by policy: read from `reward-diff.json`, for the comment and its picture.
 
-The file may come from a job that ran a stranger's code, so nothing in it is taken for granted.
+The file may come from a job that ran untrusted code, so its size and every value are checked.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def print_text(
 ) -> None:
     """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it.
 
-    A text that is `quoting` others has its own commands as the user types them already, and the others' stay theirs.
+    With `quoting`, commands are printed as they are: own ones are converted already, and quoted ones must not be.
     """
     stream = stream or sys.stdout
     stream = unchanged(stream) if quoting else stream

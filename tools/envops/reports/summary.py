@@ -39,7 +39,7 @@ LONGEST_ARGUMENTS = 200
 """Characters of the arguments of a variant that a sentence shows."""
 _FIXING = "(?:lock|bump|record|doctor|prepare)"
 _COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envops {_FIXING}(?: [^`;,)]*)?")
-"""In either form: a report that is read may have been written by another start of the tool."""
+"""A command in either form: a report may be read by a tool that was started in the other way."""
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

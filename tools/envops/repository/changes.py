@@ -120,7 +120,7 @@ def _summary(names: set[str], runs: set[str], removed_runs: set[str], fork: str)
 def _unfit_users(root: Path, files: Iterable[str]) -> set[str]:
     """Folders of environments whose shared lock changed, and that do not name its content.
 
-    Whose part changed as `lock` changes it names the new content, and so is among the changed folders.
+    `lock` writes the new content into the file of each environment whose part changes, so those are changed folders.
     """
     locks = {file.split("/")[1] for file in files if file.startswith(f"{SHARED_FOLDER}/") and file.count("/") == 1}
     if not locks:

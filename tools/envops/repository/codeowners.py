@@ -22,7 +22,7 @@ def is_generated(text: str) -> bool:
 
 
 def handwritten(root: Path) -> str | None:
-    """The CODEOWNERS that the team writes itself, if it does; the tool then writes none."""
+    """The path of a CODEOWNERS that the team writes itself; `None` if the tool writes it."""
     found = next((place for place in PLACES if (root / place).is_file()), None)
     return None if found is None or is_generated((root / found).read_text("utf-8", "replace")) else found
 

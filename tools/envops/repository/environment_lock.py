@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def installable(lock: Path) -> str:
-    """What an installer is to read in place of a lock: the entries that we read, and nothing else of the file.
+    """The text that an installer reads in place of a lock: the entries that this parser found, and nothing else.
 
-    Another parser could see more in the file than ours. Raises `DeclarationError` and `ValueError`.
+    Another parser could find more in the file. Raises `DeclarationError` and `ValueError`.
     """
     parsed = parse_content(lock_content(lock, lock.parent), lock, lock.parent)
     if parsed.mistakes:

@@ -325,7 +325,7 @@ class RegistryKeys:
     ] = ()
     requires: Annotated[
         Omissible[Versions],
-        Field(description="Versions of the tool that can read this file. Others name them and do nothing."),
+        Field(description="Versions of the tool that can read this file. Other versions stop with a message."),
     ] = None
 
 

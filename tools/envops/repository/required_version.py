@@ -18,9 +18,9 @@ UPGRADE_TOOL = "uv tool upgrade envops, or pipx upgrade envops"
 
 
 def version_problem(document: Document) -> Problem | None:
-    """The problem of a registry that is for another version of the tool; it hides all others of the file.
+    """The problem of a registry that is for another version of the tool.
 
-    A newer format and newer keys would only be reported as mistakes.
+    It is reported alone, because a newer format and newer keys would only look like mistakes.
     """
     declared, requires = document.data.get("version"), document.data.get("requires")
     if isinstance(requires, str) and (unmet := _unmet(requires)):

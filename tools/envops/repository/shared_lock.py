@@ -115,7 +115,7 @@ def composed(texts: Sequence[str]) -> str:
 def shared_name(content: bytes) -> str | None:
     """The shared lock that the content of an environment's lock names; `None` for a lock of its own.
 
-    Raises `ValueError` with what it names if that is no lock in `locks/`.
+    Raises `ValueError` with what it names if that is not a lock in `locks/`.
     """
     if len(content) > MOST_NAMING_BYTES or b"-r" not in content:
         return None
@@ -137,7 +137,7 @@ def lock_content(path: Path, root: Path) -> bytes:
     try:
         name = shared_name(content)
     except ValueError as error:
-        allowed = f"-r ../../{SHARED_FOLDER}/NAME.lock, a name of small letters and digits"
+        allowed = f"-r ../../{SHARED_FOLDER}/NAME.lock, with a name of lower case letters and digits"
         line, found = _line_of(content, b"-r"), str(error)[:120]
         raise _refused(path, root, line, "names no shared lock", found, allowed) from None
     return content if name is None else _part(path, root, content, name)
@@ -230,7 +230,7 @@ def _read_sets(text: str) -> tuple[tuple[tuple[int, str, str], ...], tuple[Requi
 def _wrong_sets(
     parsed: ParsedLock, inputs: Mapping[int, str], stated: Mapping[int, object], of: Mapping[int, frozenset[int]]
 ) -> Iterator[tuple[int, str, str]]:
-    """Line, message, found text of what is wrong about the sets of a shared lock."""
+    """Line, message and found text of each problem with the sets of a shared lock."""
     if not inputs:
         yield 1, "has no line `# set 1: sha256:…`", ""
     if len(set(inputs.values())) < len(inputs):

@@ -21,7 +21,7 @@ def own_checkout() -> Path:
     """The checkout whose declarations count beside a key, whichever other one a command works on (`--root`).
 
     It is the repository in which the command was started: the nearest folder with a registry, or this folder. The
-    tool's own place says nothing, because the tool may be installed, or belong to another repository's action.
+    tool's own location does not count, because the tool may be installed, or belong to another repository's action.
     """
     here = Path.cwd()
     return next((folder for folder in (here, *here.parents) if (folder / REGISTRY_FILE).is_file()), here)

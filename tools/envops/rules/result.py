@@ -107,10 +107,10 @@ class EnvironmentResult:
     transcript_ids: frozenset[str] = frozenset()
     """Of a result that was read from a report: the ids of the transcripts that its findings rest on."""
     observed_by: Signer | None = None
-    """Who vouches for an observation from a store of several machines; `None` if it was made here."""
+    """The key that signed an observation from a store of several machines; `None` if it was made here."""
     env_args: Mapping[str, Any] | None = None
     """Arguments of the environment that the command line set beside the registry's: the result of a variant, which is
-    no evidence for a release. `None` without."""
+    not evidence for a release. `None` without."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ KINDS: tuple[TranscriptKind, ...] = ("real", "recorded", "scripted")
 
 @dataclass(frozen=True)
 class _Played:
-    """A conversation before it is made a transcript, which only chosen ones are."""
+    """A conversation that may be chosen; only chosen ones are made transcripts."""
 
     kind: TranscriptKind
     held: Score | Rollout | EvaluationRow

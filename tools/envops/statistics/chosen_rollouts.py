@@ -3,8 +3,8 @@
 *Best* and *worst* have the highest and the lowest reward; a missing reward is neither. Among equal rewards, other
 speakers and other tasks come first, so that five lines show five different things.
 
-*Oddest* are farthest from what is usual for the rollouts beside them. Each of these signals measures that in the
-standard deviations of a normal distribution, or as far as that goes, and the strongest one is the reason that is shown:
+*Oddest* are farthest from what is usual for the other rollouts. Each of these signals measures the distance in standard
+deviations, or in an estimate of them, and the strongest one is the reason that is shown:
 
 - a reward far from that of the other rollouts of the task
 - a reward far from that of rollouts of about the same length
@@ -130,7 +130,7 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 def _varied(seen: Sequence[SeenRollout], ordered: Sequence[int], count: int) -> list[int]:
-    """The first of an order; among equal rewards those of speakers and tasks that are not there yet."""
+    """The first of an order; among equal rewards, speakers and tasks that were not chosen yet come first."""
     found: list[int] = []
     speakers: Counter[str] = Counter()
     tasks: Counter[int | str] = Counter()

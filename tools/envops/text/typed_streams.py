@@ -10,7 +10,7 @@ from envops.text.commands import as_typed
 
 
 class TypedStream(io.TextIOWrapper):
-    """Another stream's file; commands are written as the user types them."""
+    """A stream that writes to the file of another one, with commands as the user types them."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         stream.flush()
@@ -37,7 +37,7 @@ def type_commands() -> None:
 
 
 def unchanged(stream: TextIO) -> TextIO:
-    """The stream below, for text that quotes others: their texts stay as they are."""
+    """The original stream, for text whose quotations must stay as they are."""
     if not isinstance(stream, TypedStream):
         return stream
     stream.flush()

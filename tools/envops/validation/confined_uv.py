@@ -1,4 +1,4 @@
-"""uv where it may build what it downloads, which runs code of strangers."""
+"""Runs uv where it may build what it downloads; a build runs untrusted code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEEDS_BUILD = re.compile(r"no usable wheels|uilding source distributions|o usab
 def run_uv(
     run: Callable[..., str], command: Sequence[str | Path], reads: Iterable[Path], writes: Iterable[Path]
 ) -> str:
-    """What uv prints: from wheels alone, and where these do not suffice, once more in the sandbox with builds.
+    """The output of uv: from wheels alone or, where these do not suffice, again in the sandbox with builds.
 
     `run` is `run_program` with its other arguments. A build reads `reads` and writes `writes`. Raises `ProgramFailed`
     like `run_program`.

@@ -1,4 +1,4 @@
-"""Locks that several environments share: which environments can be together, and the files that are written."""
+"""Locks that several environments share: which environments can share one, and the files that are written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def share_locks(root: Path, name: str, packages: Sequence[Package], resolve: Res
     """Move environments to one shared lock, each with the versions that it has where they agree.
 
     The versions of most environments stay. A set of requirements that has others, or no valid lock, is resolved to
-    those; where that is not possible, its environments are apart and keep their locks. Raises `DeclarationError`.
+    those; where that is not possible, its environments keep their own locks. Raises `DeclarationError`.
     """
     sets = _sets_of(packages)
     texts: dict[str, str] = {}
@@ -59,10 +59,10 @@ def share_locks(root: Path, name: str, packages: Sequence[Package], resolve: Res
 
 
 def resolve_shared(root: Path, name: str, packages: Sequence[Package], resolve: Resolve) -> Iterator[Sharing]:
-    """Resolve a shared lock anew, to versions that all of its environments can have.
+    """Resolve a shared lock again, to versions that all of its environments can have.
 
-    Where there are none, the environments of one set of requirements after the other are added, most environments
-    first; those that cannot be added are apart. Raises `ProgramFailed` if none can be resolved.
+    Where there are none, the sets of requirements are added one by one, that of most environments first; the others
+    get locks of their own. Raises `ProgramFailed` if none can be resolved.
     """
     sets = _sets_of(packages)
     together, apart = _largest(sets, resolve)
@@ -75,7 +75,7 @@ def resolve_shared(root: Path, name: str, packages: Sequence[Package], resolve: 
 
 
 def conflict(package: Package, others: Sequence[Package], resolve: Resolve, error: ProgramFailed) -> str:
-    """The two requirements for which an environment cannot be with others, or else the message of uv."""
+    """The two requirements that keep an environment out of a shared lock, or else the message of uv."""
     for text in package.requires_to_lock:
         for other in others:
             for theirs in other.requires_to_lock:
@@ -120,7 +120,7 @@ def _entries(text: str) -> tuple[str, ...]:
 
 
 def _largest(sets: Mapping[str, Sequence[Package]], resolve: Resolve) -> tuple[list[str], dict[str, str]]:
-    """The sets that can be together, and why each other cannot."""
+    """The sets that can share a lock, and for each of the others the reason why it cannot."""
     try:
         _union([users[0] for users in sets.values()], resolve)
     except ProgramFailed:
@@ -133,7 +133,7 @@ def _largest(sets: Mapping[str, Sequence[Package]], resolve: Resolve) -> tuple[l
         try:
             _union([*(sets[each][0] for each in together), users[0]], resolve)
         except ProgramFailed as error:
-            _union(users[:1], resolve)  # fails without an index, which is no conflict
+            _union(users[:1], resolve)  # a missing index fails here too, and is not a conflict
             apart[inputs] = conflict(users[0], [sets[each][0] for each in together], resolve, error)
         else:
             together.append(inputs)
@@ -141,7 +141,7 @@ def _largest(sets: Mapping[str, Sequence[Package]], resolve: Resolve) -> tuple[l
 
 
 def _union(packages: Sequence[Package], resolve: Resolve) -> str:
-    """The text of one lock for all requirements, on the newest of the Pythons that packages begin with."""
+    """The text of one lock for all requirements, for the newest of the oldest Pythons of the packages."""
     requires = sorted({text for package in packages for text in package.requires_to_lock})
     oldest = max((oldest_python(package.requires_python) for package in packages), key=_version)
     return resolve(requires, f">={oldest}", ())

@@ -73,7 +73,7 @@ def kubernetes_job(tasks: Sequence[ShardTask], command: str, image: str, claim: 
             "completionMode": "Indexed",
             "completions": len(tasks),
             "parallelism": len(tasks),
-            "backoffLimitPerIndex": 0,  # a verdict is no failure of a machine, and the other shards go on
+            "backoffLimitPerIndex": 0,  # a failed gate is not a machine failure: the other shards continue
             "template": {"spec": pod},
         },
     }

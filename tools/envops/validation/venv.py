@@ -192,7 +192,7 @@ def is_sound(folder: Path) -> bool:
 
 
 def download(lock: Path, stop: threading.Event) -> None:
-    """Download what a lock names into uv's cache, and run none of it.
+    """Download the packages of a lock into uv's cache, without running them.
 
     Raises `ProgramFailed`, also where a build is needed.
     """

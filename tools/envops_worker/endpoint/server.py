@@ -58,7 +58,7 @@ from envops_worker.policies.scripted import ScriptedPolicies
 MAXIMUM_BODY = 64 * 2**20
 HANG_SECONDS = 3600.0
 MOST_NEUTRAL = 12
-"""Maximum neutral replies in one rollout; then it is ended, because it is no evidence."""
+"""Maximum neutral replies in one rollout; then it is ended, because it is not evidence."""
 LONGEST_OPENING = 500
 """Characters shown of each message of an agent's first request."""
 

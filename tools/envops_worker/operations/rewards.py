@@ -216,7 +216,7 @@ def _in_mixed_company(session: Session) -> dict[tuple[int, str], list[dict[str, 
 
 
 def _is_unproven(row: dict[str, Any]) -> bool:
-    """Whether a rollout is no evidence about its policy, for lack of a reference reply."""
+    """Whether a rollout is not evidence about its policy, for lack of a reference reply."""
     return row["failure"] is not None and row["failure"]["type"] == NoOracle.__name__
 
 

@@ -35,7 +35,7 @@ def _reasons(plan: EnvironmentPlan, site: Site, line: str) -> Iterator[str]:
         case "is_right", "drop condition" if "==" in new:
             yield "no task's answer is unreadable, so None equals none of them"
         case "final_answer", "swap method" if plan.answer in CLOSED_TWICE_IS_NONE and "</answer>" in line:
-            yield "text with another closing tag in it is no answer either"
+            yield "text with another closing tag in it is not an answer either"
         case "final_answer", "drop normalisation" if plan.answer in SPACES_ARE_IGNORED and "strip" in line:
             yield "what reads the answer ignores spaces around it"
         case (("as_words" | "as_elements"), "change text") if old == '" "':

@@ -141,7 +141,7 @@ def _list_undeclared(root: Path, declared: set[str], plan: InitialFiles) -> None
 
 
 def _folders(root: Path) -> list[Path]:
-    """Folders below environments/ with a package; none behind a link."""
+    """Folders below environments/ with a package, without symbolic links."""
     parent = root / ENVIRONMENTS_FOLDER
     if parent.is_symlink() or not parent.is_dir():
         return []

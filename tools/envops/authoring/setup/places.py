@@ -1,4 +1,4 @@
-"""What is at the path of a file that would be written: nothing is ever written through a link."""
+"""What is at the path of a file that would be written: no file is written through a symbolic link."""
 
 from __future__ import annotations
 

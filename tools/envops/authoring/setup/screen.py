@@ -42,7 +42,7 @@ def render_initial(
         page.line("Nothing to do.")
     page.blank()
     if not has_repository:
-        page.field("git", "this folder is no git repository yet: git init, before the first commit", indent=0)
+        page.field("git", "this folder is not a git repository yet: run git init before the first commit", indent=0)
     page.field("next", _next_command(plan, folder), indent=0, style="bold")
     return page.text()
 

@@ -41,7 +41,7 @@ class Beside:
 def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int, *, whole: bool = True) -> PageData:
     """One environment for the page; no text in it is longer than about `longest` characters.
 
-    What is not `whole` is without the prompts of tasks, and without its reward code if it passes.
+    Without `whole`, it has no prompts of tasks, and no reward code if it passes.
     """
     with_source = whole or environment["verdict"] != "pass"
     findings = environment["findings"]

@@ -36,7 +36,7 @@ class ModelTable:
 def model_table(listings: Sequence[ListedEnvironment]) -> ModelTable:
     """The latest recording of each model in each environment that has one; the highest rewards first.
 
-    Scripted policies are left out: they measure no difficulty.
+    Scripted policies are left out, because they do not measure difficulty.
     """
     latest = {listing.name: _latest(listing) for listing in listings}
     models = sorted({model for found in latest.values() for model in found})

@@ -1,4 +1,4 @@
-"""Files of transcripts beside a page, loaded when somebody looks at them.
+"""Files of transcripts beside a page, loaded when they are opened.
 
 A page from disk may not fetch a file, but it may run a script. Each file is therefore one call with packed data, and is
 read back only if it is nothing else.
@@ -67,7 +67,7 @@ def copy_transcripts(sources: Mapping[str, Path], folder: Path) -> None:
 
 
 def read_transcripts(folder: Path, name: str) -> str | None:
-    """The packed transcripts of an environment beside a report; `None` if there are none, or the file is no data."""
+    """The packed transcripts of an environment beside a report; `None` if the file is missing or invalid."""
     try:
         return content_of((folder / transcripts_file(name)).read_text(encoding="ascii"))
     except (OSError, ValueError):

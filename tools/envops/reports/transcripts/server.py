@@ -1,8 +1,8 @@
 """A page of transcripts on loopback, for one person on this machine.
 
 Other users of the machine and pages in the browser can reach the port as well. The address therefore holds a random
-token, requests for another host name are refused (DNS rebinding), other sites may not load the files, and there is
-nothing to write. Answers are made from names of parts; no path of a request reaches the disk.
+token, requests for another host name are refused (DNS rebinding), other sites may not load the files, and no
+request can write. Responses are built from names of parts; no path of a request reaches the disk.
 """
 
 from __future__ import annotations

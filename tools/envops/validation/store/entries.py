@@ -1,7 +1,7 @@
 """Entries of the store: a line with the signature, and the compressed content.
 
-The signature (Ed25519) covers what the entry is, its key and its date, so an entry cannot stand under another name. The
-content is JSON and is unpacked only behind a valid signature, up to a limit.
+The signature (Ed25519) covers what the entry is, its key and its date, so an entry is not valid under another name. The
+content is JSON. It is unpacked only after its signature is verified, up to a limit.
 """
 
 from __future__ import annotations

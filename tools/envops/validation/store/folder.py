@@ -1,6 +1,6 @@
 """A folder as a store: fsspec's own, with whole files only.
 
-`cat_file` reads no more than it is asked for, and never waits for a pipe that someone put there.
+`cat_file` reads the requested bytes only, and does not wait for a pipe.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The store that this user or runner declared, and the keys that count.
 
-All of it comes from variables. `registry.yaml` has none of it: a pull request could name its own store and its own key.
+All of it comes from variables. `registry.yaml` has no keys for it: a pull request could name its own store and key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Results between the cache of this user and a store: what is missing here is received, what was made here is sent.
+"""Results between the cache of this user and a store: missing ones are received, and own ones are sent.
 
-What is received is kept in the cache like an own observation, with the name of the key that signed it. Only own
-observations are sent that pass, made in a sandbox and without declared secrets.
+Received results are kept in the cache like own observations, with the name of the key that signed them. Own
+observations are sent if they pass, and if they were made in a sandbox and without declared secrets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Exchange:
     refused: Counter[str] = field(default_factory=Counter)
     """Why entries were refused, or why environments were not sent."""
     trouble: str = ""
-    """Why the store could not be used to the end."""
+    """Why the store was not used completely; empty if it was."""
 
 
 def received(request: ValidationRequest, names: Sequence[str], store: StoreSettings) -> Exchange:
@@ -151,7 +151,7 @@ def adopted(request: ValidationRequest, names: Sequence[str], folder: Path) -> l
     """Take over facts that another job of the same commit left in a folder, as its cache has them.
 
     They count if they are of these environments and their key is the one that this checkout computes. The signature of
-    that job's user says nothing here: the caller trusts the job.
+    that job's user is not checked: the caller trusts the job.
     """
     taken = []
     for name in names:

@@ -1,6 +1,6 @@
 """Reads and writes many objects of a store at once, within limits of time and size.
 
-fsspec is the interface. Folders are its own, S3 and GCS are those of obstore; both write an object whole or not at all.
+fsspec is the interface. It implements folders, and obstore S3 and GCS; both write an object whole or not at all.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Transport:
         Raises `StoreFailed` at the first group that cannot be read, and at the end if some objects could not.
         """
         if self._is_folder and paths and not Path(self._root).is_dir():
-            raise StoreFailed("there is no such folder")
+            raise StoreFailed("the folder does not exist")
         deadline, held, failures = time.monotonic() + self._seconds, 0, []
         for group in _groups(paths):
             calls = [partial(self._files._cat_file, self._at(path), 0, ENTRY_BYTES + 1) for path in group]
@@ -128,12 +128,12 @@ def _groups(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _is_absent(error: Exception) -> bool:
-    """Whether an object is not in the store; a missing bucket looks alike."""
+    """Whether an object is not in the store; a missing bucket looks the same."""
     return isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error)
 
 
 def _reason(error: Exception) -> str:
-    """What a server or the system said, on one line."""
+    """The message of a server or the system, on one line."""
     said = _SAID.search(str(error))
     text = f"{said[1]}: {said[2]}" if said else str(error).partition("Debug source")[0].strip() or type(error).__name__
     return on_one_line(shortened(Scrubber.of_environment().text(text), 200))

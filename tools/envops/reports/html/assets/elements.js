@@ -28,7 +28,7 @@ function ruleName(rule) {
   return pages.startsWith("https://") && /^[A-Z]{3}\d{3}$/.test(rule) ? h("a", { href: `${pages}${rule}.html`, rel: "noreferrer" }, name) : name;
 }
 
-/** Somebody else's text, line for line. */
+/** Quoted text, line by line. */
 function quote(text, label) {
   return h("pre.quote", { dir: "auto", tabindex: "0", role: "group", "aria-label": label || "quoted text" }, text === "" ? "(empty)" : text);
 }

@@ -22,7 +22,7 @@ function valueRows(profiles, name) {
   });
 }
 
-/** Everybody who spoke, side by side: each circle is a reward and how often it came. */
+/** All policies and models, side by side: each circle is a reward and how often it came. */
 function policiesPicture(profiles) {
   const scored = profiles.filter((one) => one.source === "scored");
   if (!scored.length) return null;

@@ -9,7 +9,7 @@ function sourceSection(mutation) {
   if (!sources.length) return null;
   return section("source", "Reward code",
     h("p.muted", null, "The modules with reward code, as validated. A line counts as reached if it ran while a reward was computed in mutation testing. Functions that cache their results count for the first conversation only."),
-    !mutation.watched && h("p.note", null, "There was no time for every conversation: lines marked as not reached may be reached by others."),
+    !mutation.watched && h("p.note", null, "Some conversations were left out for lack of time: lines marked as not reached may be reached by them."),
     h("ul.legend.reach", null, Object.values(REACHED).map(([sign, text]) => h("li", null, h("span.sign", { "aria-hidden": "true" }, sign), ` ${text}`)),
       h("li", null, "✓ detected, ✗ survived, ? undecided, = equivalent mutant")),
     sources.map((source, place) => sourceBlock(source, place === 0)));

@@ -1,4 +1,4 @@
-// One conversation, turn by turn. All of it is somebody else's text: it becomes text nodes and nothing else.
+// One conversation, turn by turn. All of its text is untrusted: it becomes text nodes and nothing else.
 
 const LONG_TEXT = 6000, TEXT_HEAD = 4000, TEXT_TAIL = 1000;
 const ROLES = { system: "system", developer: "developer", user: "user", assistant: "model", tool: "tool" };
@@ -20,7 +20,7 @@ function transcriptView(one, row, link, words) {
 }
 
 function transcriptFacts(one, link) {
-  const tokens = one.tokens ? `${number(one.tokens[0])} tokens sent, ${number(one.tokens[1])} answered` : null;
+  const tokens = one.tokens ? `${number(one.tokens[0])} tokens sent, ${number(one.tokens[1])} received` : null;
   return [
     one.reward === null ? "no reward" : `reward ${number(one.reward)}`,
     one.seconds !== null && seconds(one.seconds), tokens, one.cost !== null && `$${one.cost.toFixed(4)}`,
@@ -48,7 +48,7 @@ function resultsByCall(turns) {
 
 function turnView(turn, place, one, answered, words) {
   const role = Object.hasOwn(ROLES, turn.role) ? turn.role : "other";
-  const about = [place < one.prompt_turns && "prompt", turn.name, turn.seconds !== undefined && `took ${seconds(turn.seconds)}`, turn.tokens && `${number(turn.tokens[0])} tokens sent, ${number(turn.tokens[1])} answered`].filter(Boolean);
+  const about = [place < one.prompt_turns && "prompt", turn.name, turn.seconds !== undefined && `took ${seconds(turn.seconds)}`, turn.tokens && `${number(turn.tokens[0])} tokens sent, ${number(turn.tokens[1])} received`].filter(Boolean);
   return h(`article.turn.${role}`, { "data-turn": place },
     h("h4", { tabindex: "-1" }, ROLES[turn.role] || turn.role, about.length ? h("small", { dir: "auto" }, ` ${about.join(" · ")}`) : null),
     (turn.parts || []).map((part) => partView(part, words)),
@@ -76,7 +76,7 @@ function callView(call, result, words) {
     result && h("div.result", null, h("p.muted", null, "result"), (result.parts || []).map((part) => partView(part, words)), !result.parts && h("p.muted", null, "(empty)")));
 }
 
-/** Arguments line by line; what is no JSON stays as it was sent. */
+/** Arguments line by line; what is not JSON stays as it was sent. */
 function indented(call) {
   if (call.problem || call.arguments.length > LONG_TEXT) return call.arguments;
   try { return JSON.stringify(JSON.parse(call.arguments), null, 2); } catch { return call.arguments; }

@@ -82,7 +82,7 @@ def test_committed_cache_of_the_user_is_refused(root: Path, monkeypatch: pytest.
     assert refused(main, ["cache", "--root", str(root)])[0].file == "shared/signatures-0.key"
 
 
-def test_own_uncommitted_results_are_no_obstacle(root: Path) -> None:
+def test_own_uncommitted_results_are_accepted(root: Path) -> None:
     write(root, {".envops/facts/sums/k.json": "{}", "reports/validate.json": "{}"})
     assert main(["cache", "--root", str(root)]) == exit_codes.PASS
 

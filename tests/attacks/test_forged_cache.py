@@ -1,4 +1,4 @@
-"""What a commit, an archive or an environment's code puts into the cache counts as missing, and is no error."""
+"""What a commit, an archive or an environment's code puts into the cache counts as missing, and is not an error."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_endless_integer_in_endpoints_is_refused(tmp_path: Path) -> None:
 
 
 def test_wrong_line_of_endpoints_is_not_quoted(tmp_path: Path) -> None:
-    """Somebody may have put a key where the name of a variable belongs."""
+    """A user may put a key where the name of a variable belongs."""
     write(tmp_path, {"configs/endpoints.toml": "[[endpoint]]\nkey = a-pasted-key\n"})
     assert "a-pasted-key" not in str(refused(read_endpoints, tmp_path)[0])
 

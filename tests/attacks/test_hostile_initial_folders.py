@@ -1,4 +1,4 @@
-"""`init` and `upgrade` in hostile folders: nothing is written through a link, outside of the folder, or by halves."""
+"""`init` and `upgrade` in hostile folders: nothing is written through a link, outside of the folder, or in part."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_folder_inside_a_repository_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("kind", ["file", "dangling link"])
-def test_place_that_is_no_folder_is_refused(kind: str, tmp_path: Path):
+def test_place_that_is_not_a_folder_is_refused(kind: str, tmp_path: Path):
     place = tmp_path / "place"
     if kind == "file":
         place.write_text("text")

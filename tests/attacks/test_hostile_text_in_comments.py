@@ -120,7 +120,7 @@ def test_hostile_artifact_in_a_comment_stays_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[x](http://evil.example)", "[x]\u200b(1)", "[[x]](1)"])
-def test_hostile_text_in_code_scanning_is_no_link(text: str) -> None:
+def test_hostile_text_in_code_scanning_makes_no_link(text: str) -> None:
     messages = [result["message"]["text"] for result in json.loads(render_sarif(_result(text)))["runs"][0]["results"]]
     assert messages
     assert not [message for message in messages if "](" in message]

@@ -201,7 +201,7 @@ def test_release_after_a_lost_job_fetches_what_that_had_published(job: Job, tmp_
 
 def test_release_without_handed_over_folder_is_refused(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["release", "--evidence-only", str(job.proven / "missing"), "--root", str(job.root)]) == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
     assert job.hub.writes() == []
 
 

@@ -1,4 +1,4 @@
-"""A pull request cannot replace the tool that judges it: what lies in its folders is neither imported nor obeyed."""
+"""A pull request cannot replace the tool that judges it: code and settings in its folders are not used."""
 
 from __future__ import annotations
 

@@ -103,6 +103,6 @@ def test_bounded_text_keeps_line_ends_of_windows():
 
 
 @pytest.mark.parametrize("dependencies", ['"verifiers"', "3"])
-def test_bounded_dependencies_that_are_no_list_are_left_to_the_author(dependencies: str):
+def test_bounded_dependencies_that_are_not_a_list_stay_unchanged(dependencies: str):
     with pytest.raises(NotBounded, match=r"project\.dependencies"):
         bounded(f'[project]\nname = "a"\nrequires-python = ">=3.11"\ndependencies = {dependencies}\n', "v0")

@@ -87,7 +87,7 @@ def test_new_reports_unreadable_and_repeated_rows(repository: Path, tmp_path: Pa
     assert "left out 1 row(s) with a repeated question" in output
 
 
-def test_new_keeps_two_splits_apart(repository: Path, tmp_path: Path):
+def test_new_keeps_two_splits_separate(repository: Path, tmp_path: Path):
     (tmp_path / "data").mkdir()
     for split, rows in (("train", ROWS[:12]), ("test", ROWS[10:])):
         (tmp_path / "data" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

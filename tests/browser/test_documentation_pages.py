@@ -96,7 +96,7 @@ def test_search_works_from_disk_without_requests(site: Path, visit: Visit) -> No
     [
         ('<a href="gone.html">x</a>', "gone.html does not exist"),
         ('<a href="../outside.html">x</a>', "../outside.html does not exist"),
-        ('<a href="other.html#gone">x</a>', "other.html#gone: there is no such anchor"),
+        ('<a href="other.html#gone">x</a>', "other.html#gone: the page has no such anchor"),
         ('<img src="https://example.org/x.png">', "<img> loads https://example.org/x.png"),
         ("<script src=//example.org/x.js></script>", "<script> loads //example.org/x.js"),
         ('<link rel="stylesheet" href="https://example.org/x.css">', "<link> loads https://example.org/x.css"),

@@ -108,7 +108,7 @@ def test_report_finding_links_to_its_conversation(visit: Visit, reports: Path) -
     expect(page.locator(".transcript")).to_contain_text("RWD005")
 
 
-def test_report_in_one_file_shows_transcripts_alone_and_without_them_says_so(
+def test_report_in_one_file_shows_transcripts_and_names_a_missing_folder(
     visit: Visit, reports: Path, tmp_path: Path
 ) -> None:
     name = first_environment(reports)
@@ -198,7 +198,7 @@ def test_hostile_and_broken_text_is_inert_and_shown(visit: Visit, page: str) -> 
     shown.keyboard.press("j")
     expect(shown.locator(".transcript")).to_contain_text("<img src=x onerror=alert(1)>")
     expect(shown.locator(".transcript")).to_contain_text(r"\u202egnp.exe")
-    expect(shown.locator(".broken")).to_contain_text("the arguments are no JSON")
+    expect(shown.locator(".broken")).to_contain_text("the arguments are not JSON")
     expect(shown.locator(".call")).to_contain_text('{"a": </script>')
     expect(shown.get_by_text("1 line could not be read")).to_be_visible()
     shown.keyboard.press("j")

@@ -1,4 +1,4 @@
-"""Filling uv's cache in CI: every different lock once, and none of it is run."""
+"""Filling uv's cache in CI: the packages of every different lock once, without running them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_initialised_repository_has_few_lines(tmp_path: Path):
                for line in text.splitlines()) < 300  # fmt: skip
 
 
-def test_init_again_changes_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_init_again_changes_nothing_and_reports_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     init(tmp_path)
     before = contents(tmp_path)
     capsys.readouterr()

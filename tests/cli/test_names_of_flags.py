@@ -94,7 +94,7 @@ def test_group_size_of_training_has_one_meaning_under_each_name(flag: str, capsy
         ("difficulty=hard", "is not JSON"),
         ("[1]", "must be a JSON object"),
         ("null", "must be a JSON object"),
-        ('{"a": NaN}', "NaN is not a number of JSON"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
         ('{"a": 1, "a": 2}', "a occurs twice"),
         ('{"a": ' + "9" * 5_000 + "}", "is not JSON"),
         ("[" * 200_000, "is nested too deeply"),

@@ -100,13 +100,11 @@ def test_environment_gets_a_lock_of_its_own_again(root: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "../a", "A", "", "a..b", ".a", "a" * 61])
-def test_name_that_is_no_name_of_a_shared_lock_is_refused(
-    root: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_name_of_a_shared_lock_is_refused(root: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         run(root, "lock", "--shared", name)
     assert refused.value.code == exit_codes.USAGE
-    assert f"{name!r} is not a name: small letters, digits" in capsys.readouterr().err
+    assert f"{name!r} is not a name: use lower case letters and digits" in capsys.readouterr().err
 
 
 def test_base_of_a_comparison_has_the_shared_lock_of_its_commit(root: Path, tmp_path: Path) -> None:

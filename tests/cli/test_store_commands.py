@@ -70,7 +70,7 @@ def test_store_that_is_missing_is_one_line_and_then_written(first: str) -> None:
     lines = [line for line in first.splitlines() if line.startswith("store ")]
     assert [line.partition(": ")[2] for line in lines[:2]] == [
         "looking for 2 environments",
-        "there is no such folder; what is missing is proven here",
+        "the folder does not exist; what is missing is proven here",
     ]
     assert len(lines) == 3
     assert "wrote 4 entries" in lines[2]
@@ -98,7 +98,7 @@ def test_push_takes_over_facts_of_another_job(prover: Runner, first: str, reader
     assert first
     key = {**reader.variables, KEY: PRIVATE.text()}
     printed = Runner(reader.root, key).run("store", "push", "--facts", str(prover.root / ".envops/facts"))
-    assert "took over facts of 0 of 2 environments" in printed  # those of `schema` are no proof of all gates
+    assert "took over facts of 0 of 2 environments" in printed  # those of `schema` do not prove all gates
 
 
 def test_no_store_is_not_written(prover: Runner, first: str) -> None:
@@ -164,6 +164,6 @@ def test_push_without_a_key_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert KEY in capsys.readouterr().err
 
 
-def test_status_without_a_store_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_without_a_store_reports_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "status"]) == exit_codes.PASS
     assert f"{ADDRESS} is not set" in capsys.readouterr().out

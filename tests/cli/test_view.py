@@ -114,7 +114,7 @@ def test_archive_that_is_cut_off_shows_what_it_holds(tmp_path: Path) -> None:
     with opened_transcripts([path]) as opened:
         assert opened.count > 0
         assert opened.problems[0].place == "x.jsonl.gz"
-        assert "is damaged, and was read up to there" in opened.problems[0].message
+        assert "is damaged, and was read up to the damage" in opened.problems[0].message
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def test_view_by_name_shows_recordings_of_the_environment(tmp_path: Path, capsys
         (["gone.jsonl"], "gone.jsonl does not exist"),
         (["--one-file"], "--one-file needs --out FILE"),
         (["reverse-text"], "reverse-text has no recording and no rollouts"),
-        ([], "no file of results here"),
+        ([], "no file of results was found"),
     ],
 )
 def test_view_without_results_names_what_is_missing(

@@ -68,5 +68,5 @@ def test_train_of_an_environment_prints_a_run_that_compiles(root: Path) -> None:
     assert "nox -s train -- compile reverse-text-run" in said
 
 
-def test_train_of_an_unknown_name_says_how_a_run_is_declared(root: Path) -> None:
+def test_train_of_an_unknown_name_prints_how_a_run_is_declared(root: Path) -> None:
     assert "`nox -s train -- ENVIRONMENT` shows an entry" in refused_train(root, "nothing")

@@ -34,7 +34,7 @@ def test_profile_counts_repeated_rows(tmp_path: Path):
 
 def test_profile_reads_only_the_first_rows(tmp_path: Path):
     file = tmp_path / "large.jsonl"
-    file.write_text('{"question": "How many?", "answer": "1"}\n' * 5000 + "this is no JSON")
+    file.write_text('{"question": "How many?", "answer": "1"}\n' * 5000 + "this is not JSON")
     split = profiled(open_local(file), 1000).largest()
     assert (split.rows, split.complete, len(split.sample)) == (1000, False, 1000)
 

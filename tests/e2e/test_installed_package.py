@@ -144,7 +144,7 @@ def test_commands_of_an_installed_tool_name_no_session(installed: Installed) -> 
     assert [text for text in texts if "nox -s" in text] == []
 
 
-def test_command_without_its_extra_says_what_to_run(installed: Installed) -> None:
+def test_command_without_its_extra_prints_what_to_run(installed: Installed) -> None:
     done = installed.run("train", "probe", ENVIRONMENT)
     assert done.returncode == 2
     place = installed.wheel.as_uri()

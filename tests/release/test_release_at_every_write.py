@@ -1,7 +1,7 @@
 """A release that fails at each of its writes, on the Hub and on this disk: the next one ends with everything published
 once, verified, and written down.
 
-The real prime CLI speaks to the Hub on loopback. What is loaded afterwards another test proves. Lost answers, at each
+The real prime CLI calls the Hub on loopback. Another test loads what was published. Lost answers, at each
 request of a push, are in tests/workflows/test_release_under_faults.py.
 """
 

@@ -296,7 +296,7 @@ def test_release_interrupted_lists_unreached_environments(place: Place, sign: si
 
 
 def hub_process(process: psutil.Process, url: str) -> bool:
-    """Whether a prime CLI still speaks with this Hub."""
+    """Whether a prime CLI still works with this Hub."""
     try:
         return "prime" in " ".join(process.cmdline()) and process.environ().get("PRIME_API_BASE_URL") == url
     except psutil.Error:

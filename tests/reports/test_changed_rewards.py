@@ -85,7 +85,7 @@ def test_changes_table_has_the_most_changed_first() -> None:
     assert rows == ["| `sums` | `oracle` | 9 of 9 | 1 | none |", "| `sums` | `near-miss` | 1 of 9 | 0 | 0.5 |"]
 
 
-def test_changes_of_equal_rewards_are_no_section() -> None:
+def test_changes_of_equal_rewards_have_no_section() -> None:
     assert "".join(render_changes([rewards("sums", PolicyRewards("oracle", 4, 0, 1.0, 1.0), verdict="pass")])) == ""
 
 
@@ -122,7 +122,7 @@ def test_picture_of_hostile_names_has_no_element_of_theirs() -> None:
     assert kinds <= {"svg", "title", "style", "rect", "text", "path", "circle"}
 
 
-def test_picture_without_changes_says_so() -> None:
+def test_picture_without_changes_has_a_line_of_text() -> None:
     assert "No rewards changed" in render_picture([])
 
 

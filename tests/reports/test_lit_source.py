@@ -51,7 +51,7 @@ def test_lit_source_separates_cases_gate_and_no_conversation() -> None:
     assert source["path"] == "environments/a/a.py"
 
 
-def test_lit_source_function_without_a_call_is_apart() -> None:
+def test_lit_source_function_without_a_call_has_its_own_mark() -> None:
     loading = "def load():\n    return 1\n\ndef grade(reply):\n    if reply:\n        return 1\n    return 0\n"
     assert marks(lit(text=loading, nop=(5, 7))) == "-o--gng-"
 
@@ -89,7 +89,7 @@ def test_lit_source_that_python_cannot_read_has_no_marks(text: str) -> None:
     assert set(marks(lit(text=text, cases=(1,)))) == {"-"}
 
 
-def test_lit_source_warns_of_no_escape_in_the_authors_code(recwarn: pytest.WarningsRecorder) -> None:
+def test_lit_source_prints_no_warning_about_the_authors_escapes(recwarn: pytest.WarningsRecorder) -> None:
     assert marks(lit(text='def f(x):\n    return x == "\\d"', cases=(2,))) == "-c"
     assert not recwarn.list
 

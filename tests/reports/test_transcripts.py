@@ -41,7 +41,7 @@ def parts(message: object) -> list[tuple[str, str]]:
     return [(part.kind, part.text) for part in turn_of(message).parts]
 
 
-def test_turn_thinking_is_apart_and_no_character_is_lost() -> None:
+def test_turn_thinking_is_separate_and_no_character_is_lost() -> None:
     assert parts(said("<think>a\nb</think>\nthe answer")) == [
         ("thinking", "<think>a\nb</think>"),
         ("text", "the answer"),
@@ -59,10 +59,10 @@ def test_turn_thinking_is_apart_and_no_character_is_lost() -> None:
         ({"id": "1", "function": {"name": "add", "arguments": '{"a": 1}'}}, "add", '{"a": 1}', ""),
         ({"id": "1", "name": "add", "arguments": {"a": 1}}, "add", '{\n "a": 1\n}', ""),
         ('{"name": "add", "arguments": "{}"}', "add", "{}", ""),
-        ({"function": {"name": "add", "arguments": '{"a": '}}, "add", '{"a": ', "the arguments are no JSON"),
+        ({"function": {"name": "add", "arguments": '{"a": '}}, "add", '{"a": ', "the arguments are not JSON"),
         ({"function": {"name": "add", "arguments": "[1]"}}, "add", "[1]", "the arguments are list, not an object"),
-        ("{broken", "unknown", "{broken", "the call is no JSON"),
-        (7, "unknown", "7", "the call is no object"),
+        ("{broken", "unknown", "{broken", "the call is not JSON"),
+        (7, "unknown", "7", "the call is not an object"),
     ],
 )
 def test_tool_call_of_every_form_keeps_name_and_arguments(
@@ -218,7 +218,7 @@ def test_merged_reports_keep_the_transcripts_of_their_parts(result: ValidationRe
     assert read_transcripts(tmp_path / "whole", name) == read_transcripts(tmp_path / "part", name)
 
 
-def test_merged_reports_leave_out_a_part_that_is_no_data(result: ValidationResult, tmp_path: Path) -> None:
+def test_merged_reports_leave_out_a_part_that_is_not_data(result: ValidationResult, tmp_path: Path) -> None:
     name = result.environments[0].name
     write_reports(result, tmp_path / "part")
     (tmp_path / "part" / transcripts_file(name)).write_text("alert(1)")

@@ -281,7 +281,7 @@ def test_changes_recognise_renamed_environment(root: Path, committed: bool) -> N
     assert (change.names, change.removed) == ({"beta"}, {"alpha"})
 
 
-def test_changes_of_new_environment_with_other_content_are_no_rename(root: Path) -> None:
+def test_changes_of_new_environment_with_other_content_are_not_a_rename(root: Path) -> None:
     git(root, "rm", "-rq", "environments/alpha")
     write(root, {"environments/beta/pyproject.toml": "[project]\nname = 'beta'\n", "environments/beta/b.py": "B = 1\n"})
     assert dict(changed_environments(root, "main").renamed) == {}

@@ -43,7 +43,7 @@ def test_proposal_merges_tried_and_downloaded_datasets() -> None:
     assert proposed(tried, below, tried, arrived) == Preparation((PreparedDataset("acme/sums", COMMIT, "main"),))
 
 
-def test_proposal_keeps_configurations_apart() -> None:
+def test_proposal_keeps_configurations_separate() -> None:
     found = proposed(WantedData("dataset", "acme/sums", "easy"), WantedData("dataset", "acme/sums", "hard", COMMIT))
     assert [(one.config, one.revision) for one in found.datasets] == [("easy", COMMIT), ("hard", COMMIT)]
 

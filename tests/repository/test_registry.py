@@ -80,7 +80,7 @@ def test_registry_memory_limit_applies_unless_overridden() -> None:
     assert [found.environments[name].gates.memory_mib for name in ("one", "two")] == [512, 6000]
 
 
-def test_registry_memory_limit_that_is_no_number_is_refused() -> None:
+def test_registry_memory_limit_that_is_not_a_number_is_refused() -> None:
     found = mistakes(f"{HEAD}environments:\n  one: {{gates: {{memory_mib: 4 GiB}}}}\n")
     assert [problem.path for problem in found] == ["environments.one.gates.memory_mib"]
 
@@ -103,7 +103,7 @@ def test_registry_of_this_repository_is_valid() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n", "text\n"])
-def test_registry_that_is_no_mapping_is_refused(text: str) -> None:
+def test_registry_that_is_not_a_mapping_is_refused(text: str) -> None:
     assert only(mistakes(text)).message == "is not a registry"
 
 

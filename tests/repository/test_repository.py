@@ -95,7 +95,7 @@ def test_broken_package_does_not_affect_selected_one(tmp_path: Path) -> None:
     assert list(Repository.load(tmp_path, ["sums"]).packages) == ["sums"]
 
 
-def test_missing_lock_without_locks_is_no_problem(tmp_path: Path) -> None:
+def test_missing_lock_without_locks_is_not_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     (tmp_path / "environments/sums/requirements.lock").unlink()
     assert Repository.load(tmp_path, with_locks=False).packages["sums"].lock is None

@@ -41,7 +41,7 @@ def test_registry_of_newer_format_names_upgrade(tmp_path: Path):
 
 
 @pytest.mark.parametrize("requires", ["''", "newer", "'>=1..'", "'~=1'", "['>=1']", "1.0"])
-def test_requires_that_is_no_bound_is_reported_at_its_line(requires: str, tmp_path: Path):
+def test_requires_that_is_not_a_bound_is_reported_at_its_line(requires: str, tmp_path: Path):
     assert "registry.yaml:2: requires" in problems(tmp_path, f"version: 1\nrequires: {requires}\n{REST}")
 
 

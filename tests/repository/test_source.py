@@ -88,7 +88,7 @@ def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "text", [TASKSET, TASKSET + "__all__ = ['load_environment']", "__all__ = ['Sums']\nclass Sums: pass"]
 )
-def test_source_unexported_class_is_no_taskset(tmp_path: Path, text: str) -> None:
+def test_source_unexported_class_is_not_a_taskset(tmp_path: Path, text: str) -> None:
     assert not source(tmp_path, text).exports_taskset
 
 

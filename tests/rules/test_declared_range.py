@@ -57,7 +57,7 @@ def test_format_share_is_relative_to_the_maximum() -> None:
     assert declared.form_alone == pytest.approx(1.0 + 0.2)
 
 
-def test_format_penalty_is_no_format_function() -> None:
+def test_format_penalty_is_not_a_format_function() -> None:
     known = (function("points", 1.0), function("format_penalty", -0.5))
     declared = subject(description={"functions": known}, scores=(), cases=(), rollouts=()).range
     assert declared.format_functions == ()

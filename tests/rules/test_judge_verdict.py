@@ -51,7 +51,7 @@ def test_broken_infrastructure_is_an_error_of_dependent_gates(stage: engine.Any,
 
 @pytest.mark.parametrize(("kind", "schema"), [(kind, "inconclusive" if kind == "network" else "fail") for kind in OWN])
 def test_own_failure_decides_its_gate_and_leaves_others_open(kind: str, schema: str) -> None:
-    """Missing data leaves the schema gate inconclusive as well, because it is no evidence on the environment."""
+    """Missing data leaves the schema gate inconclusive as well, because it is not evidence about the environment."""
     assert verdicts(unloaded("load", kind)) == {
         "schema": schema,
         "rewards": "inconclusive",

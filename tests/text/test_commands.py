@@ -50,7 +50,7 @@ def test_command_under_nox_is_a_session(monkeypatch: pytest.MonkeyPatch) -> None
     assert as_typed("nox -s lock -- sums") == "nox -s lock -- sums"
 
 
-def test_sessions_that_are_no_command_are_all_known() -> None:
+def test_sessions_that_are_not_commands_are_all_known() -> None:
     functions = [
         node for node in ast.parse((ROOT / "noxfile.py").read_text()).body if isinstance(node, ast.FunctionDef)
     ]

@@ -42,7 +42,7 @@ def test_parse_python_in_threads_that_collect_garbage_returns_every_tree():
         assert set(pool.map(parsed, [SOURCE] * 40)) == {LINES}
 
 
-def test_parse_python_source_with_a_warning_says_nothing():
+def test_parse_python_source_with_a_warning_prints_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert parse_python('pattern = "\\d"').body

@@ -70,7 +70,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "stages": ("rewards",),
     },
 }
-"""Another value for every setting there is; `None` if the setting is no single value."""
+"""Another value for every setting there is; `None` if the setting is not a single value."""
 NOT_SEEN = {
     "entry": {"visibility", "owner", "owners", "judge", "probe", "publish_evals", "ignore", "known", "line"},
     "smoke": set(),

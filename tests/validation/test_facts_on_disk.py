@@ -1,4 +1,4 @@
-"""Facts written and read again, and files that are no facts."""
+"""Facts written and read again, and files that are not facts."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_imported_traces_shorter_than_metadata_count_missing(tmp_path: Path, sam
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "null", '"good"'])
-def test_reward_that_is_no_number_is_named_and_counts_as_missing(tmp_path: Path, value: str):
+def test_reward_that_is_not_a_number_is_named_and_counts_as_missing(tmp_path: Path, value: str):
     raw = json.loads(lines_of("v0")[0]) | {"error": None, "reward": "here"}
     found = of_lines(tmp_path, "v0", [json.dumps(raw).replace('"here"', value)])
     assert [one.line for one in found.problems if one.line] == [1]

@@ -40,7 +40,7 @@ class Index:
             limits = [one.specifier for one in (*wanted, *bounds) if one.name == name]
             allowed = [each for each in self.versions[name] if all(limit.contains(each) for limit in limits)]
             if not allowed:
-                raise ProgramFailed(Failure("raised", "Failed", f"there is no version of {name}"))
+                raise ProgramFailed(Failure("raised", "Failed", f"{name} has no such version"))
             hashes = " ".join(f"--hash=sha256:{digit * 64}" for digit in self.hashes(allowed[-1]))
             rows.append(f"{name}=={allowed[-1]} {hashes}")
         return render("\n".join(rows), requires, python)
@@ -99,7 +99,7 @@ def test_resolution_again_changes_nothing(tmp_path: Path, index: Index) -> None:
     assert [one.changed for one in resolve_shared(tmp_path, "v1", packages, index.resolve)] == [False, False]
 
 
-def test_environments_that_exclude_each_other_are_apart_with_both_requirements(tmp_path: Path, index: Index) -> None:
+def test_environments_in_conflict_share_no_lock_and_both_requirements_are_named(tmp_path: Path, index: Index) -> None:
     packages = packages_of(tmp_path, a=["verifiers>=4"], b=["verifiers>=4"], c=["verifiers<4", "numpy"])
 
     results = list(resolve_shared(tmp_path, "v1", packages, index.resolve))

@@ -118,7 +118,7 @@ def test_second_writing_writes_nothing(address: str, prover: Machine) -> None:
 
 
 def test_received_results_are_not_signed_again(address: str, prover: Machine, reader: Machine) -> None:
-    """A key vouches for what its own machine observed."""
+    """A key signs only what its own machine observed."""
     send(prover, writer_of(address))
     receive(reader, reader_of(address))
     other = replace(writer_of(address), key=replace(PRIVATE, name="other"), trusted={})
@@ -208,15 +208,15 @@ def test_store_that_cannot_be_reached_gives_one_line(reader: Machine, monkeypatc
     assert "\n" not in lines[0]
 
 
-def test_store_of_a_missing_bucket_says_so(s3: str, prover: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_of_a_missing_bucket_names_it(s3: str, prover: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in credentials(s3).items():
         monkeypatch.setenv(name, value)
     assert "NoSuchBucket" in send(prover, writer_of("s3://another")).trouble
 
 
-def test_missing_folder_is_no_store(tmp_path: Path, reader: Machine) -> None:
+def test_store_in_a_missing_folder_is_reported(tmp_path: Path, reader: Machine) -> None:
     exchange = receive(reader, reader_of(tmp_path / "nowhere"))
-    assert exchange.trouble == "there is no such folder"
+    assert exchange.trouble == "the folder does not exist"
 
 
 def test_reading_ends_at_its_limits(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_settings_take_the_private_key_out_of_the_variables() -> None:
     "address",
     ["store", "./store", "/srv/../etc", "s3://key:secret@proofs", "http://example.org/x", "ftp://a/b", "s3://", "/a b"],
 )
-def test_address_that_is_not_one_is_refused(address: str) -> None:
+def test_invalid_address_of_a_store_is_refused(address: str) -> None:
     with pytest.raises(SettingsRefused, match="ENVOPS_STORE must be"):
         store_settings({"ENVOPS_STORE": address})
 
@@ -258,7 +258,7 @@ def test_address_that_is_not_one_is_refused(address: str) -> None:
     ["main-1", f"{PUBLIC.text()} {PUBLIC.text()}", "MAIN:AAAA", f"../x:{PUBLIC.text()[7:]}"],
     ids=["no key", "one name twice", "another form of name", "a path"],
 )
-def test_keys_that_are_none_are_refused_without_showing_them(keys: str) -> None:
+def test_invalid_keys_are_refused_without_showing_them(keys: str) -> None:
     with pytest.raises(SettingsRefused) as refused:
         store_settings({"ENVOPS_STORE": "/srv/store", "ENVOPS_STORE_TRUSTS": keys})
     assert keys not in str(refused.value)

@@ -145,7 +145,7 @@ def _inputs(
     for name, input_ in declared.items():
         assert name in given or not input_.get("required"), f"the input {name} is missing"
         text = resolved(_text(given.get(name, input_.get("default", ""))), values)
-        assert re.fullmatch(IS_OF_TYPE[input_["type"]], text), f"{name} is no {input_['type']}: {text!r}"
+        assert re.fullmatch(IS_OF_TYPE[input_["type"]], text), f"{name} is not a {input_['type']}: {text!r}"
         inputs[name] = text
     return inputs
 

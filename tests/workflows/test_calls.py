@@ -58,7 +58,7 @@ def test_page_names_permissions_and_secrets_of_each_caller(name: str) -> None:
         ("release.yml", {"secrets": {}}, "secrets that are missing"),
         ("validate.yml", {"secrets": {"KEY": "${{ secrets.KEY }}"}}, "secrets that are not declared"),
         ("validate.yml", {"with": {"machine": "large"}}, "inputs that are not declared"),
-        ("validate.yml", {"with": {"shards": "many"}}, "is no number"),
+        ("validate.yml", {"with": {"shards": "many"}}, "is not a number"),
         ("evaluate.yml", {"with": {}}, "is missing"),
     ],
 )

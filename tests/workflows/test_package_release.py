@@ -125,8 +125,8 @@ def test_major_tag_moves_to_the_newest_version_only(
     [
         ((f"{__version__} (2026-11-23)", "Unreleased"), "its top section is 'Unreleased'"),
         ((f"{__version__} (2026-11-23)", __version__), "YEAR-MONTH-DAY"),
-        (("### Upgrading\n\nRun `envops upgrade`.\n\n", ""), "does not say what to do"),
-        (("Run `envops upgrade`.", ""), "does not say what to do"),
+        (("### Upgrading\n\nRun `envops upgrade`.\n\n", ""), "lacks '### Upgrading': add it"),
+        (("Run `envops upgrade`.", ""), "lacks '### Upgrading': add it"),
     ],
 )
 def test_changelog_that_is_not_of_the_version_is_refused(change: tuple[str, str], said: str) -> None:
@@ -140,7 +140,7 @@ def test_tag_that_is_not_of_a_version_is_refused(tag: str) -> None:
         section_of(tag, CHANGELOG)
 
 
-def test_changelog_of_this_project_says_what_to_do_when_upgrading() -> None:
+def test_changelog_of_this_project_has_upgrading_steps() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert section_of(TAG, changelog.replace("## Unreleased\n", f"## {__version__} (2026-11-23)\n", 1))
 

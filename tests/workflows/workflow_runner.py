@@ -152,7 +152,7 @@ class Runner:
         """Carry out one job at a commit; `says` has the value of each expression."""
         values = {**USUAL, **(says or {})}
         found = workflow_with(name, started(self.origin, commit, workflow), self.repositories, values)
-        assert found, f"{workflow} has no job {name}, nor has a workflow that it calls"
+        assert found, f"neither {workflow} nor a workflow that it calls has a job {name}"
         definition, job = found.document["jobs"][name], Job(name)
         workspace = Path(self.folder) / f"{workflow}-{name}-{len(list(self.folder.iterdir()))}"
         workspace.mkdir(parents=True)

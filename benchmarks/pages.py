@@ -1,8 +1,8 @@
-"""The HTML report of 200 environments and 50,000 rollouts with conversations: how long it takes, how large it is, how
-soon it answers, and how soon a conversation is there.
+"""The HTML report of 200 environments and 50,000 rollouts with conversations: how long it takes, how large it is, and
+how soon it answers a search and shows a conversation.
 
-Prints one line of JSON. Making the rollouts up is not counted; every environment's are gone before the next one's
-come, as in a real run.
+Prints one line of JSON. The time to generate rollouts is not counted. Those of one environment are released before the
+next ones are generated, as in a real run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def measured(rollouts: int) -> tuple[list[EnvironmentResult], float]:
-    """The results of so many rollouts, and the seconds of one core without making them up."""
+    """The results of this many rollouts, and the processor seconds without the time to generate them."""
     results, seconds = [], 0.0
     for number in range(ENVIRONMENTS):
         subject = sample_subject(number, rollouts // ENVIRONMENTS)

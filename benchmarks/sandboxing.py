@@ -24,7 +24,7 @@ MODES = ("none", "preferred")
 
 
 def main(pairs: int) -> None:
-    """Validate so often with each mode."""
+    """Validate this many times with each mode."""
     if reason := why_not_confined("preferred"):
         raise SystemExit(f"this machine has no sandbox: {reason}")
     seconds: dict[str, list[float]] = {mode: [] for mode in MODES}

@@ -502,7 +502,7 @@ def main() -> int:
         "--sample",
         type=int,
         default=2,
-        help="environments of the usual way: of the ten, or without a store",
+        help="environments in the measurements that take a sample",
     )
     options = parser.parse_args()
     sizes = SIZES[:2] if options.quick else SIZES

@@ -1,7 +1,7 @@
 """Makes a virtual environment with the envops of this commit, and puts its programs on PATH for the steps that follow.
 
-The tool comes from the checkout that this action is part of, which GitHub makes outside of the workspace, and what it
-needs from its locks. Nothing of the workspace is read, because the pull request is there.
+The tool comes from the checkout that this action is part of, which GitHub makes outside of the workspace. Its
+dependencies come from its locks. Nothing of the workspace is read, because it holds the pull request.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def source_address(root: Path) -> str:
 
 
 def relinked(text: str, page: str, repository: Repository) -> str:
-    """The text of a page with links to where the site has their targets; code stays as it is."""
+    """The text of a page with links to their targets on the site; code stays as it is."""
     pages = repository.pages()
     here = posixpath.dirname(pages[page])
 

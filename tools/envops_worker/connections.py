@@ -29,7 +29,7 @@ _OF_MULTIPROCESSING = b"\0listener-"
 
 
 class Connections:
-    """Answers what confined processes want to connect to: this machine, and sockets in their own folders."""
+    """Connects confined processes to this machine, and to sockets in their own folders."""
 
     def __init__(self, listener: int, folders: Sequence[str]) -> None:
         self.listener = listener

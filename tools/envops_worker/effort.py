@@ -14,8 +14,8 @@ from typing import Any
 from envops_worker.failures import OutOfTime
 
 set_handler: Callable[[int, Any], Any] = getattr(sys.modules.get("_signal"), "signal", signal.signal)
-"""Sets the handler of a signal and returns the one before, not as members of an enumeration, which takes five times
-as long: every reply that is scored has its limit."""
+"""Sets the handler of a signal and returns the earlier one. `signal.signal` takes five times as long, because it makes
+members of an enumeration, and every scored reply sets a limit."""
 PATIENCE_TIMES = 4.0
 """The factor on wall time for work beside other work, or work that waits."""
 

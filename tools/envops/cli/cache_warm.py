@@ -1,4 +1,4 @@
-"""`envops cache warm`: download what locks name into uv's cache, for the jobs that come after."""
+"""`envops cache warm`: download the packages of locks into uv's cache, for later jobs."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def _shared_name(text: str) -> str:
     if not is_shared_name(text):
-        allowed = "use lower case letters and digits, with single - _ . between them"
+        allowed = "use lower-case letters and digits, with single - _ . between them"
         raise argparse.ArgumentTypeError(f"{text!r} is not a name: {allowed}")
     return text
 
@@ -105,7 +105,7 @@ def _wanted(root: Path, options: argparse.Namespace) -> list[str]:
 
 
 def _resolved(root: Path, packages: Sequence[Package], options: argparse.Namespace) -> Iterator[tuple[Package, str]]:
-    """Each environment with what became of its lock."""
+    """The outcome for the lock of each environment."""
     stop = threading.Event()
     resolve = resolver(stop, options.resolution)
     locks = {folder: lock for lock, folders in users_of(root).items() for folder in folders}

@@ -107,7 +107,7 @@ def _planned(options: argparse.Namespace, registry: Registry, root: Path) -> Env
     name = options.name
     if not NAME.fullmatch(name):
         raise NotWritten(
-            f"{name!r} is not a valid name: use lower case letters and digits, in words joined by single hyphens."
+            f"{name!r} is not a valid name: use lower-case letters and digits, in words joined by single hyphens."
         )
     if why := reason_against_name(name):
         raise NotWritten(f"{name!r} is not a valid name: {why}. Choose another one.")

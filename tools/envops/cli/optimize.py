@@ -150,7 +150,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
         f"{budget.reflections} reflections by {relay.endpoint.model} at {relay.endpoint.name}: "
-        f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} answered, {cost}"
+        f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} received, {cost}"
     )
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
         raise RunRefused(

@@ -75,7 +75,7 @@ def _at(root: Path, path: str) -> bytes | None:
 
 
 def _whole(root: Path, path: str, content: bytes) -> str:
-    """A lock of the commit, with the part of the shared lock that it names; as it is if there is no such part."""
+    """A lock at the commit; the part of the shared lock that it names takes its place, if that can be read."""
     with temporary_scratch("lock") as folder, suppress(ValueError, DeclarationError):
         if (name := shared_name(content)) is not None:
             shared = shared_path(folder, name)

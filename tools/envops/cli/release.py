@@ -71,8 +71,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--since",
         metavar="COMMIT",
         default="",
-        help="with --evidence-only: what changed since this commit and is published already is verified (default: all"
-        " of the evidence)",
+        help="with --evidence-only: verify the published packages that changed since this commit (default: all of the"
+        " evidence)",
     )
 
 

@@ -43,8 +43,8 @@ class Proven:
 def handed_over(root: Path, planned: Planned, options: argparse.Namespace, reports: Path) -> Proven:
     """The evidence and the wheels that jobs without a key handed over.
 
-    What they name, what changed since the last release, and what is published already was published by a release that
-    did not end: it is verified. Raises `NoEvidence`, `LedgerUnreadable` and `DeclarationError`.
+    An environment in the evidence that changed since the last release and is published already was published by a
+    release that did not end, so it is verified. Raises `NoEvidence`, `LedgerUnreadable` and `DeclarationError`.
     """
     folder: Path = options.evidence_only
     if not folder.is_dir():

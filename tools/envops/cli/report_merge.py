@@ -44,7 +44,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--current",
         action="store_true",
-        help="reports of several runs, the latest last: of each environment the latest of the files that are here",
+        help="reports of several runs, the latest last: keep the latest report on each environment as it is here",
     )
     arguments.printed(command, "markdown")
     arguments.extent(command)

@@ -171,7 +171,7 @@ def refused_variant(options: argparse.Namespace) -> str:
 def with_flags(repository: Repository, names: Collection[str], options: argparse.Namespace) -> Repository:
     """The repository with the arguments and the concurrency that flags set for these environments.
 
-    The arguments are added to those of the registry. Facts and verdicts are cached by all of them.
+    The arguments are added to those of the registry. All of them are part of the cache keys of facts and verdicts.
     """
     given: dict[str, Any] | None = getattr(options, "env_args", None)
     at_once: int | None = getattr(options, "max_concurrent", None)

@@ -15,7 +15,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the name that reports show: lower case letters, digits, . and -")
+    command.add_argument("name", metavar="NAME", help="the name that reports show: lower-case letters, digits, . and -")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         from envops.validation.store.entries import new_keys
 
         if not named(options.name):
-            print(f"{options.name!r} is not a name: use lower case letters, digits, . and -", file=sys.stderr)
+            print(f"{options.name!r} is not a name: use lower-case letters, digits, . and -", file=sys.stderr)
             return exit_codes.USAGE
         private, public = new_keys(options.name)
     except ImportError:

@@ -147,7 +147,7 @@ class Mutation:
 
     @property
     def missed(self) -> tuple[Mutant, ...]:
-        """Undecided mutants that no conversation that could be run detected."""
+        """Undecided mutants that were not detected by any conversation that could be run."""
         return tuple(mutant for mutant in self.mutants if mutant.not_asked)
 
     @property

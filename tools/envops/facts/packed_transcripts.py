@@ -1,6 +1,6 @@
 """Transcripts packed for pages: rows for a list, and the conversations, as one compressed text.
 
-The text is data in base64: a page may hold it, and a script beside the page may be nothing but a call with it.
+The text is data in base64: a page may hold it, and a script beside the page is a call with it and nothing else.
 """
 
 from __future__ import annotations

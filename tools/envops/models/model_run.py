@@ -196,7 +196,7 @@ def described(bound: CostEstimate, endpoint: Endpoint) -> str:
     """An estimate in one sentence."""
     rollouts = f"{bound.rollouts:,} rollouts (tasks: {bound.tasks}) by {endpoint.model} at {endpoint.name}"
     calls = f"{bound.calls:,} calls, assuming {bound.calls // max(1, bound.rollouts)} per conversation; "
-    tokens = f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} answered"
+    tokens = f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} received"
     cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{price_source(endpoint)}"
     return f"{rollouts}: {calls if bound.calls_guessed else ''}{tokens}, {cost}"
 
@@ -253,7 +253,7 @@ def spent(spending: Spending, endpoint: Endpoint) -> str:
     cost = f"${spending.cost:.4f}{price_source(endpoint)}" if endpoint.has_prices else "no price configured"
     parts = [
         f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",
-        f"{spending.tokens.prompt:,} tokens sent and {spending.tokens.completion:,} answered, {cost}",
+        f"{spending.tokens.prompt:,} tokens sent and {spending.tokens.completion:,} received, {cost}",
     ]
     if spending.unmeasured:
         parts.append(f"{spending.unmeasured:,} without a token count, charged at their maximum")

@@ -29,7 +29,7 @@ def earlier_entries(file: Path) -> dict[str, LedgerEntry]:
 def split_earlier(
     earlier: Mapping[str, LedgerEntry], plan: ReleasePlan
 ) -> tuple[dict[str, LedgerEntry], list[LedgerEntry]]:
-    """The entries of the same content as the plan, by name, and those of what this release does not reach."""
+    """The entries with the content that the plan has, by name, and those of environments outside of the plan."""
     same: dict[str, LedgerEntry] = {}
     kept = dict(earlier)
     for step in plan.steps:

@@ -61,7 +61,7 @@ class NoWheel(Exception):
 
 @dataclass(frozen=True)
 class HandedOver:
-    """A folder with what jobs without a key left for the one with the key: the evidence, and the wheels.
+    """A folder that jobs without a key hand over to the job with the key: the evidence, and the wheels.
 
     A wheel is found by its hash, wherever it is in the folder. Nothing else about it is read.
     """

@@ -1,4 +1,4 @@
-"""What became of loading published wheels, handed on by a process that has no key."""
+"""The results of loading published wheels, handed over by a process that has no key."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOADED = "loaded.json"
 
 
 def loaded_text(commit: str, loaded: Mapping[str, Verified]) -> str:
-    """What became of loading, as the job without a key hands it on."""
+    """The results of loading, as the job without a key hands them over."""
     environments = [{"name": name, **asdict(verified)} for name, verified in loaded.items()]
     return json.dumps({"commit": commit, "environments": environments}, indent=2) + "\n"
 
 
 def read_loaded(file: Path, commit: str) -> dict[str, Verified]:
-    """What became of loading at a commit, by name; empty where nothing was handed on. Raises `LedgerUnreadable`.
+    """The results of loading at a commit, by name; empty if none were handed over. Raises `LedgerUnreadable`.
 
     Code of environments ran where this was written. So a result counts for an environment only if the ledger waits for
     it, and the hash of the wheel comes from the ledger.

@@ -234,7 +234,7 @@ class Release:
 
 
 def _continued(entry: LedgerEntry, earlier: LedgerEntry) -> LedgerEntry:
-    """An entry with what is known of the published wheel; a result that is not sound is not kept, but found again."""
+    """An entry with the result for the published wheel; a result that is not sound is determined again."""
     known = replace(entry, evidence=earlier.evidence, wheel=earlier.wheel)
     if not earlier.is_verified:
         return known

@@ -44,7 +44,7 @@ _FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+).*\n(?! *File
 """A frame of a traceback that shows its line of code."""
 _TOLD: dict[FindingKind, str] = {
     "error": "error",
-    "bug": "bug of envops",
+    "bug": "bug in envops",
     "inconclusive": "inconclusive",
     "warning": "warning",
     "advice": "advice",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def read_report(path: Path) -> dict[str, Any]:
     """A report as it was written.
 
-    Raises `DeclarationError` when it cannot be read or is none.
+    Raises `DeclarationError` when it cannot be read or is not a report.
     """
     try:
         data = json.loads(path.read_bytes())

@@ -73,7 +73,7 @@ class RequirementSet:
 
     @property
     def digest(self) -> str:
-        """Of the text without its first line, which names the command that wrote it."""
+        """The digest of the text without its first line, which names the command that wrote it."""
         return f"sha256:{hashlib.sha256(self.text.partition(chr(10))[2].encode()).hexdigest()}"
 
 
@@ -137,7 +137,7 @@ def lock_content(path: Path, root: Path) -> bytes:
     try:
         name = shared_name(content)
     except ValueError as error:
-        allowed = f"-r ../../{SHARED_FOLDER}/NAME.lock, with a name of lower case letters and digits"
+        allowed = f"-r ../../{SHARED_FOLDER}/NAME.lock, with a name of lower-case letters and digits"
         line, found = _line_of(content, b"-r"), str(error)[:120]
         raise _refused(path, root, line, "names no shared lock", found, allowed) from None
     return content if name is None else _part(path, root, content, name)

@@ -14,7 +14,7 @@ what is checked, why it matters and how to fix it. A rule without a full docstri
 refused when it is defined; the test suite refuses a rule without cases.
 
 A rule that raises does not affect other rules: it becomes a finding that names the rule
-and reports a bug of envops.
+and reports a bug in envops.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Finding:
     known: bool = False
     """Whether it is ignored as a known finding: it is still a cause of others."""
     bug: bool = False
-    """Whether the rule itself failed, which is a bug of envops."""
+    """Whether the rule itself failed, which is a bug in envops."""
     waiting: tuple[str, ...] = ()
     """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
 
@@ -336,7 +336,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             gate=known.gate,
             severity="error",
             message=f"the rule itself failed with {type(error).__name__}: {error}; "
-            "this is a bug of envops, not of the environment",
+            "this is a bug in envops, not in the environment",
             fix=f"Report it with the traceback; until it is fixed, ignore {known.id} to get a verdict.",
             evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
             ignored=ignored,

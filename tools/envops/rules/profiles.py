@@ -139,7 +139,7 @@ class _Maker:
         )
 
     def _by_size(self, sized: Sequence[tuple[RolloutOutcome, int]]) -> tuple[RewardBySize, ...]:
-        """Nothing if all have the same size: there is no relation to show."""
+        """The rewards by size; empty if all sizes are the same."""
         rewards = [SizedReward(each.task, size, each.reward) for each, size in sized if each.reward is not None]
         return rewards_by_size(rewards, self.confidence) if len({each.size for each in rewards}) > 1 else ()
 

@@ -24,7 +24,7 @@ from envops.facts.search import Search
 from envops.facts.spending import Spending
 from envops.facts.stages import StageName
 
-# Imported at run time: `validation/remembered_verdicts.py` checks a stored result against these classes.
+# Imported at run time: `validation/verdicts.py` checks a stored result against these classes.
 from envops.repository.package import Generation, Package
 from envops.rules.engine import GATES, Finding, Gate, Verdict
 from envops.rules.profiles import RewardProfile

@@ -103,7 +103,7 @@ def gate_verdict(gate: Gate, found: Sequence[Finding], facts: Facts, waiting: Se
         return GateVerdict(gate, "error", f"{stage}: {_described(broken[stage])}")
     bugs = [finding for finding in counting if finding.bug]
     if bugs:
-        return GateVerdict(gate, "error", f"bug of envops in {_named(bugs)}")
+        return GateVerdict(gate, "error", f"bug in envops: {_named(bugs)}")
     unreached = [stage for stage in needed if stage not in facts.completed]
     if unreached:
         return GateVerdict(gate, "inconclusive", _why_unreached(unreached, facts))

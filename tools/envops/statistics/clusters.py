@@ -21,7 +21,7 @@ Clusters = Sequence[Sequence[float]]
 
 
 def clustered_mean(clusters: Clusters, confidence: float) -> Estimate:
-    """The mean of all values with an interval that is honest about clusters.
+    """The mean of all values with an interval that accounts for clusters.
 
     The standard error is the cluster-robust one of E. Miller, "Adding Error Bars to Evals",
     arXiv 2411.00640, section 2.2, with the small-sample factor m / (m − 1) of A. C. Cameron,
@@ -94,7 +94,7 @@ def share_of_tasks(values: Sequence[float], confidence: float) -> Estimate:
 
 
 def clustered_deviation(clusters: Clusters, confidence: float) -> Estimate:
-    """The standard deviation of all values, with an interval that is honest about clusters.
+    """The standard deviation of all values, with an interval that accounts for clusters.
 
     The variance is the mean of squared distances from the mean, so its standard error is their clustered one (delta
     method: A. W. van der Vaart, "Asymptotic Statistics", 1998, chapter 3, with the second-order term 2 SE⁴ of the mean,

@@ -98,7 +98,7 @@ def _from_cache(
 
 
 def _receive(request: ValidationRequest, names: Sequence[str], store: StoreSettings, progress: RunProgress) -> None:
-    """Fill the cache from a store; a line says what came, and one what did not."""
+    """Fill the cache from a store; one line reports what was received, and another what was not."""
     from envops.validation.store.sharing import received, received_lines  # only where a store is declared
 
     progress.note(f"store {store.address}: looking for {len(names)} environments")

@@ -1,6 +1,6 @@
 """What the processes of an environment, its build and its preparation reach.
 
-The kernel holds them to it (`envops_worker/sandbox.py`). docs/security.md has the whole list and its limits.
+The kernel enforces this (`envops_worker/sandbox.py`). docs/security.md has the whole list and its limits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_
 
 @cache
 def reason_against_sandbox() -> str:
-    """Why nothing can be confined on this machine, or nothing."""
+    """Why this machine cannot confine a process, or nothing."""
     return _reason_of_kernel()
 
 

@@ -161,9 +161,9 @@ def _run_hooks(python: Path, arguments: Sequence[str | Path], target: Path, stop
 def _fetch_tools(
     package: Package, source: Path, folder: Path, tools: VirtualEnvironment, stop: threading.Event
 ) -> Path:
-    """A Python with the package's build requirements, which are wheels: installing them runs no code of anyone.
+    """A Python with the package's build requirements, which are wheels: installing them runs no code.
 
-    What hooks require beside them is asked in the sandbox, and fetched in the same way.
+    The sandbox runs the hooks that name further requirements, which are fetched in the same way.
     """
     run = partial(run_program, folder=folder, seconds=BUILD_SECONDS, stop=stop)
     run([tools.python, "-I", "-m", "venv", folder / "tools"], environment=_fetching_environment())
@@ -182,7 +182,7 @@ def _fetch_tools(
 
 
 def _answered(path: Path) -> list[object]:
-    """What a hook wrote, which may be anything."""
+    """The output of a hook, which is not trusted."""
     try:
         with path.open("rb") as file:
             answered = json.loads(file.read(MOST_ANSWERED))

@@ -32,7 +32,7 @@ class ReadProblem(Protocol):
 
 
 class TranscriptSource(Protocol):
-    """Rollouts in parts, made when they are asked for."""
+    """Rollouts in parts, made on request."""
 
     @property
     def problems(self) -> Sequence[ReadProblem]: ...

@@ -112,7 +112,7 @@ def budget_left_something_out(subject: Subject) -> Iterator[Found]:
 
     What: All replies, mutants and searches fit into `gates.budget`, 120 s by default. If replies are slow, policies
     reply to fewer tasks, and the work that is least likely to find something is left out.
-    Why: The verdict says nothing about the omitted work.
+    Why: The verdict does not cover the omitted work.
     Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = _cuts(subject, OF_REWARDS)

@@ -36,14 +36,14 @@ def in_pyproject(package: Package, key: str) -> Place:
 def name_is_not_accepted_by_the_hub(subject: Subject) -> Iterator[Found]:
     """The Hub does not accept the name.
 
-    What: `project.name` consists of lower case letters and digits, in words joined by single dashes.
+    What: `project.name` consists of lower-case letters and digits, in words joined by single dashes.
     Why: The Hub addresses an environment by owner/name. It refuses other names or changes them.
     Fix: Rename the distribution in pyproject.toml and registry.yaml, for example to `reverse-text`.
     """
     name = subject.package.name
     if not HUB_NAME.fullmatch(name):
         yield Found(
-            f"project.name is {name!r}; the Hub accepts lower case letters, digits and single dashes",
+            f"project.name is {name!r}; the Hub accepts lower-case letters, digits and single dashes",
             Evidence(details={"found": name, "allowed": HUB_NAME.pattern}),
             in_pyproject(subject.package, "project.name"),
         )

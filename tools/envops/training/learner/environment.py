@@ -57,7 +57,7 @@ class TrainingJudge:
 
 
 class NothingPlayed(Exception):
-    """The rollouts of a step have no rewards to train on; the message says why."""
+    """The rollouts of a step have no rewards to train on; the message has the reason."""
 
 
 @dataclass

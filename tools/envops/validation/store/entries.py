@@ -31,7 +31,7 @@ _HEAD = re.compile(
 
 
 class EntryRefused(ValueError):
-    """An entry does not count; the message says why."""
+    """An entry does not count; the message has the reason."""
 
 
 @dataclass(frozen=True)

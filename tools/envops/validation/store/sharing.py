@@ -52,7 +52,7 @@ def received(request: ValidationRequest, names: Sequence[str], store: StoreSetti
 
 
 def stored(request: ValidationRequest, names: Sequence[str], store: StoreSettings) -> Exchange:
-    """What the store has of these environments; nothing is kept."""
+    """What the store has of these environments; the cache stays as it is."""
     return _exchanged(request, names, store, keep=False)
 
 
@@ -134,7 +134,7 @@ def sent(
             contents = {own.facts: own.content for own in shared if own.facts in unproven and own.facts not in facts}
             contents |= {entry: one for own in shared for entry, one in own.verdicts.items() if entry not in verdicts}
             objects = {}
-            for entry, content in contents.items():  # facts first: where a verdict is, there are its facts
+            for entry, content in contents.items():  # facts first, so that every verdict in the store has its facts
                 try:
                     objects[entry.path] = sealed(content, entry, store.key, clock())
                 except EntryRefused as refused:
@@ -250,7 +250,7 @@ def _read(checker: TypeAdapter[_Read], content: bytes, exchange: Exchange) -> _R
 
 
 def _is_about(request: ValidationRequest, name: str, found: str, digest: str, exchange: Exchange) -> bool:
-    """Whether a result is about this environment as it is here; signed content may still be of a faulty writer."""
+    """Whether a result is about this environment as it is here; signed content may come from a faulty writer."""
     if (found, digest) == (name, request.repository.packages[name].digest):
         return True
     exchange.refused["about another environment"] += 1

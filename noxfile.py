@@ -270,7 +270,7 @@ def propose(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Resolve every environment's requirements.lock anew, and the tool's own. `-- NAME…` for some."""
+    """Resolve every environment's requirements.lock again, and the tool's own. `-- NAME…` for some."""
     envops(session, "lock")
 
 

@@ -5,8 +5,8 @@
     nox -s bench -- --resume          what was not measured yet with the code as it is
 
 Each part is written to benchmarks/results.json and results.md as it ends, those of many environments
-(`benchmarks/scale.py`) to scale.json and docs/performance.md. Nothing here is a test: numbers are
-printed beside what was promised, and a miss is a miss.
+(`benchmarks/scale.py`) to scale.json and docs/performance.md. Nothing here is a test: numbers are printed beside the
+promises.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def resident(pid: int) -> float:
 
 
 def help_time() -> list[Measurement]:
-    """How long the command line takes to say anything."""
+    """The start-up time of the command line."""
     seconds = statistics.median(envops("--help")[0] for _ in range(5))
     return [Measurement("`envops --help`", seconds, 0.3, "s", note="median of 5")]
 

@@ -120,7 +120,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Power:
-    """What the paired comparison with a baseline says: after no change, and after a loss of 10 points."""
+    """The result of the paired comparison with a baseline: after no change, and after a loss of 10 points."""
 
     tasks: int
     rollouts: int
@@ -159,7 +159,7 @@ def parts_of(reward: float) -> dict[str, FunctionScore]:
 
 
 def verdict(rewards: Rewards, *, formed: bool = False) -> str:
-    """What the gate would say."""
+    """The verdict of the gate."""
     answers = {check.answer for check in checks_of(sample_of(rewards, formed=formed), GATE)}
     return "fail" if "fail" in answers else "inconclusive" if "inconclusive" in answers else "pass"
 

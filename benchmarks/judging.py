@@ -18,7 +18,7 @@ GROUP = 8
 
 
 def main(count: int) -> None:
-    """Judge so many rollouts of a made-up model, groups of eight, with a skill per task."""
+    """Judge this many rollouts of a made-up model, groups of eight, with a skill per task."""
     repository = Repository.load(Path(__file__).parents[1], ["gsm8k"])
     entry, package = repository.registry.environments["gsm8k"], repository.packages["gsm8k"]
     generator = random.Random(1)

@@ -40,7 +40,7 @@ class Synthetic:
 
 
 def environments(count: int, locks: int, templates: Sequence[str] = TEMPLATES) -> Iterator[Synthetic]:
-    """So many environments with so many distinct locks between them, in turn."""
+    """This many environments, which share this many distinct locks in turn."""
     generations = len({_generation(template) for template in templates})
     for index in range(count):
         template = templates[index % len(templates)]

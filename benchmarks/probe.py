@@ -1,9 +1,9 @@
-"""The trainability probe on five seeds: python benchmarks/probe.py [ENVIRONMENT]. Wants an idle machine.
+"""The trainability probe on five seeds: python benchmarks/probe.py [ENVIRONMENT]. Needs an idle machine.
 
 Needs `tools/requirements.lock` and `tools/requirements-train.lock`. Each seed is a call of `envops train probe
 ENVIRONMENT`. A seed that is finished is not run again, and one that was cut short continues after its last finished
 step: after Ctrl-C the same command continues. Measurements are kept by the content of the environment and of the
-probe; remove `.envops/probes/seeds` to measure anew. Writes probe.json and probe.md; exit code 1 where less is
+probe; remove `.envops/probes/seeds` to measure again. Writes probe.json and probe.md; exit code 1 where less is
 reached than promised.
 """
 

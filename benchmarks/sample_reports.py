@@ -1,6 +1,6 @@
 """Made-up environments for measuring and testing reports: what a big monorepo would have, from a seed.
 
-Only what is measured of them is kept: an environment's conversations are gone before the next one's are made, as in
+Only what is measured of them is kept: an environment's conversations are released before the next ones are made, as in
 a real run.
 """
 
@@ -37,7 +37,7 @@ PAID = {"oracle": 1.0, "padded": 0.97, "equivalent": 0.9, "hedge": 0.12, "near-m
 
 
 def sample_report(environments: int, rollouts: int) -> ValidationResult:
-    """A run over so many environments with so many rollouts in all."""
+    """A run over this many environments, with this many rollouts in all."""
     results = tuple(sample_environment(number, rollouts // environments) for number in range(environments))
     verdict = "fail" if any(one.verdict == "fail" for one in results) else "pass"
     return ValidationResult(verdict, results, seconds=812.4, tool_version="0.1.0")

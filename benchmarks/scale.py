@@ -42,7 +42,7 @@ LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Cost:
-    """What one command took."""
+    """The cost of one command."""
 
     seconds: float
     cpu: float

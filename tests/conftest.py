@@ -27,7 +27,7 @@ def started_by_nox() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def interrupts() -> None:
-    """Programs that tests start and interrupt hear it, also where a shell runs the tests in the background."""
+    """Programs that tests start receive Ctrl-C, even if a shell runs the tests in the background."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what is ignored stays so in every program started here
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

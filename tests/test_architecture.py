@@ -1,4 +1,4 @@
-"""The house of docs/architecture.md: slices import in one direction, nothing in circles, and what decides does no I/O.
+"""The structure in docs/architecture.md: slices import in one direction and without circles, and pure slices do no I/O.
 
 Imports inside functions and under TYPE_CHECKING count like all others.
 """

@@ -14,7 +14,7 @@ T = TypeVar("T")
 def filled(kind: type[T], text: str, **given: Any) -> T:
     """An instance of a dataclass: `text` where a text belongs, one entry in every collection; `given` as it is.
 
-    What holds others of its kind holds none.
+    A type that can contain itself is empty.
     """
     return _instance(kind, text, frozenset(), given)
 

@@ -1,4 +1,4 @@
-"""What a pull request commits is not evidence, and no program that runs."""
+"""Files that a pull request commits are not evidence, and are not run."""
 
 from __future__ import annotations
 

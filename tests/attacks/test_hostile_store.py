@@ -1,4 +1,4 @@
-"""What someone who can write into a store, but has no trusted key, puts there: it never becomes evidence."""
+"""Entries of a writer without a trusted key never become evidence."""
 
 from __future__ import annotations
 

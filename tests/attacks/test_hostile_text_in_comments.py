@@ -174,7 +174,7 @@ def _uneven_rows(markdown: str) -> Iterator[str]:
 
 
 def _alive(markdown: str) -> list[str]:
-    """What of a page would act: images, links, tags that are not the page's, linked text, rows with other cells."""
+    """The active parts of a page: images, links, tags that are not the page's, linked text, rows with other cells."""
     found = list(_uneven_rows(markdown))
     for token in _parsed(markdown):
         if token.type == "html_block":

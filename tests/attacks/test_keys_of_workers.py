@@ -123,7 +123,7 @@ def test_authors_tests_of_registry_that_asks_for_keys_find_none(root: Path, capf
 
 
 def test_thief_finds_a_planted_variable(root: Path) -> None:
-    """The other tests could not fail if it found nothing anywhere."""
+    """Without a search that finds a planted key, the other tests could not fail."""
     variables = {**os.environ, "PYTHONPATH": str(root / "environments" / "thief"), "PLANTED": CANARY}
     code = "import sys, unittest.mock as mock; sys.modules['verifiers'] = mock.MagicMock()\n"
     code += "sys.modules['verifiers.v1'] = mock.MagicMock(); import thief"

@@ -1,4 +1,4 @@
-"""Programs that kill what watches them, so that something stays behind."""
+"""Programs that kill their supervisor, so that processes stay behind."""
 
 from __future__ import annotations
 

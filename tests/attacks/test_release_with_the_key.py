@@ -1,5 +1,5 @@
-"""The job with the key checks hashes and pushes: what is hostile in an environment is not run there, and nothing that
-other jobs leave for it can put other bytes on the Hub, or count as verified.
+"""The job with the key checks hashes and pushes. It runs no code of environments, and artifacts of other jobs can
+neither change the published bytes nor count as verified.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def test_verify_with_the_key_loads_nothing(
 
 
 def loaded(job: Job, folder: Path, **changes: Any) -> Path:
-    """What the job that ran published code left, as it likes to have it."""
+    """The artifact of the job that ran published code, forged by that code."""
     ledger = json.loads((job.root / "reports/release.json").read_text())
     result = {"name": NAME, "sound": True, "message": "it loads", "sha256": job.sha256, "installed": "", "seen": True}
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Programs in the sandbox that read, write, reach and end what is not theirs: each attempt, and what it got."""
+"""Programs in the sandbox that try to read, write, reach and end what is not theirs."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def machine(outside: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def found(machine: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What a program in the sandbox got from each attempt."""
+    """The result of each attempt of a program in the sandbox."""
     scratch = tmp_path_factory.mktemp("scratch")
     python = Path(sys.executable)
     sandbox = sandbox_of("required", python, reads=[machine / "package"], writes=[scratch], network="loopback")

@@ -98,7 +98,7 @@ def write_thief(folder: Path, canary: str, *files: Path) -> Path:
 
 
 def without_rights() -> None:
-    """Take from a program that is about to start what root may do more than other users."""
+    """Drop the additional rights of root from a program that is about to start."""
     with suppress(OSError, AttributeError):
         for capability in range(64):
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)

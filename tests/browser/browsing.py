@@ -1,4 +1,4 @@
-"""A page that is being looked at, and the questions that tests ask of it."""
+"""A page in the browser, and the checks that tests make on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTHS = (360, 768, 1440)
 
 @dataclass
 class Visit:
-    """A page that is being looked at, and everything that it did."""
+    """A page in the browser, with a record of its requests and messages."""
 
     page: Page
     requested: list[str] = field(default_factory=list)

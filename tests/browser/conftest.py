@@ -36,7 +36,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Visit]:
-    """A page of its own; whatever it asks for or complains about is kept."""
+    """A new page, whose requests and messages are recorded."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
     page.set_default_timeout(60_000)  # a busy machine is slow, not wrong

@@ -1,4 +1,4 @@
-"""The report as a reviewer meets it: opened from disk in a real browser."""
+"""The report as a reviewer sees it: opened from disk in a real browser."""
 
 from __future__ import annotations
 

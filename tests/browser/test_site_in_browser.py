@@ -1,4 +1,4 @@
-"""The site as a visitor meets it: served on loopback, read in a real browser."""
+"""The site as a visitor sees it: served on loopback, read in a real browser."""
 
 from __future__ import annotations
 

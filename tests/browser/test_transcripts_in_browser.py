@@ -31,7 +31,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of thousands of rollouts, the first ones with everything that a page has to survive."""
+    """A file of thousands of rollouts, the first ones with everything that a page must handle."""
     path = tmp_path_factory.mktemp("results") / "results.jsonl"
     with path.open("w") as file:
         for number, messages in enumerate([*bad_conversations(), *usual_conversations()]):

@@ -69,7 +69,7 @@ def test_doctor_fix_removes_broken_virtual_environment(repository: Path):
 
 
 class Refusing(http.server.BaseHTTPRequestHandler):
-    """An endpoint that wants a key, and writes down whether it got one."""
+    """An endpoint that requires a key, and records whether it got one."""
 
     keys: list[str | None]
 

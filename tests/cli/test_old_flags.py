@@ -1,4 +1,4 @@
-"""Flags that became commands go on working, with a note that shows today's spelling."""
+"""Flags that became commands still work, with a note that shows today's spelling."""
 
 from __future__ import annotations
 

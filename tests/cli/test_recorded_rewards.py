@@ -40,7 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def subject(root: Path, name: str) -> Subject:
-    """The environment as it is now, with nothing seen but its recordings."""
+    """An observation of the current environment, with its recordings only."""
     repository = Repository.load(root, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
     with opened_environment(entry, package, Workspace(root), False, threading.Event()) as opened:

@@ -1,4 +1,4 @@
-"""The reference pages say what the command line and the schema say."""
+"""The reference pages match the command line and the schema."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def begin(root: Path, *arguments: str, **more: str) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, object], str]:
-    """Exit code, report and complaints."""
+    """Exit code, report and messages."""
     output, complaints = process.communicate(timeout=PATIENCE)
     return process.returncode, json.loads(output), complaints
 

@@ -104,7 +104,7 @@ def test_invalid_name_of_a_shared_lock_is_refused(root: Path, name: str, capsys:
     with pytest.raises(SystemExit) as refused:
         run(root, "lock", "--shared", name)
     assert refused.value.code == exit_codes.USAGE
-    assert f"{name!r} is not a name: use lower case letters and digits" in capsys.readouterr().err
+    assert f"{name!r} is not a name: use lower-case letters and digits" in capsys.readouterr().err
 
 
 def test_base_of_a_comparison_has_the_shared_lock_of_its_commit(root: Path, tmp_path: Path) -> None:

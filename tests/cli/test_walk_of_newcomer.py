@@ -1,4 +1,4 @@
-"""What commands print where something is missing: the entry or the command that goes on, ready to paste."""
+"""What commands print where something is missing: the entry or the next command, ready to paste."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pasted(message: str) -> str:
-    """The lines of the message that are indented deepest: what it says to paste."""
+    """The most deeply indented lines of the message: the text to paste."""
     lines = [line for line in message.splitlines() if line.startswith(" " * 13)]
     return textwrap.dedent("\n".join(lines)) + "\n"
 

@@ -1,4 +1,4 @@
-"""Rewards that pay for what is not the answer, or not for what is."""
+"""Rewards that pay for wrong answers, or do not pay for right ones."""
 
 from __future__ import annotations
 

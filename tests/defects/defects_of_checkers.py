@@ -1,4 +1,4 @@
-"""Graders of texts, numbers, code and structures that are satisfied with less than the answer."""
+"""Graders of texts, numbers, code and structures that accept less than the answer."""
 
 from __future__ import annotations
 

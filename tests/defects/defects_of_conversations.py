@@ -1,4 +1,4 @@
-"""Environments that answer back, and pay for something else than they should."""
+"""Multi-turn environments that pay for something other than the answer."""
 
 from __future__ import annotations
 

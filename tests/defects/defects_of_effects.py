@@ -1,4 +1,4 @@
-"""Rewards that change something, or that follow from something, which is not theirs."""
+"""Rewards that change, or depend on, state outside of the reply."""
 
 from __future__ import annotations
 

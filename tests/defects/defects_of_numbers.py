@@ -1,4 +1,4 @@
-"""Rewards that raise, give no number, or give one that was not declared."""
+"""Rewards that raise, return no number, or return one outside of the declared range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defects in rewards of rarer shapes: sets in company, patterns half bound, dates, units, tasks without an end."""
+"""Defects in rarer rewards: sets with other answers, unanchored patterns, dates, units, tasks without an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards that training waits for, and conversations that nothing ends."""
+"""Rewards that training waits for, and conversations that never end."""
 
 from __future__ import annotations
 

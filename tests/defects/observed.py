@@ -1,4 +1,4 @@
-"""Environments of the suite, written down and looked at as `envops rewards` does."""
+"""Environments of the suite, written to disk and observed as by `envops rewards`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Observations:
         self._templates = templates
 
     def observed(self, each: Planted, folder: Path) -> tuple[Package, Facts]:
-        """The environment as `envops rewards` sees it, without its mutants."""
+        """The facts of the environment as `envops rewards` observes it, without mutants."""
         package = written(each, folder)
         searching = any(rule in SEARCHED for rule in each.rules)
         return package, self.facts(package, (*SCORING, "search") if searching else SCORING, each.budget)

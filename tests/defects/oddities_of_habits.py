@@ -1,4 +1,4 @@
-"""Sound environments in the habits of the field: how most published rewards read an answer."""
+"""Sound environments with common habits of the field: how most published rewards read an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that more than one environment of the suite asks."""
+"""Tasks that several environments of the suite use."""
 
 from __future__ import annotations
 

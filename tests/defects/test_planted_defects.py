@@ -1,4 +1,4 @@
-"""Every planted defect is caught by the rule meant for it, and no sound oddity is rejected."""
+"""Every planted defect is found by the rule meant for it, and no sound oddity is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emulator of its own for each test, and a speaker that knows the order of a push."""
+"""An emulator of its own for each test, and a client that knows the order of a push."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speaks with a Hub as the prime CLI does, request by request."""
+"""Calls a Hub as the prime CLI does, request by request."""
 
 from __future__ import annotations
 

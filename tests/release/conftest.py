@@ -1,4 +1,4 @@
-"""A Hub on loopback that the real prime CLI speaks with, and a repository to release."""
+"""A Hub on loopback that the real prime CLI calls, and a repository to release."""
 
 from __future__ import annotations
 

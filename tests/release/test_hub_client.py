@@ -141,7 +141,7 @@ def test_reading_of_a_404_without_teams_is_unreadable() -> None:
 
 
 class Recorder(BaseHTTPRequestHandler):
-    """Another server than the Hub, which writes down what it is sent."""
+    """A server other than the Hub, which records what it receives."""
 
     seen: list[str | None]
 
@@ -153,7 +153,7 @@ class Recorder(BaseHTTPRequestHandler):
         self.wfile.write(b"wheel")
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 def test_download_sends_the_key_to_the_hub_only(

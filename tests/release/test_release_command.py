@@ -45,7 +45,7 @@ class Place:
         return json.loads((self.root / "reports" / name).read_text())
 
     def evidence(self, **changes: Any) -> str:
-        """A validation that passed of what lies here, with changes."""
+        """A passing validation of the current files, with changes."""
         package = Repository.load(self.root).packages["reverse-text"]
         wheel = built_wheel(package, Workspace(self.root), threading.Event()).wheel
         passed = {
@@ -83,7 +83,7 @@ def commit(place: Place) -> None:
 def test_release_publishes_validated_content_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """On the way the Hub breaks off once; planted secrets stand in no file and in nothing that was said."""
+    """The Hub breaks one connection off; planted secrets are in no file and in no output."""
     for name in ("HF_TOKEN", "WANDB_API_KEY", "ACME_PASSWORD"):
         monkeypatch.setenv(name, f"canary-of-{name.lower()}")
     edit(place.root / "registry.yaml", "reverse-text: {}", "reverse-text: {visibility: PUBLIC}")

@@ -1,4 +1,4 @@
-"""The site's files without a browser: READMEs as data, badges, and whose folder may be written anew."""
+"""The site's files without a browser: READMEs as data, badges, and the folders that may be rewritten."""
 
 from __future__ import annotations
 

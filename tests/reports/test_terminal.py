@@ -1,4 +1,4 @@
-"""The closing words of a run."""
+"""The report of a run on the terminal."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""requirements.lock: written, read, and held against pyproject.toml."""
+"""requirements.lock: written, read, and compared with pyproject.toml."""
 
 from __future__ import annotations
 

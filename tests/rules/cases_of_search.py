@@ -1,4 +1,4 @@
-"""Cases of the rules on what the search for exploits came by."""
+"""Cases of the rules on the finds of the exploit search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def panel(tasks: int = 3, gold: float = 1.0) -> tuple[PanelTask, ...]:
 
 
 def exploit(kind: str, *rewards: float, reply: str = "<answer>40 41</answer>", **changes) -> Exploit:
-    """A find that earns these rewards on the first tasks of the panel."""
+    """A find that earns these rewards on the first probe tasks."""
     earned = tuple(
         Earned(task, reply, reward, {"correct_answer": reward, "format_reward": 1.0})
         for task, reward in enumerate(rewards)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RuleCases:
-    """Name of a case → subject. Those in which a rule is silent are as near as a sound one gets."""
+    """Name of a case → subject. Those in which a rule is silent come as close to a finding as they can."""
 
     fires: Mapping[str, Judged]
     silent: Mapping[str, Judged]

@@ -1,4 +1,4 @@
-"""A sound environment as a subject, and changes to it: what every test in here starts from."""
+"""A sound environment as a subject, and changes to it: the basis of all tests in this folder."""
 
 from __future__ import annotations
 

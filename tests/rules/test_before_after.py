@@ -1,4 +1,4 @@
-"""Before and after: paired by task, and no surer than its tasks allow."""
+"""Before and after: paired by task, with intervals over tasks."""
 
 from __future__ import annotations
 

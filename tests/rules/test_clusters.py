@@ -1,4 +1,4 @@
-"""Means, deviations and differences that are honest about tasks."""
+"""Means, deviations and differences, clustered by task."""
 
 from __future__ import annotations
 

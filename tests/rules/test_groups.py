@@ -1,4 +1,4 @@
-"""Groups, pass@k and the estimates at another size than was played."""
+"""Groups, pass@k and the estimates for other group sizes."""
 
 from __future__ import annotations
 

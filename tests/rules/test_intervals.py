@@ -1,4 +1,4 @@
-"""Quantiles and intervals, checked against tables and values worked out elsewhere."""
+"""Quantiles and intervals, checked against published tables and values."""
 
 from __future__ import annotations
 

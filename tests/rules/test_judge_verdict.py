@@ -126,13 +126,13 @@ def test_rule_that_raises_leaves_other_rules(monkeypatch: pytest.MonkeyPatch) ->
     bug = judgement.findings[-1]
     assert bug.bug
     assert "ZeroDivisionError: division by zero" in bug.message
-    assert "bug of envops" in bug.message
+    assert "bug in envops" in bug.message
     assert "in broken" in bug.evidence.failure.traceback
     assert judgement.verdict == "fail"
 
     alone = judge(subject())
     assert alone.verdict == "error"
-    assert alone.gates["schema"].reason == "bug of envops in SCH005"
+    assert alone.gates["schema"].reason == "bug in envops: SCH005"
     assert judge(subject(entry={"ignore": {"SCH005": "bug is known"}})).verdict == "pass"
 
 

@@ -1,4 +1,4 @@
-"""Data that loading did not find is one finding, with the declaration that brings it and the next step."""
+"""Data that loading did not find is one finding, with the declaration that provides it and the next step."""
 
 from __future__ import annotations
 

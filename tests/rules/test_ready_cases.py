@@ -1,4 +1,4 @@
-"""Cases that are offered read back as what was said."""
+"""Proposed cases are read back as the same conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A raise of an environment of several agents on a reply warns; any other missing reward fails the gate."""
+"""An exception that an environment of several agents raises on a reply is a warning; any other missing reward fails the
+gate."""
 
 from __future__ import annotations
 

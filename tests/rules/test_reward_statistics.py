@@ -1,4 +1,4 @@
-"""Statistics, checked against values worked out elsewhere."""
+"""Statistics, checked against published values."""
 
 from __future__ import annotations
 

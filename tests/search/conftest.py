@@ -1,4 +1,4 @@
-"""hypothesis as the worker gets it, and a workspace whose virtual environments are the repository's own."""
+"""hypothesis as the worker imports it, and a workspace whose virtual environments are the repository's own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A digest of the candidates of searches, in order: a program of its own, so that Python's hash seed can be another.
 
-Arguments: a folder to write to, and the folder that hypothesis lies in.
+Arguments: a folder to write to, and the folder of hypothesis.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A search in a real worker of either generation, and what the rules make of it."""
+"""A search in a real worker of either generation, and the findings of the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shrinking, breeding, reading constants, and watching code."""
+"""Shortening, evolution, constants of the source, and coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole way in real workers of both generations: panel, search, facts, rules."""
+"""A whole search in real workers of both generations: probe tasks, search, facts, rules."""
 
 from __future__ import annotations
 

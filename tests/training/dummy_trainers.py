@@ -1,6 +1,6 @@
 """Checkouts and packages in place of the trainers, for scripts that are run with the real uv: all of it is on disk.
 
-Each trainer is a program that writes down with which interpreter, arguments and packages it was started.
+Each trainer is a program that records its interpreter, arguments and packages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A provider on loopback that checks its key and can be as bad as real ones are."""
+"""A provider on loopback that checks its key and can fail as real ones do."""
 
 from __future__ import annotations
 

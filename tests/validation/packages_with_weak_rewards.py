@@ -1,4 +1,4 @@
-"""Packages whose reward code is plain and whose cases are too few: what mutation testing is there to show."""
+"""Packages whose reward code is plain and whose cases are too few: which mutation testing must show."""
 
 GRADING = '''
 """Reading an answer, in all the ways that mutants have to be put in place."""

@@ -1,4 +1,4 @@
-"""Processes of an environment that only write down what they are given and asked."""
+"""Substitutes for the processes of an environment, which record their settings and requests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REQUEST = ObservationRequest()
 
 
 class Recorded:
-    """Stands for the processes of an environment, and writes down what they are given and asked."""
+    """Replaces the processes of an environment, and records their settings and requests."""
 
     heard: list[Any]
     """Set by each test."""

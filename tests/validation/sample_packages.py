@@ -1,4 +1,4 @@
-"""Small environment packages on disk, and the machinery to look at them with real workers."""
+"""Small environment packages on disk, and helpers that observe them with real workers."""
 
 from __future__ import annotations
 

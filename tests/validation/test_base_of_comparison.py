@@ -1,4 +1,4 @@
-"""The other side of a comparison: a revision of git or a folder, and errors that say what is wrong."""
+"""The other side of a comparison: a revision of git or a folder, and errors with their reasons."""
 
 from __future__ import annotations
 

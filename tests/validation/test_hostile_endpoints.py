@@ -1,4 +1,4 @@
-"""An endpoint that means harm: it costs time and bounded money, gets no key that is not its own, and breaks nothing."""
+"""A hostile endpoint costs bounded time and money, gets no key but its own, and breaks nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def server(speak: Speak) -> Iterator[tuple[str, list[bytes]]]:
-    """Speaks raw on every connection; what it heard first on each is kept."""
+    """Sends raw bytes on every connection, and records the first ones that it receives."""
     heard: list[bytes] = []
     over = threading.Event()
 

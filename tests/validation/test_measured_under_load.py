@@ -1,4 +1,4 @@
-"""Growth and equal rewards are measured so that a busy machine is not taken for the environment's doing."""
+"""Growth and equal rewards are measured so that the load of the machine is not attributed to the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay: the key stays here, what costs money is counted, and a bad moment is not a bad answer."""
+"""The relay: it keeps the key, counts costs, and retries temporary failures."""
 
 from __future__ import annotations
 

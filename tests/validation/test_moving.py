@@ -1,4 +1,4 @@
-"""After an environment was forked from a lock template, nothing remembers the template's own folder."""
+"""After an environment was forked from a lock template, no object stores the template's own folder."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_processor_limit_ignores_wall_clock():
 
 
 def told_apart(code: Code, mutant: Callable[[str], float]) -> MutantTrial:
-    """A survivor that was asked about variations of gold."""
+    """A survivor that was tried on variations of the reference reply."""
     bench = Bench(code, [{**probe("<answer>4</answer>", code.reward("<answer>4</answer>")), "seed": True}])  # type: ignore[arg-type]
     list(bench.batches(plenty()))
     trial = MutantTrial({"id": "a", "reward": mutant}, "survived")

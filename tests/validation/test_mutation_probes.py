@@ -143,7 +143,7 @@ def test_conversation_out_of_time_is_missed_but_raised_one_is_not():
 
 
 def expected_of(recorded: dict[str, float], now: dict[str, float], **changes: bool) -> list[str] | None:
-    """Of what expectations hold a conversation that scores so now; `None` if it is left out."""
+    """The expectations on a conversation with this current score; `None` if it is left out."""
     expect = [{"of": "reward"}, {"of": "right"}, {"of": "met"}]
     probe = {"expect": expect, "recorded": recorded, "played": False, "in_company": False, **changes}
     return None if _otherwise_before(probe, now) else [each["of"] for each in probe["expect"]]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The endpoint spoken to by the clients of other dialects that both generations ship."""
+"""The endpoint, called by the clients of other dialects that both generations ship."""
 
 from __future__ import annotations
 

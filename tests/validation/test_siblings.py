@@ -1,4 +1,4 @@
-"""Conversations of one episode that earn together: gold and near misses are played beside each other, too."""
+"""Conversations of one episode that are rewarded together: reference replies also play beside near misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool servers are forked from the base of their environment, and are what fresh ones would be."""
+"""Tool servers are forked from the base of their environment, and behave like new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a team's workflows and the workflows that they call promise each other."""
+"""Permissions, secrets and inputs between a team's workflows and those that they call."""
 
 from __future__ import annotations
 

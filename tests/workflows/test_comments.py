@@ -1,4 +1,4 @@
-"""The one comment of a pull request, and the once of a paid evaluation, against a GitHub on loopback."""
+"""The one comment of a pull request, and the single run of a paid evaluation, against a GitHub on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What later runs take of earlier ones: a proof of the merge queue, and the catalogue of the site."""
+"""What later runs use from earlier ones: a proof of the merge queue, and the catalogue of the site."""
 
 from __future__ import annotations
 

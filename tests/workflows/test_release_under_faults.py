@@ -1,4 +1,5 @@
-"""Every way in which the Hub can fail, at every step of a push, with the real CLI: the release converges, and once."""
+"""Every way in which the Hub can fail, at every step of a push, with the real CLI: the release converges, and publishes
+once."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class Publisher:
         self.wanted = Repository.load(self.root, [NAME]).packages[NAME].hub_hash
 
     def release(self) -> LedgerEntry:
-        """Plan and apply; what became of the environment in the end."""
+        """Plan and apply, and return the final state of the environment."""
         planned = make_plan(self.root, [NAME], None, self.stop)
         assert planned.prime
         assert planned.hub
@@ -87,7 +88,7 @@ class Publisher:
         return entry
 
     def until_there(self) -> list[str]:
-        """Release again until nothing is left to do; what each came to."""
+        """Release again until nothing is left to do, and return the result of each release."""
         results = []
         for _ in range(MOST_RELEASES):
             last = self.release()
@@ -111,7 +112,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedHub]:
 
 @pytest.fixture
 def hub(serving: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedHub]:
-    """Empty, and the one that the CLI finds; what is downloaded and loaded afterwards another test proves."""
+    """Empty, and the one that the CLI finds; another test downloads and loads what was published."""
 
     class Content:
         def __init__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Every `run:` step of every workflow, carried out in a clone; what is costly is only checked for its command line."""
+"""Every `run:` step of every workflow, carried out in a clone; of costly commands only the command line is checked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Runs a job of a workflow as GitHub would, as far as these workflows go: in a clone, step by step, without GitHub.
 
 The job may be one of a workflow that is called, also of another repository. Expressions are not evaluated: the test
-gives the value of each, except of inputs, and one without a value is a mistake. Actions are played where that is simple
-(checkout, artifacts) and looked at where it is not.
+gives the value of each, except of inputs, and one without a value is a mistake. Simple actions (checkout, artifacts)
+are carried out, and others are only checked.
 """
 
 from __future__ import annotations

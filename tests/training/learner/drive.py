@@ -1,9 +1,9 @@
-"""Run by a Python with torch and TRL: one generation batch of an environment, looked at from all sides, as JSON.
+"""Run by a Python with torch and TRL: all data about one generation batch of an environment, as JSON.
 
     python drive.py ENVIRONMENT sampled|scripted MODEL [lora]
 
-`sampled` lets the random model speak. `scripted` puts words into its mouth, every other time the right ones, with the
-log probabilities that the model gives them, so rewards differ.
+`sampled` uses replies of the random model. `scripted` replaces them, every other one by the right reply, with the log
+probabilities that the model gives them, so that rewards differ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAID_BY = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?=<\|im_start\|>|$)", re.DOTAL
 
 
 def turns_of(heard: str) -> list[tuple[str, str]]:
-    """Role and text of each message of a conversation as the model hears it."""
+    """Role and text of each message of a conversation as the model receives it."""
     return [(role, text.strip().removesuffix("<|im_end|>")) for role, text in SAID_BY.findall(heard)]
 
 
@@ -110,7 +110,7 @@ def settings_of(name: str, model: str, folder: Path, *, lora: bool) -> LearnerSe
 
 
 def scripted_sampler(learner: Learner, name: str) -> Any:
-    """The script's words with the model's own log probabilities for them."""
+    """The replies of the script with the model's own log probabilities for them."""
     answers = {str(task.prompt[-1]["content"]): str(task.answer) for task in learner.environment.tasks}
     numbers = count()
     loaded = learner.loaded

@@ -85,7 +85,7 @@ def test_v0_single_turn_rollouts_get_environment_rewards(tiny_model: Path, tmp_p
 
 
 def test_v1_turns_form_one_sequence(tiny_model: Path, tmp_path: Path) -> None:
-    """The random model speaks: its bytes are not text, and are still found again."""
+    """Replies of the random model are bytes that are not text, and are still found again."""
     found = driven("alphabet-sort", "sampled", str(tiny_model), str(tmp_path / "run"))
     for row in found["rows"]:
         assert len(texts_of(row, 1)) == len(texts_of(row, 0)) + 1 >= 2

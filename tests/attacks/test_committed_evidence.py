@@ -87,7 +87,7 @@ def test_own_uncommitted_results_are_accepted(root: Path) -> None:
     assert main(["cache", "--root", str(root)]) == exit_codes.PASS
 
 
-def test_git_that_cannot_list_is_not_taken_for_nothing(root: Path) -> None:
+def test_git_that_cannot_list_files_is_an_error(root: Path) -> None:
     (root / ".git" / "index").write_bytes(b"damaged")
     assert "cannot list" in refused(main, ["cache", "--root", str(root)])[0].message
 

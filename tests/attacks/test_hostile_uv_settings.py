@@ -88,7 +88,7 @@ def installed(lock: Path) -> VirtualEnvironment:
     return venv_for(lock, Workspace(lock.parents[2]), threading.Event(), imported=False)
 
 
-def test_index_of_a_package_is_never_asked(lock: Path, indexes: tuple[Index, Index]) -> None:
+def test_index_of_a_package_is_never_queried(lock: Path, indexes: tuple[Index, Index]) -> None:
     venv = installed(lock)
     assert (venv.site_packages / "envops_attack_target.py").is_file()
     assert indexes[0].asked

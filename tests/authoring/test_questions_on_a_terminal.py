@@ -69,5 +69,5 @@ def test_init_on_a_terminal_whose_input_ends_writes_nothing(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_in_ci_does_not_ask(tmp_path: Path):
+def test_init_in_ci_does_not_prompt(tmp_path: Path):
     assert on_a_terminal(["init", tmp_path], "acme\n\n\n", CI="true").returncode == 2

@@ -10,12 +10,12 @@ import pytest
 from envops.statistics.groups import chance_of_live_group, pass_at, predicted_live
 
 
-def test_live_group_chance_at_sample_size_is_observed():
+def test_informative_group_chance_at_sample_size_is_observed():
     assert chance_of_live_group([0.0] * 8, 8) == 0
     assert chance_of_live_group([0.0] * 7 + [1.0], 8) == 1
 
 
-def test_live_group_chance_of_smaller_group_averages_all_draws():
+def test_informative_group_chance_of_smaller_group_averages_all_draws():
     values = [0.0, 0.0, 0.0, 1.0, 1.0, 0.5]
     drawn = [len(set(group)) > 1 for group in itertools.combinations(values, 3)]
     assert chance_of_live_group(values, 3) == pytest.approx(fmean(drawn))
@@ -34,7 +34,7 @@ def test_group_estimate_is_unbiased():
     assert fmean(predicted_live(each, 4) for each in draws) < truth - 0.02
 
 
-def test_predicted_live_equals_formula_for_two_values():
+def test_predicted_informative_groups_equal_formula_for_two_values():
     assert predicted_live([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8) == pytest.approx(1 - 0.25**8 - 0.75**8)
 
 

@@ -17,6 +17,6 @@ from envops.rules.engine import findings
     ],
     ids=["its own raise", "one agent", "a library's raise"],
 )
-def test_missing_reward_of_a_refused_reply_is_an_error_only_where_it_is_not_meant(subject, severity: str) -> None:
+def test_missing_reward_of_a_refused_reply_is_an_error_unless_intended(subject, severity: str) -> None:
     [found] = [each for each in findings(subject) if each.rule == "RWD032"]
     assert found.severity == severity

@@ -99,7 +99,7 @@ def test_resolution_again_changes_nothing(tmp_path: Path, index: Index) -> None:
     assert [one.changed for one in resolve_shared(tmp_path, "v1", packages, index.resolve)] == [False, False]
 
 
-def test_environments_in_conflict_share_no_lock_and_both_requirements_are_named(tmp_path: Path, index: Index) -> None:
+def test_environments_in_conflict_share_no_lock_and_name_both_requirements(tmp_path: Path, index: Index) -> None:
     packages = packages_of(tmp_path, a=["verifiers>=4"], b=["verifiers>=4"], c=["verifiers<4", "numpy"])
 
     results = list(resolve_shared(tmp_path, "v1", packages, index.resolve))
@@ -115,7 +115,7 @@ def test_resolution_of_one_impossible_set_fails(tmp_path: Path, index: Index) ->
     assert not (tmp_path / "locks").exists()
 
 
-def test_sharing_keeps_versions_that_agree_and_asks_no_index(tmp_path: Path, index: Index) -> None:
+def test_sharing_keeps_versions_that_agree_and_queries_no_index(tmp_path: Path, index: Index) -> None:
     packages = packages_of(tmp_path, a=["verifiers", "numpy"], b=["verifiers"])
     for package in packages:
         own_lock(package, index)
@@ -128,7 +128,7 @@ def test_sharing_keeps_versions_that_agree_and_asks_no_index(tmp_path: Path, ind
     assert index.asked == []
 
 
-def test_sharing_resolves_a_lock_that_differs_to_the_versions_and_hashes_of_the_others(
+def test_sharing_gives_a_different_lock_the_versions_and_hashes_of_the_others(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = packages_of(tmp_path, a=["numpy"], b=["numpy"], c=["numpy", "pandas"])

@@ -145,7 +145,7 @@ def test_changelog_of_this_project_has_upgrading_steps() -> None:
     assert section_of(TAG, changelog.replace("## Unreleased\n", f"## {__version__} (2026-11-23)\n", 1))
 
 
-def test_only_the_job_that_uploads_can_prove_to_pypi_who_it_is() -> None:
+def test_only_the_job_that_uploads_can_authenticate_to_pypi() -> None:
     jobs = dict(workflows())["package.yml"]["jobs"]
     assert {name: job["permissions"] for name, job in jobs.items()} == {
         "build": {"contents": "read"},

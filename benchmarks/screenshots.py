@@ -44,7 +44,7 @@ The prompt shows a list in disorder; the reply is the last entry in `<answer>` t
 
 
 def main() -> int:
-    """Write every picture and name it."""
+    """Write every picture and print its name."""
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -1,4 +1,4 @@
-"""Flags that became commands still work, with a note that shows today's spelling."""
+"""Flags that became commands still work, with a note that shows the current spelling."""
 
 from __future__ import annotations
 

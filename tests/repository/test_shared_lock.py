@@ -156,7 +156,7 @@ OTHER_CONTENT = "locks/v1.lock has other content for it: one of the two files wa
         (edited("# content", "# contents", NAMING), f"{NAMING}:3", OTHER_CONTENT),
         (edited(f" \\\n    --hash=sha256:{'a' * 64}", ""), "locks/v1.lock:14", "has no hash"),
         (edited("# of: 1\n", "# of: 1 9\n"), "locks/v1.lock:9", "names a set that is not in this lock"),
-        (edited("# of: 1\n", "# of: 1\n\n"), "locks/v1.lock:9", "is above no entry"),
+        (edited("# of: 1\n", "# of: 1\n\n"), "locks/v1.lock:9", "is not followed by an entry"),
         (edited("# set 2: ", "# set 3: "), "locks/v1.lock:1", "states requirements of a set that it does not have"),
         (lambda root: (root / "locks/v1.lock").write_bytes(b"\xff"), "locks/v1.lock:1", "is not UTF-8 text"),
     ],

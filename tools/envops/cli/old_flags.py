@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 
 def rewritten(words: Sequence[str]) -> list[str]:
-    """The call with today's commands; unchanged without an old flag."""
+    """The call with the current commands; unchanged without an old flag."""
     if not words:
         return []
     command, rest = words[0], list(words[1:])

@@ -17,7 +17,7 @@ from envops.validation.store.sharing import Exchange, refused_text, stored
 from envops.validation.verdicts import BRIEF_FROM, ValidationRequest
 
 EXAMPLES = """examples:
-  envops store status             the keys that count, and the environments of this commit that are proven there
+  envops store status             the trusted keys, and the environments of this commit that are proven there
   envops store status gsm8k       of one environment
 
 it changes neither the store nor the cache

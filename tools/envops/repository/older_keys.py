@@ -13,7 +13,7 @@ from envops.repository.document import Document, Steps, place
 from envops.repository.problem import Problem
 
 OLDER: Mapping[str, str] = {"rollouts_per_example": "group_size"}
-"""The older name of a key of a run, or of one of its environments → the name today."""
+"""The older name of a key of a run, or of one of its environments → its current name."""
 _FIRST_NAMES: Mapping[str, str] = {"group_size": "rollouts_per_example"}
 
 
@@ -23,7 +23,7 @@ class OlderName(UserWarning):
 
 @dataclass(frozen=True)
 class CurrentKeys:
-    """The registry with today's names, and the places of older ones."""
+    """The registry with current names, and the places of older ones."""
 
     document: Document
     older: tuple[Problem, ...]
@@ -93,7 +93,7 @@ def _holders(steps: Steps, run: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]
 
 
 def _renamed(steps: Steps) -> Steps:
-    """The place under today's name; places below tables with arbitrary keys stay."""
+    """The place under the current name; places below tables with arbitrary keys stay."""
     own = len(steps) == 3 or (len(steps) > 3 and steps[-3] == "environments" and len(steps) in (5, 6))
     if steps[:1] != ("runs",) or not own:
         return steps

@@ -337,7 +337,7 @@ class Registry:
     environments: Mapping[str, EnvironmentEntry]
     external: Mapping[str, ExternalEntry] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """As written, with today's names of keys."""
+    """As written, with the current names of keys."""
     specs: Mapping[str, RunSpec] = field(default_factory=dict)
     """The runs as read."""
     run_lines: Mapping[str, int] = field(default_factory=dict)

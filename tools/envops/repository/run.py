@@ -162,8 +162,12 @@ class Gpus:
     per_node: Annotated[Count, Field(description="GPUs of one node.")] = 8
     tensor_parallel: Annotated[Count, Field(description="GPUs that hold one copy of the sampled model.")] = 1
     context_parallel: Annotated[Count, Field(description="GPUs that share one sequence in training.")] = 1
-    train_nodes: Annotated[Omissible[Count], Field(description="Nodes that train; with several nodes.")] = None
-    inference_nodes: Annotated[Omissible[Count], Field(description="Nodes that sample; with several nodes.")] = None
+    train_nodes: Annotated[Omissible[Count], Field(description="Nodes that train, if the run has several nodes.")] = (
+        None
+    )
+    inference_nodes: Annotated[
+        Omissible[Count], Field(description="Nodes that sample, if the run has several nodes.")
+    ] = None
     type: Annotated[Omissible[Word], Field(description="GPU type of the hosted service, such as H200_141GB.")] = None
 
     @property

@@ -240,7 +240,7 @@ def _wrong_sets(
     lines = {pin.line for pin in parsed.pins}
     for line, numbers in of.items():
         if line not in lines:
-            yield line - 1, "is above no entry", ""
+            yield line - 1, "is not followed by an entry", ""
         elif missing := numbers - inputs.keys():
             yield line - 1, "names a set that is not in this lock", str(min(missing))
 

@@ -1,4 +1,4 @@
-"""The store that this user or runner declared, and the keys that count.
+"""The store that this user or runner declared, and the trusted keys.
 
 All of it comes from variables. `registry.yaml` has no keys for it: a pull request could name its own store and key.
 """

@@ -127,7 +127,7 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
                  "≤ 300 MB" if target else "", data["megabytes"] <= 300 if target else None),
             row(f"{size} environments: `validate --changed`, nothing changed", nothing, 2.0 if target else None),
             row(f"{size} environments: divided for a matrix", shards, None),
-            row(f"{size} environments: `validate`, all facts cached, judged anew", judging, None),
+            row(f"{size} environments: `validate`, all facts cached, judged again", judging, None),
             row(f"{size} environments: `validate`, all cached", everything, 5.0 if target else None),
             Line(f"{size} environments: host beyond the registry", f"{hosts[size]:.0f} MB", "", None),
         ]  # fmt: skip

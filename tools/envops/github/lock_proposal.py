@@ -1,4 +1,4 @@
-"""The pull request with renewed locks: one branch that is written anew, and one pull request that is edited."""
+"""The pull request with renewed locks: one branch that is overwritten, and one pull request that is edited."""
 
 from __future__ import annotations
 

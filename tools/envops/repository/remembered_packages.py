@@ -84,7 +84,7 @@ class RememberedPackages:
 
     def keep(self, package: Package) -> None:
         """Remember a package that was read without any problem. If that fails, it is read again the next time."""
-        bare = replace(package, folder=Path(), hub_hash="")  # both are determined anew each time
+        bare = replace(package, folder=Path(), hub_hash="")  # both are determined again each time
         kept = _Kept(self._key(package.folder, package.digest), bare)
         with suppress(OSError, ValueError):
             text = _adapter().dump_json(kept)

@@ -46,7 +46,7 @@ def acts(character: str) -> bool:
     return character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp", "Cf")
 
 
-def test_visible_escapes_every_acting_character() -> None:
+def test_visible_escapes_every_control_character() -> None:
     shown_marks = {0x0600, 0x0601, 0x0602, 0x0603, 0x0604, 0x0605, 0x06DD, 0x0890, 0x0891, 0x08E2, 0x110BD, 0x110CD}
     left = [code for code in range(0x110000) if acts(chr(code)) and acts(visible(chr(code))[0])]
     assert set(left) <= shown_marks
@@ -58,7 +58,7 @@ def test_visible_keeps_letters_of_every_script() -> None:
 
 
 @pytest.mark.parametrize("render", RENDERINGS)
-def test_reports_contain_no_acting_character(render) -> None:
+def test_reports_contain_no_control_character(render) -> None:
     assert not [character for character in render(hostile()) if acts(character)]
 
 

@@ -28,7 +28,7 @@ def test_extracted_answer_is_omitted_if_unreliable() -> None:
         assert evidence.extracted is None
 
 
-def test_evidence_read_from_its_form_in_json_is_the_same() -> None:
+def test_evidence_read_from_json_is_the_same() -> None:
     other = replace(seen(), answer="eight", count=2, of=3, details={"again": [0.5]})
     whole = replace(seen(), reference=other, more=(other,), needed="")
     assert Evidence.read(whole.named()) == whole

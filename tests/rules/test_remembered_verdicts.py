@@ -157,7 +157,7 @@ def test_rule_findings_ignore_entry_line_without_ignored_rules(rule: str) -> Non
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[" * 100_000, b"\xff", b'{"key": "k", "result": {}}'])
-def test_remembered_verdict_damaged_is_ignored(damage: bytes, validation: ValidationRequest) -> None:
+def test_damaged_remembered_verdict_is_ignored(damage: bytes, validation: ValidationRequest) -> None:
     path = kept_facts(validation)
     judged = remembered_result(validation, NAME)
     (kept,) = path.parent.glob(f"*{VERDICT}")

@@ -117,7 +117,7 @@ def _enter(sandbox: Sandbox, tell: int, done: int) -> None:
 
 
 def _connections(sandbox: Sandbox, worker: int, told: int, do: int) -> Connections | None:
-    """What answers the connections of the confined worker, if its sandbox leaves any to answer."""
+    """The server for connections of the confined worker; `None` if the worker handed over no listener."""
     from envops_worker.connections import Connections, take_over
 
     listener = take_over(worker, told, do)

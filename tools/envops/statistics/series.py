@@ -28,7 +28,7 @@ PLAIN_NAMES: Mapping[str, tuple[str, ...]] = {
     "length": (),
     "eval": ("eval/reward", "val/reward"),
 }
-"""Our name → names that belong to no trainer."""
+"""Our name → names that are not those of a known trainer."""
 
 
 @dataclass(frozen=True)

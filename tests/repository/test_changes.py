@@ -127,7 +127,7 @@ def test_changes_of_shared_code_include_everything(root: Path, name: str) -> Non
     assert name in change.reason
 
 
-def test_changes_of_tools_without_the_tool_include_no_environment(root: Path) -> None:
+def test_changes_of_other_tools_folder_include_no_environment(root: Path) -> None:
     git(root, "rm", "-rq", "tools")
     commit(root)
     write(root, {"tools/convert.py": "# the team's own\n"})

@@ -37,7 +37,7 @@ class Connections:
         self._folders = tuple(os.path.realpath(folder) + "/" for folder in folders)
 
     def answer(self) -> bool:
-        """Answer one process; return whether there are processes left that may ask."""
+        """Answer one process; return whether other processes may still ask."""
         waiting = select.poll()
         waiting.register(self.listener, select.POLLIN)
         if not any(events & select.POLLIN for _, events in waiting.poll(0)):

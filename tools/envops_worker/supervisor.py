@@ -117,7 +117,7 @@ def _enter(sandbox: Sandbox, tell: int, done: int) -> None:
 
 
 def _connections(sandbox: Sandbox, worker: int, told: int, do: int) -> Connections | None:
-    """The server for connections of the confined worker; `None` if the worker handed over no listener."""
+    """The server for connections of the confined worker; `None` if the worker gave no listener."""
     from envops_worker.connections import Connections, take_over
 
     listener = take_over(worker, told, do)

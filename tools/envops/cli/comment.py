@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         text = conversation(options.folder, LONGEST - len(MARK), address)
     except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be too large to be shown
-        text = f"## ⚠️ no report\n\nThe run ended without one that can be read.\n\n[The run]({address})\n"
+        text = f"## ⚠️ no report\n\nThe run ended without a readable report.\n\n[The run]({address})\n"
         print(error, file=sys.stderr)
     if options.dry_run:
         print(text, end="")

@@ -100,7 +100,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.max_cost(calls, "both sides together")
     arguments.scripted_judge(calls)
     calls.add_argument(
-        "--seed", type=_seed, default=0, metavar="N", help="sent with every call, the same on both sides; none sends no seed"
+        "--seed",
+        type=_seed,
+        default=0,
+        metavar="N",
+        help="sent with every call, the same on both sides; none sends no seed",
     )
     calls.add_argument("--any-sampling", action="store_true", help="compare sides that were sampled differently")
     arguments.printed(command, "markdown")

@@ -280,7 +280,7 @@ def age_of_rollouts_is_unusual(run: RunSubject) -> Iterator[Found]:
         return
     if steps > MOST_OFF_POLICY:
         yield run.found(
-            "max_off_policy_steps", f"rollouts may be {steps} steps old; the most that is usual is {MOST_OFF_POLICY}"
+            "max_off_policy_steps", f"rollouts may be {steps} steps old; the usual maximum is {MOST_OFF_POLICY}"
         )
     for used in run.trained_on:
         if used.multi_turn and steps < LEAST_OFF_POLICY:

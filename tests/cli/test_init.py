@@ -205,7 +205,7 @@ def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, ca
     assert init(root) == 0
     assert main(["adopt", str(theirs), "--root", str(root)]) == 0
     assert main(["validate", "--root", str(root)]) == 0
-    assert "1 environment: 1 passed; from the cache" in capsys.readouterr().out
+    assert "✓ pass: reverse-text; from the cache" in capsys.readouterr().out
 
 
 def test_init_with_tool_of_a_fork_calls_its_workflows(tmp_path: Path):

@@ -114,13 +114,13 @@ def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
 
 def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     page = render_markdown(mixed())
-    assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 not judged, 1 passed;")
+    assert page.startswith("## ❌ fail: validation\n\n1 environment failed, 1 not judged, 1 passed;")
     assert "| ❌ | `reverse-text` | `0.1.0` | v1 | ✅ pass | ❌ fail | ✅ pass | ❔ inconclusive | 8.1 s |\n" in page
     assert "<details open><summary><b>RWD001</b> error · rewards · the oracle" in page
     assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page
     assert "**Fix:** Compare the parsed answer as a number, not as text." in page
     assert "Ignored: listing is the task" in page
-    assert "\n\n**Next:** `nox -s explain -- RWD001` RWD001 in reverse-text: Compare the parsed answer" in page
+    assert "\n\n**Next:** `nox -s explain -- RWD001` for `reverse-text`\n\n**Otherwise:** Training" in page
 
 
 def crowd(count: int) -> ValidationResult:
@@ -145,7 +145,7 @@ def test_markdown_page_stays_within_limit_and_notes_the_cut(limit: int) -> None:
     assert "This page was cut to fit" in page
     assert page.startswith("## ❌ fail")
     assert "**Next:** " in page
-    assert "**If ignored:** " in page
+    assert "**Otherwise:** " in page
 
 
 def test_markdown_page_drops_least_important_findings_first() -> None:

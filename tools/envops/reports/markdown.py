@@ -121,12 +121,12 @@ def _pieces(result: ValidationResult) -> Iterator[_Piece]:
 def _head(result: ValidationResult) -> str:
     title = "validation interrupted" if result.interrupted else "validation"
     screen = first_screen(result)
-    command = code_span(screen.command) if screen.command else ""
     parts = [f"## {_SIGNS[result.verdict]} {result.verdict}: {title}", prose(screen.verdict)]
-    if command or screen.advice:
-        parts.append(f"**Next:** {command} {prose(screen.advice)}".strip().replace("  ", " "))
+    if screen.command:
+        place = f" for {code_span(screen.environment)}" if screen.environment else ""
+        parts.append(f"**Next:** {code_span(screen.command)}{place}")
     if screen.cost:
-        parts.append(f"**If ignored:** {prose(screen.cost)}")
+        parts.append(f"**Otherwise:** {prose(screen.cost)}")
     return "\n\n".join([*parts, ""])
 
 

@@ -119,8 +119,17 @@ def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     assert "<details open><summary><b>RWD001</b> error · rewards · the oracle" in page
     assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page
     assert "**Fix:** Compare the parsed answer as a number, not as text." in page
+    assert page.index("**Fix:** Compare") < page.index("three zeros")
     assert "Ignored: listing is the task" in page
     assert "\n\n**Next:** `nox -s explain -- RWD001` for `reverse-text`\n\n**Otherwise:** Training" in page
+
+
+def test_markdown_page_has_further_examples_of_a_finding_closed() -> None:
+    replies = (Evidence(reply=ShownReply(3, "one hundred")), Evidence(reply=ShownReply(4, "a dozen")))
+    further = replace(MISSED_GOLD, evidence=Evidence(more=replies))
+    page = render_markdown(ValidationResult("fail", (replace(FAILING, findings=(further,)),)))
+    assert "<details><summary>2 more examples</summary>\n\n```text\ntask 3\none hundred\n```\n" in page
+    assert "a dozen" in page
 
 
 def crowd(count: int) -> ValidationResult:

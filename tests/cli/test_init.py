@@ -19,7 +19,8 @@ from envops.authoring.setup.files import FILES, files_of
 from envops.cli.main import COMMANDS, main, parsed
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.endpoints import read_endpoints
-from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.registry import load_registry
+from envops.repository.tool_source import REGISTRY_FILE
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400

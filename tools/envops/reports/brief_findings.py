@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envops.reports.documentation import linked
 from envops.reports.evidence import shown_evidence
 from envops.reports.styles import KIND_STYLES, VERDICT_STYLES
-from envops.repository.registry import REGISTRY_FILE
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.rules.engine import ADD_CASE
 from envops.rules.result import (
     DECIDING,

@@ -14,7 +14,7 @@ from envops.reports.first_screen import first_screen
 from envops.reports.page import LABEL_WIDTH, Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
 from envops.reports.summary import mutation_sentence, score_text, search_sentence, time_text
-from envops.repository.registry import REGISTRY_FILE
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.gold import ORACLE_FILE
 from envops.rules.result import (

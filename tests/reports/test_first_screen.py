@@ -99,6 +99,12 @@ def test_first_screen_of_declarations_has_the_command_that_fixes_one() -> None:
     assert screen.cost == "Nothing is validated."
 
 
+def test_first_screen_of_declarations_and_a_failure_keeps_them_distinct() -> None:
+    screen = first_screen(replace(mistaken(), environments=(FAILING,)))
+    assert screen.verdict == "2 problems in 2 declared files; reverse-text failed"
+    assert screen.cost == "What it concerns is refused."
+
+
 def test_first_screen_of_declarations_without_a_command_asks_to_fix_first() -> None:
     problem = Problem("registry.yaml", 12, "is not a number", fix="Write a number.")
     screen = first_screen(ValidationResult("fail", problems=(problem,)))

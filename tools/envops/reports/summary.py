@@ -70,8 +70,9 @@ def _outcomes(result: ValidationResult) -> str:
     names = [*(name for name, _ in unmet), *result.unfinished]
     if _alone(result):
         name = (*names, *(one.name for one in result.environments))[0]
-        word = "unfinished" if left else _VERDICT_WORDS[result.outline.verdicts[0]]
-        return f"{name} {word}" if left or result.outline.verdicts[0] != result.verdict else name
+        verdict = result.verdict if left else result.outline.verdicts[0]
+        is_named = not left and not result.problems and verdict == result.verdict  # by the sign before it
+        return name if is_named else f"{name} {'unfinished' if left else _VERDICT_WORDS[verdict]}"
     if not names and not result.problems:
         return f"{counts['pass']} environments"
     parts = [(counts[verdict], words) for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]

@@ -12,7 +12,7 @@ import pytest
 from browsing import Visit
 from docs_site.__main__ import NotBuilt, generated
 from docs_site.built_pages import problems
-from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, NotInNavigation, DescribedRepository, relinked, stage
+from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, DescribedRepository, NotInNavigation, relinked, stage
 from envops.reports.documentation import documentation_address, rule_address
 from envops.rules.catalogue import sections
 from envops.rules.engine import all_rules

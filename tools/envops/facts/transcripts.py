@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from envops.facts.observed import FunctionScore
 
-TranscriptKind = Literal["scripted", "recorded", "real", "file"]
-"""The source of the replies: a scripted policy, a recording, a real model, or a file of results."""
+TranscriptKind = Literal["scripted", "recorded", "real", "case", "file"]
+"""The source of the replies: a scripted policy, a recording, a real model, a case, or a file of results."""
 PartKind = Literal["text", "thinking", "media", "unknown"]
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>(.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)

@@ -55,7 +55,7 @@ def test_jail_keeps_the_output_of_a_program_that_exits(tmp_path: Path):
         ("never ends", "while True:\n    pass"),
         ("raises again and again", "def f():\n    f()\nf()"),
         ("reads the password file", "print(open('/etc/passwd').read())"),
-        ("reads the data set", f"print(open({str(TEMPLATES / 'code' / 'jail.py')!r}).read())"),
+        ("reads the dataset", f"print(open({str(TEMPLATES / 'code' / 'jail.py')!r}).read())"),
         ("reads its surroundings", "print(open('/proc/self/environ').read())"),
         ("lists folders", "import os\nprint(os.listdir('/'))"),
         ("goes up", "print(open('../../etc/passwd').read())"),

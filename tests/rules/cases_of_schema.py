@@ -266,7 +266,7 @@ CASES = {
         silent={"one": subject()},
     ),
     "SCH030": RuleCases(
-        fires={"back end raised": unloaded("wheel"), "back end is not to be had": unloaded("wheel", "network")},
+        fires={"backend raised": unloaded("wheel"), "backend cannot be reached": unloaded("wheel", "network")},
         silent={"disk is full": unloaded("wheel", "infrastructure"), "built": subject()},
     ),
     "SCH031": RuleCases(

@@ -287,7 +287,7 @@ class ProposeTaskset(vf.Taskset[Proposing, vf.TasksetConfig]):
 __all__ = ["ProposeEnv", "ProposeTaskset"]
 """
 )
-"""The second agent's task is made from the first one's reply: no data set holds its prompt."""
+"""The second agent's task is made from the first one's reply: no dataset holds its prompt."""
 PROPOSING = """
 import json
 

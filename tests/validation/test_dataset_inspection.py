@@ -1,4 +1,4 @@
-"""The facts on a whole data set."""
+"""The facts on a whole dataset."""
 
 from __future__ import annotations
 

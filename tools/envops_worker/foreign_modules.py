@@ -1,4 +1,4 @@
-"""Recognizes frames of foreign modules without reading their code."""
+"""Recognises frames of foreign modules without reading their code."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _in_brief(evidence: Evidence) -> str:
 
 
 def _empty(text: str) -> str:
-    return f"({len(text)} characters of white space)" if text else "(empty)"
+    return f"({len(text)} characters of whitespace)" if text else "(empty)"
 
 
 def _text(value: Any) -> str:

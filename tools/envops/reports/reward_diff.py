@@ -285,7 +285,7 @@ def _prompt_diff(change: PromptDifference) -> str:
         return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=1))
     pairs = [(one, other) for one, other in zip_longest(before, after, fillvalue="") if one != other]
     lines = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
-    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only white space differs", *lines])
+    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only whitespace differs", *lines])
 
 
 def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:

@@ -1,6 +1,6 @@
 """The module of an environment's package, found in its source before any wheel is built.
 
-The build back end decides which files a wheel has, so `rules/schema/wheel.py` compares this with the built one.
+The build backend decides which files a wheel has, so `rules/schema/wheel.py` compares this with the built one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ModulePlace:
 def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> list[ModulePlace]:
     """The module that verifiers loads: one, or several if it cannot be determined, or none.
 
-    It is the one with the distribution's name, or the only one that the build back end's table names, that exists, or
+    It is the one with the distribution's name, or the only one that the build backend's table names, that exists, or
     that defines an object for verifiers to load.
     """
     declared = list(_declared_paths(pyproject))
@@ -91,7 +91,7 @@ def _parent(path: str) -> str:
 
 
 def _declared_paths(pyproject: Pyproject) -> Iterator[str]:
-    """The modules that the build back end's own table ships: paths and module names, without `.py`."""
+    """The modules that the build backend's own table ships: paths and module names, without `.py`."""
     for path in _declared_texts(pyproject):
         yield path.replace("\\", "/").strip().strip("/").removeprefix("./").rstrip("*").rstrip("/").removesuffix(".py")
 
@@ -112,7 +112,7 @@ def _declared_texts(pyproject: Pyproject) -> Iterator[str]:
 
 
 def _declared_roots(pyproject: Pyproject) -> Iterator[str]:
-    """The folders that the build back end's own table puts on the import path, each with a slash at its end."""
+    """The folders that the build backend's own table puts on the import path, each with a slash at its end."""
     wheres = (
         pyproject.table("tool", "setuptools", "packages", "find").get("where"),
         pyproject.table("tool", "setuptools").get("package-dir"),

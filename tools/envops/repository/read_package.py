@@ -199,7 +199,7 @@ def _module_problems(
     else:
         found = ", ".join(place.file for place in modules)
         message = "has several modules, and the one that verifiers loads cannot be determined"
-        fix = "name the module in the build back end's table of pyproject.toml"
+        fix = "name the module in the build backend's table of pyproject.toml"
         yield Problem(file, None, message, found=found, allowed=f"one called {expected}", fix=fix)
 
 

@@ -30,7 +30,7 @@ LOCAL_FORMATS = frozenset(
     {"json", "csv", "parquet", "text", "arrow", "pandas", "xml", "webdataset"}
     | {"imagefolder", "audiofolder", "videofolder", "pdffolder"}
 )
-"""First arguments of `load_dataset` that name a file format instead of a data set on the Hub."""
+"""First arguments of `load_dataset` that name a file format instead of a dataset on the Hub."""
 
 _CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
 """Words without which a text is not searched for calls: most has none, and the search is slow."""

@@ -122,7 +122,7 @@ _KEYS: tuple[tuple[str, _Key], ...] = (
 
 
 def _words(task: Task) -> str:
-    """The prompt without regard to white space and to the system prompt."""
+    """The prompt without regard to whitespace and to the system prompt."""
     return "\n".join(" ".join(_content(one).split()) for one in task.prompt if one.get("role") != "system")
 
 

@@ -36,7 +36,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The visible text without line breaks or runs of white space."""
+    """The visible text without line breaks or runs of whitespace."""
     return " ".join(visible(text).split())
 
 

@@ -199,5 +199,5 @@ class CollectedFacts:
         return rollout if reward is None or rollout.policy == BLEND else replace(rollout, predicted=reward)
 
     def _described(self) -> Description | None:
-        """The description, completed by the data sets that were read after it."""
+        """The description, completed by the datasets that were read after it."""
         return self.description and replace(self.description, datasets=self.kept("dataset"))

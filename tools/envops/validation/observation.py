@@ -41,7 +41,7 @@ from envops.validation.wheel import CHANGED, built_wheel, changed_since_read
 IMPORT_SECONDS = 60.0
 """Seconds for the import of verifiers beside the budget, on a slow disk."""
 TASKS_SHARE = 0.25
-"""The part of the budget for reading all tasks, because the data set is only one of many checks."""
+"""The part of the budget for reading all tasks, because the dataset is only one of many checks."""
 _turns = threading.BoundedSemaphore(usable_cores())
 
 

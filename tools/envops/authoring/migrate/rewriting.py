@@ -138,7 +138,7 @@ def rewritten(
 
 
 def lists_will_do(original: Original) -> bool:
-    """Whether data sets made from lists are used only for their rows."""
+    """Whether datasets made from lists are used only for their rows."""
     used = {
         cst.ensure_type(one, cst.Attribute).attr.value
         for module in original.modules.values()

@@ -181,7 +181,7 @@ def space_around_the_answer_is_refused(subject: Subject) -> Iterator[Found]:
 
     What: The reference reply with line breaks around its answer earns the same.
     Why: Models write tags on separate lines, and right answers then count as wrong.
-    Fix: Strip white space on both sides of the parsed answer before it is compared.
+    Fix: Strip whitespace on both sides of the parsed answer before it is compared.
     """
     if not subject.facts.description or not subject.facts.description.conversational:
         yield from _refused(subject, padded)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FINITE_DUPLICATES = 0.01
-"""The largest share of repeated tasks in a data set: real ones have a few."""
+"""The largest share of repeated tasks in a dataset: real ones have a few."""
 FEWEST_DISTINCT = 20
 """The least number of different tasks of an infinite taskset, which repeats tasks by chance; with fewer it counts as
 finite."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run wordle-tinker for tinker-cookbook: TINKER_API_KEY=… configs/rl/wordle-tinker.sh
 # Compiled from registry.yaml (runs.wordle-tinker) by `envops train compile`; do not edit by hand.
-# left out: seq_len = 4096: Tinker's is the model's
+# left out: seq_len = 4096: Tinker uses that of the model
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
 VENV="$PWD/.envops/trainers/wordle-tinker/.venv"

@@ -33,7 +33,7 @@ LOCAL_FORMATS = frozenset(
 """First arguments of `load_dataset` that name a file format instead of a dataset on the Hub."""
 
 _CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
-"""Words without which a text is not searched for calls: most has none, and the search is slow."""
+"""Words without which a text is not searched for calls: most texts have none, and the search is slow."""
 
 _MOVING = (None, "main", "master", "refs/convert/parquet")
 """Revisions that do not pin a commit."""

@@ -124,7 +124,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         config.put("wandb_name", spec.name, "the run's name")
     if spec.lora is not None and spec.says("lora.alpha"):
         config.left_out.append("lora.alpha: Tinker chooses it")
-    config.left_out.append(f"seq_len = {spec.seq_len}: Tinker's is the model's")
+    config.left_out.append(f"seq_len = {spec.seq_len}: Tinker uses that of the model")
     return config
 
 

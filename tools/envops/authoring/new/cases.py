@@ -92,6 +92,9 @@ def _cases(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
     yield WrittenCase("several answers earn nothing", f"{wrong}\n{right}", False, False)
     yield WrittenCase("the answer without its marks earns nothing", f"I say {gold}", False, False)
     yield WrittenCase("an empty reply earns nothing", "", False, False)
+    if plan.kind == "judge":
+        formed = plan.answer in ("text", "list", "latex", "code")
+        yield WrittenCase("the judge decides about an answer in bold", framed(plan, f"<b>{gold}</b>"), True, formed)
     yield from _of_the_frame(plan, gold, right)
     yield from _of_the_format(plan, gold)
 
@@ -135,7 +138,7 @@ def _of_the_fence(right: str) -> Iterator[WrittenCase]:
     program = right.removeprefix("```python\n").removesuffix("\n```")
     yield WrittenCase("a block without a language is accepted", f"```\n{program}\n```", True, True)
     yield WrittenCase("spaces after the language do no harm", f"```python  \n{program}\n```", True, True)
-    yield WrittenCase("a block with a blank line alone earns nothing", "```python\n\n```", False, False)
+    yield WrittenCase("a block of blank lines earns nothing", "```python\n \n \n```", False, False)
     yield WrittenCase("a block that begins within a line earns nothing", f"Here: {right}", False, False)
     yield WrittenCase("a block with text after its end earns nothing", f"{right} done", False, False)
     yield WrittenCase("an empty block beside the program earns nothing", f"{right}\n```python\n```", False, False)
@@ -209,8 +212,8 @@ def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             if (decimal := _moved(known, 0.0)) != _dumped(known):
                 yield "a whole number may be written with a point", decimal
         case "list":
-            yield "blank lines and spaces do no harm", "\n \n ".join(gold.splitlines())
-            yield from _other_case(gold)
+            other = next((text for _, text in _other_case(gold)), gold)
+            yield "blank lines, spaces and case do no harm", "\n \n ".join(other.splitlines())
             if plan.unordered and "\n" in gold:
                 yield "another order does no harm", "\n".join(reversed(gold.splitlines()))
         case "latex":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 CLOSED_TWICE_IS_NONE = ("number", "choice", "boolean", "label", "json")
 """The answers of which none is readable with a closing tag in it."""
+JUDGE_REQUEST = ("'XXroleXX'", "'XXuserXX'", "'XXcontentXX'")
 SPACES_ARE_IGNORED = ("json", "list", "latex")
 """The answers whose reading removes spaces around them."""
 
@@ -22,9 +23,7 @@ def marks_of(plan: EnvironmentPlan, modules: Mapping[str, str]) -> str:
     """The table of marks for modules, which are texts by path; empty where there is nothing to mark."""
     lines = {file: text.splitlines() for file, text in modules.items()}
     _, sites = mutants_of(modules, {file: range(len(those) + 1) for file, those in lines.items()}, {})
-    marked = sorted(
-        (site.id, why) for site in sites for why in _reasons(plan, site, lines[site.file][site.line - 1])
-    )
+    marked = sorted((site.id, why) for site in sites for why in _reasons(plan, site, lines[site.file][site.line - 1]))
     rows = "".join(f'    {{ mutant = "{name}", reason = "{why}" }},\n' for name, why in marked)
     return f"\n[tool.envops.mutation]\nequivalent = [\n{rows}]\n" if rows else ""
 
@@ -35,9 +34,11 @@ def _reasons(plan: EnvironmentPlan, site: Site, line: str) -> Iterator[str]:
     match site.function, site.operator:
         case "is_right", "drop condition" if "==" in new:
             yield "no task's answer is unreadable, so None equals none of them"
-        case "final_answer", "swap method" if plan.answer in CLOSED_TWICE_IS_NONE and "</answer>" in line:
+        case "final_answer", "swap method" if _is_none_closed_twice(plan) and "</answer>" in line:
             yield "text with another closing tag in it is no answer either"
-        case ("final_answer" | "is_right"), "drop normalisation" if plan.answer in SPACES_ARE_IGNORED and "strip" in line:
+        case (("final_answer" | "is_right"), "drop normalisation") if (
+            plan.answer in SPACES_ARE_IGNORED and "strip" in line
+        ):
             yield "what reads the answer ignores spaces around it"
         case (("as_words" | "as_elements"), "change text") if old == '" "':
             yield "both sides are joined by the same text"
@@ -53,9 +54,15 @@ def _reasons(plan: EnvironmentPlan, site: Site, line: str) -> Iterator[str]:
             yield "an output that cannot be read is as wrong as another answer"
         case "as_formula", "fix return" if new == '""' and line.strip() == "return formula":
             yield "neither text is a task's answer"
+        case _, "change text" if _is_shown_to_judge(plan, site, old, new):
+            yield "the judge of the gates knows the right answer and does not read the request"
+        case function, _ if _judges(function) and _needs_odd_verdict(site, line, new):
+            yield "the judge of the gates replies with one plain word"
+        case _, "drop condition" if plan.kind == "judge" and new == "given is None":
+            yield "the judge of the gates rejects an answer without letters and digits, too"
         case "reply_text", "change text":
             yield "text without an answer is scored like an empty reply"
-        case "reply_text", "drop condition":
+        case "reply_text", "drop condition" if new != '""':
             yield "a completion has no reply only if the rollout failed before the first one"
         case "NUMBER", "loosen regex" if r"(?:,\d{3}){0,5}" in new:
             yield "digits without a separator are read by the other branch"
@@ -66,7 +73,7 @@ def _reasons(plan: EnvironmentPlan, site: Site, line: str) -> Iterator[str]:
 def _is_wrong_either_way(site: Site, line: str, old: str, new: str) -> bool:
     """Whether a mutant only reads a wrong output where the code reads none, or the other way round."""
     match site.function, site.operator:
-        case ("as_words" | "as_elements" | "as_formula"), "drop condition":
+        case (("as_words" | "as_elements" | "as_formula"), "drop condition"):
             return old.removesuffix(" or None") == new
         case "as_formula", "fix return" | "empty handler":
             return line.strip() == "return formula" and "raise" not in new
@@ -77,6 +84,29 @@ def _is_wrong_either_way(site: Site, line: str, old: str, new: str) -> bool:
         case "NUMBER", "loosen regex":
             return new.endswith(r']*"')
     return False
+
+
+def _is_none_closed_twice(plan: EnvironmentPlan) -> bool:
+    """Whether an answer with another closing tag in it earns nothing; a judge may accept it."""
+    return plan.answer in CLOSED_TWICE_IS_NONE and plan.kind != "judge"
+
+
+def _is_shown_to_judge(plan: EnvironmentPlan, site: Site, old: str, new: str) -> bool:
+    """Whether a text is only part of the judge's prompt, or of the request around it."""
+    if site.function == "means_the_same":
+        return new in JUDGE_REQUEST
+    return site.function == "PROMPT" or (site.function == f"{plan.class_name}.correct_answer" and old == r'"\n"')
+
+
+def _judges(function: str) -> bool:
+    return function == "means_the_same" or function.endswith("Judge.parse")
+
+
+def _needs_odd_verdict(site: Site, line: str, new: str) -> bool:
+    """Whether only a verdict with spaces or a full stop, or without one of the two words, shows the mutant."""
+    if site.operator == "never branch":
+        return True
+    return site.operator in ("drop normalisation", "change text") and ".strip(" in line and ".strip(" not in new
 
 
 def _has_minus(plan: EnvironmentPlan) -> bool:

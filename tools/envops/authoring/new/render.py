@@ -47,8 +47,8 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
         files[f"{module}/data/{split}.jsonl"] = "".join(f"{row}\n" for row in rows)
     for name, template in _modules(plan).items():
         files[f"{module}/{name}.py"] = rendered(template)
-    rewarding = {path: files[path] for path in (f"{module}/__init__.py", f"{module}/answers.py")}
-    files["pyproject.toml"] = rendered("common/pyproject.toml") + marks_of(plan, rewarding)
+    code = {path: text for path, text in files.items() if path.startswith(f"{module}/") and path.endswith(".py")}
+    files["pyproject.toml"] = rendered("common/pyproject.toml") + marks_of(plan, code)
     if plan.runs_code:
         files[f"{module}/jail.py"] = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
     return files

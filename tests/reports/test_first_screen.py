@@ -102,7 +102,7 @@ def test_first_screen_of_declarations_has_the_command_that_fixes_one() -> None:
 def test_first_screen_of_declarations_and_a_failure_keeps_them_distinct() -> None:
     screen = first_screen(replace(mistaken(), environments=(FAILING,)))
     assert screen.verdict == "2 problems in 2 declared files; reverse-text failed"
-    assert screen.cost == "What it concerns is refused."
+    assert screen.cost == "Its environments and runs are refused."
 
 
 def test_first_screen_of_declarations_without_a_command_asks_to_fix_first() -> None:

@@ -43,7 +43,7 @@ def first_screen(result: ValidationResult) -> FirstScreen:
 
 def _cost(result: ValidationResult) -> str:
     if result.problems:
-        return "What it concerns is refused." if result.environments else "Nothing is validated."
+        return "Its environments and runs are refused." if result.environments else "Nothing is validated."
     if result.interrupted:
         left = result.unfinished
         return f"{_named(left)} {'has' if len(left) == 1 else 'have'} no verdict." if left else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -43,6 +44,8 @@ MODES = {
     "an effect that shows late": "later reads=2",
     "an error, and an effect that shows late": "later reads=3 answer=504",
 }
+ON_EVERY_CHANGE = ("an error", "a lost answer")
+"""Without and with an effect. The other modes run on every change at the last step, and at the other steps at night."""
 QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 MOST_RELEASES = 3
 
@@ -136,8 +139,14 @@ def _published(hub: EmulatedHub, publisher: Publisher) -> None:
     assert environment["visibility"] == "PRIVATE"
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("step", STEPS)
+def every_fault() -> Iterator[object]:
+    """Every mode at every step; most of them only at night."""
+    for step, mode in itertools.product(STEPS, MODES):
+        often = mode in ON_EVERY_CHANGE or step == "source finalize"
+        yield pytest.param(step, mode, marks=() if often else pytest.mark.slow, id=f"{step}-{mode}")
+
+
+@pytest.mark.parametrize(("step", "mode"), every_fault())
 def test_release_converges_after_every_fault(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
     hub.break_with(f"{STEPS[step]} {MODES[mode]}")
 

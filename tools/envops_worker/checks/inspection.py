@@ -16,6 +16,11 @@ from envops_worker.policies.answers import answer_of
 MAXIMUM_TASKS = 20_000
 """Tasks read of one split; an infinite taskset is read this far as well."""
 KEPT = 20
+_MARKS = re.compile(
+    r"""(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*(?P<quotes>["'`*]*)|\#{4,}\s*|\\boxed\{""",
+    re.IGNORECASE,
+)
+"""What marks the text behind it as the answer."""
 
 
 @dataclass
@@ -97,8 +102,17 @@ def gives_answer_away(prompt: str, answer: str | None) -> bool:
     An answer may occur in a prompt for good reasons: choices, extraction and sorting tasks name it. It counts only
     after words such as "answer:" or inside the mark that the reply must use.
     """
-    if not answer or not answer.strip():
-        return False
-    text = re.escape(answer.strip())
-    stated = rf"(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*[\"'`*]*{text}(?![\w])"
-    return re.search(rf"{stated}|####\s*{text}(?![\w])|\\boxed\{{{text}\}}", prompt, re.IGNORECASE) is not None
+    text = (answer or "").strip()
+    return bool(text) and any(_is_behind(mark, text) for mark in _MARKS.finditer(prompt))
+
+
+def _is_behind(mark: re.Match[str], text: str) -> bool:
+    """Whether the text follows a mark, perhaps in quotes. A pattern of each answer would have to be compiled."""
+    prompt, boxed = mark.string, mark[0].startswith("\\")
+    for start in range(mark.start("quotes") if mark["quotes"] else mark.end(), mark.end() + 1):
+        end = start + len(text)
+        if prompt[start:end].casefold() == text.casefold():
+            following = prompt[end : end + 1]
+            if following == "}" if boxed else not re.match(r"\w", following):
+                return True
+    return False

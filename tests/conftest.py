@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 from envops.facts import stages
+from envops.hub import client
 from envops.repository.package import Package
 from envops.repository.workspace import Workspace
+from envops.system.retry_policy import HUB_READ
 from envops.text.commands import STARTED_BY
 from envops.validation import observation, opened_environment, runner
 from envops.validation.templates import LockTemplate, LockTemplates
@@ -65,6 +67,12 @@ def shared_templates(lock_templates: LockTemplates) -> Iterator[None]:
         forked = partial(opened_environment.environment_processes, templates=lock_templates)
         patch.setattr(opened_environment, "environment_processes", forked)
         yield
+
+
+@pytest.fixture
+def reads_repeated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read of the Hub that failed is repeated after some hundredths of a second."""
+    monkeypatch.setattr(client, "HUB_READ", replace(HUB_READ, first_seconds=0.01, longest_seconds=0.02))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envops.facts.observed import NetworkAttempt
     from envops.repository.workspace import Workspace
 
-pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
+pytestmark = pytest.mark.worker
 CANARIES = ("PRIME_API_KEY", "PRIME_TEAM_ID", "HF_TOKEN", "OPENAI_API_KEY", "SOME_TOKEN")
 
 

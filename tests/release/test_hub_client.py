@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,7 @@ import pytest
 from emulator_client import Speaker
 from envops.emulator.server import EmulatedHub
 from envops.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
-from envops.hub.client import HubAnswer, HubCall, call_hub
+from envops.hub.client import CHILD, HubAnswer, HubCall, call_hub
 from envops.hub.state import HubIdentity, read_hub, reading_of
 
 STOP = threading.Event()
@@ -173,3 +174,25 @@ def test_download_sends_the_key_to_the_hub_only(
     assert (elsewhere.data["bytes"], (tmp_path / "a.whl").read_bytes()) == (5, b"wheel")
     assert own.outcome == "ok"
     assert seen == [None, f"Bearer {hub.key}"]
+
+
+IMPORTED = f"""
+import runpy, sys
+client = runpy.run_path({str(CHILD)!r})["client_class"]()
+print(client.__name__, "prime_sandboxes" in sys.modules)
+"""
+
+
+def test_hub_client_is_imported_without_the_sandboxes(prime: Prime) -> None:
+    done = subprocess.run([prime.python, "-P", "-c", IMPORTED], capture_output=True, text=True, check=True)
+    assert done.stdout == "AsyncAPIClient False\n"
+
+
+def test_hub_client_that_needs_its_package_is_imported_with_it(prime: Prime, tmp_path: Path) -> None:
+    (tmp_path / "prime_cli" / "core").mkdir(parents=True)
+    (tmp_path / "prime_cli" / "__init__.py").write_text("NEEDED = 1\n")
+    client = "from prime_cli import NEEDED\n\n\nclass AsyncAPIClient:\n    pass\n"
+    (tmp_path / "prime_cli" / "core" / "client.py").write_text(client)
+    found = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([prime.python, "-P", "-c", IMPORTED], env=found, capture_output=True, text=True, check=True)
+    assert done.stdout == "AsyncAPIClient False\n"

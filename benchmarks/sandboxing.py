@@ -1,7 +1,8 @@
 """What the sandbox costs: run by bench.py in a process of its own; prints JSON.
 
 A clone of the checkout validates the same environments with and without the sandbox, alternately, nothing remembered.
-The difference of two such runs is mostly noise, so the medians of several are compared, in processor time.
+The difference of two such runs is mostly noise, so the medians of several are compared, in processor time. What the
+filter adds to one system call is measured by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +40,24 @@ def main(pairs: int) -> None:
                 seconds[mode] += [_validated(clone)] if turn else []
     medians = {mode: statistics.median(each) for mode, each in seconds.items()}
     cost = (medians["preferred"] - medians["none"]) / len(NAMES)
-    print(json.dumps({"environments": len(NAMES), "cost": cost, "medians": medians, "seconds": seconds}))
+    found = {"environments": len(NAMES), "cost": cost, "medians": medians, "seconds": seconds, "call": call_cost()}
+    print(json.dumps(found))
+
+
+def call_cost(turns: int = 6) -> float:
+    """Seconds that the filter adds to one system call: the least with it less the least without, alternately."""
+    code = (
+        "import os, sys, timeit\n"
+        "from envops_worker.sandbox import Sandbox, confine\n"
+        "if sys.argv[1] == 'preferred':\n"
+        "    confine(Sandbox(['/'], [], 'none'))\n"
+        "print(min(timeit.repeat(os.getppid, number=1_000_000, repeat=5)) / 1_000_000)\n"
+    )
+    least = dict.fromkeys(MODES, float("inf"))
+    for mode in MODES * turns:
+        printed = subprocess.run([sys.executable, "-c", code, mode], check=True, capture_output=True, text=True).stdout
+        least[mode] = min(least[mode], float(printed))
+    return least["preferred"] - least["none"]
 
 
 def _validated(clone: Path) -> float:

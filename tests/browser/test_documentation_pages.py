@@ -12,7 +12,7 @@ import pytest
 from browsing import Visit
 from docs_site.__main__ import NotBuilt, generated
 from docs_site.built_pages import problems
-from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, NotInNavigation, Repository, relinked, stage
+from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, DescribedRepository, NotInNavigation, relinked, stage
 from envops.reports.documentation import documentation_address, rule_address
 from envops.rules.catalogue import sections
 from envops.rules.engine import all_rules
@@ -133,13 +133,13 @@ def test_problems_of_a_sound_page_are_none(tmp_path: Path) -> None:
     ],
 )
 def test_relinked_page_points_to_the_site(link: str, shown: str) -> None:
-    repository = Repository(ROOT, "https://example.org/x")
+    repository = DescribedRepository(ROOT, "https://example.org/x")
     assert relinked(f"a [b]({link})", "docs/reports.md", repository) == f"a [b]({shown})"
 
 
 def test_relinked_code_is_unchanged() -> None:
     text = "```md\n[b](../README.md)\n```\n"
-    assert relinked(text, "docs/reports.md", Repository(ROOT, "https://example.org/x")) == text
+    assert relinked(text, "docs/reports.md", DescribedRepository(ROOT, "https://example.org/x")) == text
 
 
 def test_page_outside_of_the_navigation_is_refused(tmp_path: Path) -> None:

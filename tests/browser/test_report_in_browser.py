@@ -126,7 +126,7 @@ def test_report_search_and_filters_narrow_the_list(visit: Visit, reports: Path) 
 
 def test_report_scatter_shows_environments_that_filters_leave(visit: Visit, reports: Path) -> None:
     page = visit.open(address(reports))
-    page.get_by_text("All environments as a picture").click()
+    page.get_by_text("As a picture").click()
     figure = page.locator("#scatter figure")
     expect(figure.locator("svg[role=img]")).to_have_count(1)
     figure.locator("summary").click()
@@ -201,7 +201,7 @@ def test_report_keyboard_opens_environment_and_returns(visit: Visit, reports: Pa
     page = visit.open(address(reports))
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    page.get_by_role("link", name=names(visit)[3]).focus()
+    page.locator("#environments").get_by_role("link", name=names(visit)[3]).focus()
     page.keyboard.press("Enter")
     expect(page.locator("#detail h1")).to_be_visible()
     assert page.evaluate("document.activeElement.id") == "main"

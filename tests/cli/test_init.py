@@ -19,7 +19,8 @@ from envops.authoring.setup.files import FILES, files_of
 from envops.cli.main import COMMANDS, main, parsed
 from envops.repository.codeowners import CODEOWNERS_FILE, render
 from envops.repository.endpoints import read_endpoints
-from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.registry import load_registry
+from envops.repository.tool_source import REGISTRY_FILE
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
@@ -205,7 +206,7 @@ def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, ca
     assert init(root) == 0
     assert main(["adopt", str(theirs), "--root", str(root)]) == 0
     assert main(["validate", "--root", str(root)]) == 0
-    assert "1 environment: 1 passed; from the cache" in capsys.readouterr().out
+    assert "✓ pass: reverse-text; from the cache" in capsys.readouterr().out
 
 
 def test_init_with_tool_of_a_fork_calls_its_workflows(tmp_path: Path):

@@ -14,7 +14,8 @@ from envops.authoring.setup.answers import ANSWERS_FILE
 from envops.authoring.setup.files import files_of
 from envops.cli.main import main
 from envops.repository.problem import DeclarationError
-from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.registry import load_registry
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.text.typed_streams import TypedStream
 from small_repository import edit
 

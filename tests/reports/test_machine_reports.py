@@ -114,13 +114,22 @@ def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
 
 def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     page = render_markdown(mixed())
-    assert page.startswith("## ❌ fail: validation\n\n3 environments: 1 failed, 1 not judged, 1 passed;")
+    assert page.startswith("## ❌ fail: validation\n\n1 environment failed, 1 not judged, 1 passed;")
     assert "| ❌ | `reverse-text` | `0.1.0` | v1 | ✅ pass | ❌ fail | ✅ pass | ❔ inconclusive | 8.1 s |\n" in page
     assert "<details open><summary><b>RWD001</b> error · rewards · the oracle" in page
     assert "```text\n<think>\nthree zeros\n</think>\n<answer>1,000</answer>\n```" in page
     assert "**Fix:** Compare the parsed answer as a number, not as text." in page
+    assert page.index("**Fix:** Compare") < page.index("three zeros")
     assert "Ignored: listing is the task" in page
-    assert "\n\n**Next:** `nox -s explain -- RWD001` RWD001 in reverse-text: Compare the parsed answer" in page
+    assert "\n\n**Next:** `nox -s explain -- RWD001` for `reverse-text`\n\n**Otherwise:** Training" in page
+
+
+def test_markdown_page_has_further_examples_of_a_finding_closed() -> None:
+    replies = (Evidence(reply=ShownReply(3, "one hundred")), Evidence(reply=ShownReply(4, "a dozen")))
+    further = replace(MISSED_GOLD, evidence=Evidence(more=replies))
+    page = render_markdown(ValidationResult("fail", (replace(FAILING, findings=(further,)),)))
+    assert "<details><summary>2 more examples</summary>\n\n```text\ntask 3\none hundred\n```\n" in page
+    assert "a dozen" in page
 
 
 def crowd(count: int) -> ValidationResult:
@@ -145,7 +154,7 @@ def test_markdown_page_stays_within_limit_and_notes_the_cut(limit: int) -> None:
     assert "This page was cut to fit" in page
     assert page.startswith("## ❌ fail")
     assert "**Next:** " in page
-    assert "**If ignored:** " in page
+    assert "**Otherwise:** " in page
 
 
 def test_markdown_page_drops_least_important_findings_first() -> None:

@@ -60,7 +60,7 @@ def test_merged_report_contains_all_shards(tmp_path: Path, capsys: pytest.Captur
     assert [one["name"] for one in whole["environments"]] == ["gsm8k", "reverse-text"]
     assert not whole["unfinished"]
     assert "RWD001" in (tmp_path / "whole" / "validate.md").read_text()
-    assert "1 failed, 1 passed" in capsys.readouterr().out
+    assert "reverse-text failed, 1 passed" in capsys.readouterr().out
 
 
 def test_merge_missing_shard_is_not_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

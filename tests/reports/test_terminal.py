@@ -29,7 +29,7 @@ MIXED = """\
 !  word-sort     v0  pass    error    –      –             31.5 s
 ✓  gsm8k         v1  pass    pass     pass   pass          cached
 
-reverse-text  fail  0.1.0
+reverse-text  fail
   RWD001 error: the oracle's reply earns 0.2 of 1.0 (2 of 10
          conversations)
     at         environments/reverse_text/reverse_text/taskset.py:31
@@ -42,17 +42,15 @@ reverse-text  fail  0.1.0
 
   also: 1 advice (SCH010), 1 ignored or known (RWD007); -v shows all
 
-word-sort  error  1.0
+word-sort  error
   rewards, timeout: Timeout: the worker returned no result for 30 s and
          was stopped
     at         environments/word_sort/word_sort.py:88
 
-✗ fail: 3 environments: 1 failed, 1 not judged, 1 passed; 1 from the cache
-  (--no-cache observes again); 41.2 s
-next       nox -s explain -- RWD001
-           RWD001 in reverse-text: Compare the parsed answer as a number, not…
-if ignored If the right answer does not earn the full reward, training moves
-           away from it. reverse-text and word-sort cannot be published.
+✗ fail: 1 environment failed, 1 not judged, 1 passed; 41.2 s (1 cached;
+  --no-cache observes again)
+next       nox -s explain -- RWD001  for reverse-text
+otherwise  Training moves away from right answers.
 reports    reports/validate.json  reports/validate.xml
 """
 
@@ -114,8 +112,7 @@ environments/gsm8k/requirements.lock
 
 ✗ fail: 2 problems in 2 declared files; nothing was observed
 next       nox -s lock -- gsm8k
-           environments/gsm8k/requirements.lock: does not match pyproject.toml
-if ignored Nothing was validated.
+otherwise  Nothing is validated.
 """
 
 
@@ -152,7 +149,7 @@ def test_terminal_table_with_long_names_fits_80_columns() -> None:
 def test_passing_run_ends_with_verdict_cache_and_next_command() -> None:
     ready = replace(passing(), next_command="git push")
     assert last_lines(ready, reports=("reports/validate.json",)) == [
-        "✓ pass: 1 environment: 1 passed; from the cache; 0.4 s",
+        "✓ pass: gsm8k; from the cache",
         "next       git push",
         "reports    reports/validate.json",
     ]
@@ -163,7 +160,7 @@ def test_interrupted_run_lists_unfinished_and_next_command() -> None:
     text = render_text(interrupted())
     assert "interrupted, partial report" in text
     assert text.endswith(
-        "unfinished word-sort\nnext       nox -s validate -- word-sort\nif ignored word-sort has no verdict.\n"
+        "unfinished word-sort\nnext       nox -s validate -- word-sort\notherwise  word-sort has no verdict.\n"
     )
 
 
@@ -171,7 +168,7 @@ def test_next_command_fixes_the_first_finding_or_explains_it() -> None:
     stale = replace(MISSED_GOLD, fix="Renew the lock with `nox -s lock -- NAME` and read the errors of uv.")
     failing = replace(FAILING, findings=(stale,))
     assert "\nnext       nox -s lock -- reverse-text\n" in render_text(ValidationResult("fail", (failing,)))
-    assert "\nnext       nox -s explain -- RWD001\n" in render_text(mixed())
+    assert "\nnext       nox -s explain -- RWD001  for reverse-text\n" in render_text(mixed())
 
 
 @pytest.mark.parametrize("inconclusive", [True, False], ids=["it decided", "nothing else is known"])
@@ -315,7 +312,7 @@ def test_quiet_report_keeps_only_deciding_findings() -> None:
     assert "environment       schema" not in text
     assert "SCH010" not in text
     assert "RWD007" not in text
-    assert "\nnext       nox -s explain -- RWD001\n" in text
+    assert "\nnext       nox -s explain -- RWD001  for reverse-text\n" in text
 
 
 def test_colour_is_used_only_when_requested() -> None:

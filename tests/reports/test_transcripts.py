@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import Description, Facts, FunctionScore, Rollout, Score, Task
+from envops.facts.observed import Case, Description, Facts, FunctionScore, Rollout, Score, Task
 from envops.facts.packed_transcripts import ListedTranscript, packed_transcripts, transcript_data, unpacked
-from envops.facts.transcripts import Transcript, turn_of, turns_of
+from envops.facts.transcripts import Transcript, rollout_id, turn_of, turns_of
 from envops.reports.annotations import render_annotations
 from envops.reports.html.written import write_page
 from envops.reports.json_report import render_json
@@ -173,6 +173,23 @@ def test_finding_names_the_address_of_its_conversation_also_in_a_report_read_bac
 def test_finding_whose_conversation_is_not_shown_has_no_address() -> None:
     found = Finding("RWD005", "rewards", "error", "is paid", "fix", Evidence(reply=ShownReply(2, "x", "policy")))
     assert conversation_address(replace(ALL_PASS, findings=(found,)), found) == ""
+
+
+def test_finding_of_a_case_names_the_conversation_of_that_case() -> None:
+    cases = tuple(
+        Case(name, line, {"reward": "0.0"}, Score(3, "case", (said(name),), 1.0, {})) for line, name in enumerate("ab")
+    )
+    held = shown_transcripts(replace(facts(), cases=cases), (of_case_b := finding_of("b"),))
+    assert held is not None
+    environment = replace(ALL_PASS, transcripts=held, findings=(of_case_b,))
+    assert conversation_address(environment, of_case_b).rpartition("/")[2] == rollout_id("cases", "b", 3, 0)
+    assert conversation_address(environment, finding_of("a")) == ""
+    assert [row["speaker"] for row in unpacked(held.content)["rows"] if row["kind"] == "case"] == ["b"]
+
+
+def finding_of(case: str) -> Finding:
+    evidence = Evidence(case=case, reply=ShownReply(3, case, "case"))
+    return Finding("RWD040", "rewards", "error", f"case {case!r}: reward is 1, expected 0.0", "Fix it.", evidence)
 
 
 def test_shown_transcripts_without_conversations_are_none() -> None:

@@ -69,6 +69,13 @@ def test_endpoint_accepts_long_key_names_of_verifiers(tmp_path: Path) -> None:
     assert read_endpoints(write(tmp_path, text))["small"].key_variable == "EXAMPLE_KEY"
 
 
+@pytest.mark.parametrize("key", ["endpoint_id", "model", "url", "key"])
+def test_endpoint_without_a_required_key_names_the_fix(tmp_path: Path, key: str) -> None:
+    problem = only(tmp_path, re.sub(rf"^{key} = .*\n", "", SOUND, flags=re.MULTILINE))
+    assert (problem.path, problem.message) == (f"endpoint[0].{key}", "is missing")
+    assert problem.fix.startswith(("write the ", "name an environment variable"))
+
+
 def test_endpoint_defined_twice_uses_the_first(tmp_path: Path) -> None:
     text = SOUND + SOUND.replace("api.example.org", "other.example.org")
     assert read_endpoints(write(tmp_path, text))["small"].url == "https://api.example.org/v1"

@@ -195,7 +195,7 @@ def test_digest_of_an_environment_changes_with_its_own_part_only(root: Path) -> 
     before = {name: package.digest for name, package in Repository.load(root).packages.items()}
     share(root, {"sums": lock_text(), "more": with_data().replace("datasets==3.1.0", "datasets==3.2.0")})
     after = {name: package.digest for name, package in Repository.load(root).packages.items()}
-    assert after["sums"] == before["sums"], "what only another environment installs is no part of it"
+    assert after["sums"] == before["sums"], "the digest depends on packages of another environment"
     assert after["more"] != before["more"]
 
 

@@ -66,6 +66,7 @@ def _optional(draw: random.Random, declared: dict[str, Any], *, sound: bool) -> 
         ]
     )
     interval = declared["max_steps"] if sound else draw.choice([1, 10, 100])
+    held_out = {"environments": [{"id": "word-problems"}]} if sound else {}
     optional = {
         "learning_rate": draw.choice([1e-6, 1e-5, 1]),
         "weight_decay": draw.choice([0, 0.01]),
@@ -76,7 +77,8 @@ def _optional(draw: random.Random, declared: dict[str, Any], *, sound: bool) -> 
         "difficulty_filter": draw.choice([True, False]),
         "sampling": {"max_tokens": limit, "temperature": draw.choice([0.7, 1, 1.0])},
         "lora": draw.choice([{}, {"rank": 8}, {"rank": 64, "alpha": 16}, {"rank": 512 if sound else 640}]),
-        "eval": {"interval": min(interval, declared["max_steps"]), "tasks": 10, "rollouts": 2, "skip_first": True},
+        "eval": {"interval": min(interval, declared["max_steps"]), "tasks": 10, "rollouts": 2, "skip_first": True}
+        | held_out,
         "checkpoints": draw.choice([{}, {"interval": 1}, {"keep": 2}]),
         "resume": draw.choice([{"step": 5}, {"folder": "outputs/x/checkpoints/step_50"}]),
         "wandb": {"project": "p", "tags": ["a", "b"]},

@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
-from envops.training.declared_runs import declared_runs
+from envops.training.declared_runs import DeclaredRun, declared_runs
 from envops.training.trainers import compile_run
 from envops.training.trainers.trainer import CompileRequest, environment_of
 from envops.validation.venv import venv_for
@@ -34,6 +34,8 @@ from generated_runs import generated_run
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 COUNT = 150
+ONLY_WARNED = ("RUN003",)
+"""What prime-rl refuses and our rules only warn of: a model that a newer prime-rl may know."""
 
 
 def given(variable: str) -> Path:
@@ -89,30 +91,34 @@ def test_declared_runs_are_accepted_by_prime_rl(repository: Repository) -> None:
     assert [error for error in schema_errors(checkout, files).values() if error] == []
 
 
+def generated(repository: Repository, count: int, *, sound: bool) -> Iterator[DeclaredRun]:
+    """Generated declarations, compiled and judged."""
+    environments = repository.registry.environments
+    for seed in range(count):
+        name, declared = f"run-{seed}", generated_run(seed, sound=sound)
+        spec = run_spec(name, declared, {}, "registry.yaml")
+        registry = Registry("acme", environments, runs={name: declared})
+        yield from declared_runs(registry, repository.packages, [spec])
+
+
+def test_generated_sound_runs_have_no_findings(repository: Repository) -> None:
+    found = [finding for run in generated(repository, 40, sound=True) for finding in run.findings if finding.counts]
+    assert found == []
+
+
 @pytest.mark.parametrize("sound", [True, False])
 def test_generated_runs_that_pass_rules_are_accepted_by_prime_rl(
     sound: bool, repository: Repository, tmp_path: Path
 ) -> None:
     checkout = given("ENVOPS_PRIME_RL")
-    registry, passing = repository.registry, {}
-    for seed in range(COUNT):
-        declared = generated_run(seed, sound=sound)
-        name = f"run-{seed}"
-        spec = run_spec(name, declared, {}, "registry.yaml")
-        [run] = declared_runs(
-            Registry("acme", registry.environments, runs={name: declared}), repository.packages, [spec]
-        )
+    passing = []
+    for run in generated(repository, COUNT, sound=sound):
         assert run.compiled is not None
-        fired = sorted({finding.rule for finding in run.findings if finding.counts})
-        if sound:
-            assert fired == [], declared
-        if not fired:
-            file = tmp_path / f"{name}.toml"
-            file.write_text(next(iter(run.compiled.files.values())))
-            passing[str(file)] = declared
+        if not any(finding.counts or finding.rule in ONLY_WARNED for finding in run.findings):
+            passing.append(tmp_path / f"{run.spec.name}.toml")
+            passing[-1].write_text(next(iter(run.compiled.files.values())))
     assert len(passing) >= COUNT / 10
-    refused = {file: error for file, error in schema_errors(checkout, [*map(Path, passing)]).items() if error}
-    assert refused == {}, [passing[file] for file in refused][:1]
+    assert {file: error for file, error in schema_errors(checkout, passing).items() if error} == {}
 
 
 def old_runs() -> list[dict[str, Any]]:
@@ -128,6 +134,7 @@ def old_runs() -> list[dict[str, Any]]:
         source.pop("taskset", None)
         source.pop("name", None)
         declared["environments"] = [source]
+        declared.get("eval", {}).pop("environments", None)
         found.append({"lora": {"rank": 16}, **declared, "model": "Qwen/Qwen3-8B"})
     return found
 

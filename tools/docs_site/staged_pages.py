@@ -34,7 +34,7 @@ class NotInNavigation(Exception):
 
 
 @dataclass(frozen=True)
-class Repository:
+class DescribedRepository:
     """The repository that the pages describe."""
 
     root: Path
@@ -65,7 +65,7 @@ def stage(root: Path, folder: Path) -> None:
     """
     settings = root / "tools" / "docs_site"
     config = (settings / CONFIG).read_text(encoding="utf-8")
-    repository = Repository(root, source_address(root))
+    repository = DescribedRepository(root, source_address(root))
     pages = repository.pages()
     listed = set(_listed(tomllib.loads(config)["project"]["nav"]))
     if missing := sorted(page for page, staged in pages.items() if staged not in listed):
@@ -89,7 +89,7 @@ def source_address(root: Path) -> str:
     return str(declared["project"]["urls"]["Source"]).rstrip("/")
 
 
-def relinked(text: str, page: str, repository: Repository) -> str:
+def relinked(text: str, page: str, repository: DescribedRepository) -> str:
     """The text of a page with links to where the site has their targets; code stays as it is."""
     pages = repository.pages()
     here = posixpath.dirname(pages[page])

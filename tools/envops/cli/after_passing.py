@@ -9,9 +9,9 @@ from envops.facts.observed import Facts
 from envops.repository.changes import changed_environments
 from envops.repository.git import ContentMissing, git
 from envops.repository.problem import DeclarationError
-from envops.repository.registry import REGISTRY_FILE
 from envops.repository.release_history import release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.rules.engine import Subject, findings
 
 BESIDE = (REGISTRY_FILE, "CODEOWNERS")

@@ -16,9 +16,10 @@ from envops.authoring.setup.screen import initial_data, render_initial
 from envops.cli import arguments
 from envops.cli.questions import answer, can_ask
 from envops.reports.printing import for_terminal, print_text
-from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.registry import load_registry
 from envops.repository.registry_values import OWNER, SLUG
 from envops.repository.repository import ENVIRONMENTS_FOLDER
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import visible
 

@@ -27,8 +27,8 @@ from envops.release.release import Release
 from envops.release.verifying import Verified
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.registry import REGISTRY_FILE
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.repository.workspace import Workspace
 from envops.system.file_lock import AlreadyLocked, locked
 from envops.system.subprocesses import Interrupted

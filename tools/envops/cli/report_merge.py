@@ -19,8 +19,8 @@ from envops.reports.reading import read_report, result_of
 from envops.reports.reward_diff_picture import PICTURE, render_picture
 from envops.reports.written import print_result, report_to_github, write_reports
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.registry import REGISTRY_FILE
 from envops.repository.repository import Repository
+from envops.repository.tool_source import REGISTRY_FILE
 
 EXAMPLES = """examples:
   envops report merge shards/                        every validate.json below a folder

@@ -16,10 +16,10 @@ from envops.reports.printing import print_message
 from envops.repository.granted_variables import described_grant, registry_beside_key
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem, nearest
-from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry
+from envops.repository.registry import EnvironmentEntry, Registry
 from envops.repository.repository import Repository
 from envops.repository.run import EXAMPLE_MODEL
-from envops.repository.tool_source import own_checkout
+from envops.repository.tool_source import REGISTRY_FILE, own_checkout
 from envops.repository.workspace import Workspace
 from envops.rules.result import ShardOfRun
 from envops.validation.collected_facts import ProgressListener

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from envops.facts.observed import FunctionScore
 
-TranscriptKind = Literal["scripted", "recorded", "real", "file"]
+TranscriptKind = Literal["scripted", "recorded", "real", "case", "file"]
 """Who replied: a scripted policy, whoever made a recording, a real model, or whoever wrote a file of results."""
 PartKind = Literal["text", "thinking", "media", "unknown"]
 

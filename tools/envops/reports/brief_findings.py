@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envops.reports.documentation import linked
 from envops.reports.evidence import shown_evidence
 from envops.reports.styles import KIND_STYLES, VERDICT_STYLES
-from envops.repository.registry import REGISTRY_FILE
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.rules.engine import ADD_CASE
 from envops.rules.result import (
     DECIDING,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from envops.rules.engine import Finding
     from envops.rules.result import FindingKind
 
+SHOWS_ALL = "; -v shows all"
 MOST_CAUSES = 3
 MOST_NAMED = 8
 """The most rules in one line."""
@@ -52,10 +53,15 @@ _TOLD: dict[FindingKind, str] = {
 }
 
 
-def causes(page: Page, environment: EnvironmentResult, *, alone: int, quiet: bool) -> None:
-    """One environment that did not pass; with `alone` such environments in the run, each gets fewer causes."""
-    verdict = environment.verdict
-    page.line((environment.name, "bold"), "  ", (verdict, VERDICT_STYLES[verdict]), "  ", (environment.version, "dim"))
+def causes(
+    page: Page, environment: EnvironmentResult, *, alone: int, quiet: bool, titled: bool = True, hint: str = SHOWS_ALL
+) -> str:
+    """One environment that did not pass; with `alone` such environments in the run, each gets fewer causes.
+
+    Returns the hint, or nothing once it has been shown.
+    """
+    if titled:
+        page.line((environment.name, "bold"), "  ", (environment.verdict, VERDICT_STYLES[environment.verdict]))
     first_of_rule: dict[str, Finding] = {}
     for finding in weightiest_first(environment.findings):
         if finding_kind(finding) in DECIDING:
@@ -70,8 +76,10 @@ def causes(page: Page, environment: EnvironmentResult, *, alone: int, quiet: boo
         _reasons(page, environment)
     rest = [finding for finding in environment.findings if not any(finding is each for each in shown)]
     if not quiet and (line := _rest(rest, len(environment.failures) - len(failures))):
-        page.paragraph((f"also: {line}; -v shows all", "dim"), indent=2, hanging=4)
+        page.paragraph((f"also: {line}{hint}", "dim"), indent=2, hanging=4)
         page.blank()
+        return ""
+    return hint
 
 
 def _most_causes(alone: int) -> int:

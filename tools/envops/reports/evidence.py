@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LONGEST_IN_LINE = 56
 READY_CASE = "ready case"
+FURTHER = "also"
+"""The label of further examples."""
 """The label of an entry for tests/cases.yaml."""
 
 
@@ -70,7 +72,7 @@ def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:
     if evidence.ready_case is not None:
         yield _block(READY_CASE, evidence.ready_case)
     for one in evidence.more:
-        yield ShownEvidence("also", _in_brief(one), quoted=True)
+        yield ShownEvidence(FURTHER, _in_brief(one), quoted=True)
 
 
 def _circumstances(rollout: int | None, stop: str | None, *, derived: bool) -> Iterator[ShownEvidence]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envops.reports.summary import first_problem, first_unmet, headline, next_command
+from envops.reports.summary import first_unmet, headline, next_command
 from envops.rules.engine import all_rules
 from envops.text.commands import as_typed
 from envops.text.visible_text import on_one_line
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 3
 """The most environments that a sentence names; more are counted."""
-LONGEST = 160
-"""Characters of the advice and of the reason; each is cut at a sentence if it can be."""
 
 
 @dataclass(frozen=True)
@@ -29,52 +27,36 @@ class FirstScreen:
 
     verdict: str
     command: str
-    """What to run next."""
-    advice: str
-    """What to change first."""
+    """What to do first: mostly a command."""
+    environment: str
+    """The environment to begin with, where several did not pass and the command does not name it."""
     cost: str
     """What it costs to ignore that."""
 
 
 def first_screen(result: ValidationResult) -> FirstScreen:
     """The first screen of a run."""
-    advice, cost = _of_problems(result) or _of_interruption(result) or _of_unmet(result)
-    return FirstScreen(headline(result), next_command(result), as_typed(advice), as_typed(cost))
+    unmet, command = result.outline.unmet, next_command(result)
+    first = "" if len(unmet) < 2 or result.problems or result.interrupted else first_unmet(unmet)[0]
+    return FirstScreen(headline(result), command, "" if first in command else first, as_typed(_cost(result)))
 
 
-def _of_problems(result: ValidationResult) -> tuple[str, str] | None:
-    if not result.problems:
-        return None
-    problem = first_problem(result.problems)
-    place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-    stopped = "What it concerns is refused." if result.environments else "Nothing was validated."
-    return f"{place}: {_shortened(problem.message)}", stopped
-
-
-def _of_interruption(result: ValidationResult) -> tuple[str, str] | None:
-    if not result.interrupted:
-        return None
-    left = result.unfinished
-    return "", f"{_named(left)} {'has' if len(left) == 1 else 'have'} no verdict." if left else ""
-
-
-def _of_unmet(result: ValidationResult) -> tuple[str, str]:
+def _cost(result: ValidationResult) -> str:
+    if result.problems:
+        return "What it concerns is refused." if result.environments else "Nothing is validated."
+    if result.interrupted:
+        left = result.unfinished
+        return f"{_named(left)} {'has' if len(left) == 1 else 'have'} no verdict." if left else ""
     unmet = result.outline.unmet
     if not unmet:
-        return "", ""
-    name, finding = first_unmet(unmet)
-    reason = "" if finding is None else _reason(finding)
-    blocked = f"{_named([name for name, _ in unmet])} cannot be published."
-    cost = reason if reason and len(unmet) == 1 else f"{reason} {blocked}".lstrip()
-    if finding is None:
-        return f"{name} was not judged: its report has the failure.", cost
-    return f"{finding.rule} in {name}: {_shortened(finding.fix)}", cost
+        return ""
+    return _reason(first_unmet(unmet)[1]) or f"{_named([name for name, _ in unmet])} cannot be published."
 
 
-def _reason(finding: Finding) -> str:
-    """Why the rule of a finding exists, which is what ignoring it costs."""
-    known = all_rules().get(finding.rule)
-    return "" if known is None or finding.bug else _shortened(known.why)
+def _reason(finding: Finding | None) -> str:
+    """The first sentence on why the rule of a finding exists, which is what ignoring it costs."""
+    known = None if finding is None or finding.bug else all_rules().get(finding.rule)
+    return "" if known is None else _first_sentence(known.why)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -83,10 +65,5 @@ def _named(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def _shortened(text: str) -> str:
-    """The first sentences that fit, or the beginning of the first one."""
-    text = on_one_line(text)
-    if len(text) <= LONGEST:
-        return text
-    ends = [found.end() for found in re.finditer(r"[.!?](?=\s)", text) if found.end() <= LONGEST]
-    return text[: ends[-1]] if ends else f"{text[: LONGEST - 1].rstrip()}…"
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s", on_one_line(text), maxsplit=1)[0]

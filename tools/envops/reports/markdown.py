@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from envops.reports.distribution import markdown_lines, title
 from envops.reports.documentation import rule_address
-from envops.reports.evidence import ShownEvidence, shown_evidence
+from envops.reports.evidence import FURTHER, ShownEvidence, shown_evidence
 from envops.reports.first_screen import first_screen
 from envops.reports.spill_list import SpillList
 from envops.reports.summary import policy_sentence, short_mutation_sentence, short_search_sentence, time_text
@@ -32,7 +32,7 @@ from envops.text.markdown import code_span, fenced, inside_html, prose, prose_ce
 from envops.text.visible_text import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from envops.facts.observed import Failure
     from envops.statistics.measures import Distribution
@@ -121,12 +121,12 @@ def _pieces(result: ValidationResult) -> Iterator[_Piece]:
 def _head(result: ValidationResult) -> str:
     title = "validation interrupted" if result.interrupted else "validation"
     screen = first_screen(result)
-    command = code_span(screen.command) if screen.command else ""
     parts = [f"## {_SIGNS[result.verdict]} {result.verdict}: {title}", prose(screen.verdict)]
-    if command or screen.advice:
-        parts.append(f"**Next:** {command} {prose(screen.advice)}".strip().replace("  ", " "))
+    if screen.command:
+        place = f" for {code_span(screen.environment)}" if screen.environment else ""
+        parts.append(f"**Next:** {code_span(screen.command)}{place}")
     if screen.cost:
-        parts.append(f"**If ignored:** {prose(screen.cost)}")
+        parts.append(f"**Otherwise:** {prose(screen.cost)}")
     return "\n\n".join([*parts, ""])
 
 
@@ -222,12 +222,15 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
         lines.append(f"Ignored: {prose(finding.ignored)}\n")
     if place := where(environment, finding.place):
         lines.append(f"{code_span(place)}\n")
-    lines += [_evidence(entry) for entry in shown_evidence(finding)]
-    if conversation := conversation_address(environment, finding):
-        lines.append(f"\nConversation: {code_span(conversation)} in the artifact\n")
     address = rule_address(finding.rule)
     page = f" ([{finding.rule}]({address}))" if address else ""
-    lines.append(f"\n**Fix:** {prose(finding.fix)}{page}\n")
+    lines.append(f"**Fix:** {prose(finding.fix)}{page}\n")
+    entries = shown_evidence(finding)
+    further = [entry for entry in entries if entry.quoted and entry.label == FURTHER]
+    lines += [_evidence(entry) for entry in entries if entry not in further]
+    lines += _further(further)
+    if conversation := conversation_address(environment, finding):
+        lines.append(f"\nConversation: {code_span(conversation)} in the artifact\n")
     return _details(summary, "\n".join(lines), kind, opened=kind == "error")
 
 
@@ -244,6 +247,15 @@ def _evidence(entry: ShownEvidence) -> str:
         length = f" ({len(entry.text):,} characters)" if text != entry.text else ""
         return f"\n{prose(entry.label)}{length}:\n\n{fenced(text)}"
     return f"- {prose(entry.label)}: {code_span(text)}"
+
+
+def _further(entries: Sequence[ShownEvidence]) -> list[str]:
+    """More examples of a finding, closed."""
+    if not entries:
+        return []
+    count = f"{len(entries)} more example{'' if len(entries) == 1 else 's'}"
+    blocks = "".join(f"\n{fenced(shortened(entry.text, LONGEST_EVIDENCE))}\n" for entry in entries)
+    return [f"\n<details><summary>{count}</summary>\n{blocks}\n</details>\n"]
 
 
 def _cut_to_fit(pieces: list[_Weight], room: int) -> str:

@@ -52,17 +52,35 @@ def headline(result: ValidationResult) -> str:
             noun = "run" if len(result.runs) == 1 else "runs"
             return f"{len(result.runs)} declared {noun} judged, none fails; no environments selected"
         return "no environments selected, nothing to validate"
-    counts = result.outline.counts
-    total = len(result.environments) + len(result.unfinished)
-    parts = [f"{counts[verdict]} {words}" for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
-    if result.unfinished:
-        parts.append(f"{len(result.unfinished)} unfinished")
-    noun = "environment" if total == 1 else "environments"
     start = "interrupted, partial report: " if result.interrupted else ""
     start += f"{problems_sentence(result)}; " if result.problems else ""
-    cached = [cache_sentence(result)] if result.outline.cached else []
-    sentence = "; ".join([f"{start}{total} {noun}: {', '.join(parts)}", *cached, seconds_text(result.seconds)])
-    return sentence + _variant(result)
+    parts = [f"{start}{_outcomes(result)}", *_cached(result)]
+    if not _alone(result):  # the table has the time of a single one
+        parts.append(seconds_text(result.seconds))
+    return "; ".join(parts) + _variant(result)
+
+
+def _alone(result: ValidationResult) -> bool:
+    return len(result.environments) + len(result.unfinished) == 1
+
+
+def _outcomes(result: ValidationResult) -> str:
+    """Environments by outcome; the only one, and the only one that did not pass, by name."""
+    counts, unmet, left = result.outline.counts, result.outline.unmet, len(result.unfinished)
+    names = [*(name for name, _ in unmet), *result.unfinished]
+    if _alone(result):
+        name = (*names, *(one.name for one in result.environments))[0]
+        verdict = result.verdict if left else result.outline.verdicts[0]
+        is_named = not left and not result.problems and verdict == result.verdict  # by the sign before it
+        return name if is_named else f"{name} {'unfinished' if left else _VERDICT_WORDS[verdict]}"
+    if not names and not result.problems:
+        return f"{counts['pass']} environments"
+    parts = [(counts[verdict], words) for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
+    parts += [(left, "unfinished")] if left else []
+    (first, words), *others = parts
+    noun = "environment" if first == 1 else "environments"
+    begin = names[0] if len(names) == 1 else f"{first} {noun}"
+    return ", ".join([f"{begin} {words}", *(f"{count} {words}" for count, words in others)])
 
 
 def _variant(result: ValidationResult) -> str:
@@ -81,14 +99,15 @@ def problems_sentence(result: ValidationResult) -> str:
     return f"{count} {'problem' if count == 1 else 'problems'} in {files} declared {'file' if files == 1 else 'files'}"
 
 
-def cache_sentence(result: ValidationResult) -> str:
-    """The number of verdicts from cached observations."""
+def _cached(result: ValidationResult) -> list[str]:
+    """After a pass, the number of verdicts from cached observations; otherwise the table has them."""
     cached = result.outline.cached
-    again = " (--no-cache observes again)" if cached and result.verdict != "pass" else ""
+    if not cached or result.verdict != "pass":
+        return []
     shared = "".join(f", {count} observed by {key}" for key, count in result.outline.signers.items())
-    if cached and cached == len(result.environments):
-        return f"{'all from the cache' if cached > 1 else 'from the cache'}{shared}{again}"
-    return f"{cached} from the cache{shared}{again}"
+    if cached == len(result.environments):
+        return [f"{'all from the cache' if cached > 1 else 'from the cache'}{shared}"]
+    return [f"{cached} from the cache{shared}"]
 
 
 def time_text(environment: EnvironmentResult) -> str:
@@ -121,7 +140,8 @@ def _next_command(result: ValidationResult) -> str:
     """A command that fixes the first problem, or else explains it."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
-        return _fixing(first_problem(result.problems).fix) or f"nox -s {session}"
+        which = "it" if len(result.problems) == 1 else "them"
+        return _fixing(first_problem(result.problems).fix) or f"fix {which}, then nox -s {session}"
     if result.interrupted:
         return _session(session, [*(name for name, _ in result.outline.unmet), *result.unfinished])
     if unmet := result.outline.unmet:

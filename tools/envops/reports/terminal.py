@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from envops.reports.brief_findings import causes, fitted
+from envops.reports.brief_findings import SHOWS_ALL, causes, fitted
 from envops.reports.distribution import show as show_distribution
 from envops.reports.documentation import linked
 from envops.reports.evidence import READY_CASE, shown_evidence
@@ -14,7 +14,7 @@ from envops.reports.first_screen import first_screen
 from envops.reports.page import LABEL_WIDTH, Page, TableColumn
 from envops.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
 from envops.reports.summary import mutation_sentence, score_text, search_sentence, time_text
-from envops.repository.registry import REGISTRY_FILE
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.rules.engine import GATES, Finding, Verdict
 from envops.rules.gold import ORACLE_FILE
 from envops.rules.result import (
@@ -46,7 +46,7 @@ MOST_PASSED_ROWS = 20
 MOST_DETAILED = 12
 """The most environments that did not pass and are shown with their causes."""
 MOST_TRACEBACK_LINES = 6
-ADVICE_LINES, COST_LINES = 1, 3
+COST_LINES = 3
 FIELD = LABEL_WIDTH + 1
 _SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
@@ -85,13 +85,16 @@ def _everything(page: Page, result: ValidationResult) -> None:
 def _causes(page: Page, result: ValidationResult, *, quiet: bool) -> None:
     """The causes in environments that did not pass, and the number of remarks on the others."""
     unmet = [one for one in _worst_first(result.environments) if one.verdict != "pass"]
+    titled = quiet or len(result.environments) > 1  # the row of a single one is the line before
+    hint = SHOWS_ALL  # once, where something is left out first
     for environment in unmet[:MOST_DETAILED]:
-        causes(page, environment, alone=len(unmet), quiet=quiet)
+        hint = causes(page, environment, alone=len(unmet), quiet=quiet, titled=titled, hint=hint)
     if len(unmet) > MOST_DETAILED:
-        page.line(f"{len(unmet) - MOST_DETAILED} more did not pass; -v shows all")
+        page.line(f"{len(unmet) - MOST_DETAILED} more did not pass{hint}")
         page.blank()
+        hint = ""
     if not quiet and (remarks := _remarks(result.environments)):
-        page.line((f"{remarks}; -v shows all", "dim"))
+        page.line((f"{remarks}{hint}", "dim"))
         page.blank()
     if not quiet and len(result.gates) < len(GATES):
         for environment in result.environments:
@@ -287,15 +290,18 @@ def _report_names(reports: Sequence[str]) -> str:
 def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> None:
     style = VERDICT_STYLES[result.verdict]
     screen = first_screen(result)
-    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), screen.verdict, hanging=2)
+    cached = 0 if result.verdict == "pass" else result.outline.cached
+    again = f"({cached} cached; --no-cache observes again)" if cached else ""
+    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), screen.verdict, (again, "dim"), hanging=2)
     if result.unfinished:
         page.field("unfinished", ", ".join(result.unfinished), indent=0)
     if screen.command:
-        page.line(f"{'next':<10} ", (screen.command, "bold"))
-    if screen.advice and len(result.outline.unmet) != 1:  # a single one is right above
-        label = "" if screen.command else "next"
-        page.field(label, fitted(screen.advice, page.width - FIELD, ADVICE_LINES), indent=0)
+        place = f"for {screen.environment}" if screen.environment else ""
+        fits = FIELD + len(screen.command) + 2 + len(place) <= page.width
+        page.line(f"{'next':<10} ", (screen.command, "bold"), f"  {place}" if fits else "")
+        if not fits:
+            page.line(place, indent=FIELD)
     if screen.cost:
-        page.field("if ignored", fitted(screen.cost, page.width - FIELD, COST_LINES), indent=0)
+        page.field("otherwise", fitted(screen.cost, page.width - FIELD, COST_LINES), indent=0)
     if reports:
         page.line(f"{'reports':<10} ", _report_names(reports))

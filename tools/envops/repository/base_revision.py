@@ -15,8 +15,9 @@ from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.read_package import read_package
-from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry, load_registry, registry_of
+from envops.repository.registry import EnvironmentEntry, Registry, load_registry, registry_of
 from envops.repository.shared_lock import SHARED_FOLDER, shared_name
+from envops.repository.tool_source import REGISTRY_FILE
 
 
 class NoBase(Exception):

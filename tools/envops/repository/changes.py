@@ -14,16 +14,9 @@ from envops.repository.document import parse_document
 from envops.repository.git import files_at, git, is_shallow
 from envops.repository.lock import LOCK_FILE
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.registry import (
-    REGISTRY_FILE,
-    EnvironmentEntry,
-    ExternalEntry,
-    Registry,
-    load_registry,
-    registry_of,
-)
+from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry, registry_of
 from envops.repository.shared_lock import SHARED_FOLDER, fits, users_of
-from envops.repository.tool_source import TOOL_FOLDER, holds_tool
+from envops.repository.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
 
 if TYPE_CHECKING:
     from pathlib import Path

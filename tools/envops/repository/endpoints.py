@@ -204,6 +204,15 @@ def _either(entry: Mapping[str, Any], short: str, long: str) -> Any:
     return entry.get(short, entry.get(long))
 
 
+_REQUIRED: Mapping[str, tuple[str, str]] = {
+    "endpoint_id": ("", 'write the name for --endpoint, such as endpoint_id = "local"'),
+    "model": ("", "write the model as the endpoint calls it"),
+    "url": ("api_base_url", 'write the address of the API, such as url = "http://127.0.0.1:8000/v1"'),
+    "key": ("api_key_var", "name an environment variable; it may be unset if the endpoint asks for no key"),
+}
+"""A required key → its name in older files, and the fix where neither is there."""
+
+
 def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) -> Iterator[Problem]:
     def problem(key: str, message: str, found: object = "", **more: str) -> Problem:
         return Problem(file, lines.of(index, key), message, f"endpoint[{index}].{key}", str(found), **more)
@@ -213,10 +222,10 @@ def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) ->
             yield problem(
                 key, "is not a known key of an endpoint", key, allowed=", ".join(_KEYS), nearest=nearest(key, _KEYS)
             )
-    for short, long in (("endpoint_id", ""), ("model", ""), ("url", "api_base_url"), ("key", "api_key_var")):
+    for short, (long, fix) in _REQUIRED.items():
         value = _either(entry, short, long)
         if value is None:
-            yield problem(short, "is missing")
+            yield problem(short, "is missing", fix=fix)
         elif not isinstance(value, str) or not value.strip():
             yield problem(short, "is not a non-empty string", type(value).__name__)
     yield from _address_problems(entry, problem)

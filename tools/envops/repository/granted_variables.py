@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envops.repository.endpoints import key_variables
-from envops.repository.registry import REGISTRY_FILE, EnvironmentEntry, Registry, load_registry
+from envops.repository.registry import EnvironmentEntry, Registry, load_registry
 from envops.repository.reserved_variables import reason_against
-from envops.repository.tool_source import own_checkout
+from envops.repository.tool_source import REGISTRY_FILE, own_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,7 +14,7 @@ from envops.repository.problem import Problem
 
 OLDER: Mapping[str, str] = {"rollouts_per_example": "group_size"}
 """The older name of a key of a run, or of one of its environments → the name today."""
-_FIRST_NAMES: Mapping[str, str] = {"group_size": "rollouts_per_example"}
+_FIRST_NAMES: Mapping[str, str] = {today: older for older, today in OLDER.items()}
 
 
 class OlderName(UserWarning):

@@ -48,7 +48,7 @@ from envops.repository.registry_values import (
 from envops.repository.required_version import version_problem
 from envops.repository.run import RunKeys, RunSpec, run_spec
 from envops.repository.schema import ToldApartBy, checked, json_schema
-from envops.repository.tool_source import REGISTRY_FILE as REGISTRY_FILE
+from envops.repository.tool_source import REGISTRY_FILE
 
 SCHEMA_FILE = "tools/envops/repository/registry.schema.json"
 Visibility = Annotated[Literal["PUBLIC", "PRIVATE"], Field(description="Who can see the environment on the Hub.")]

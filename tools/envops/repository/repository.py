@@ -11,7 +11,8 @@ from envops.repository.content import list_content
 from envops.repository.package import folder_of
 from envops.repository.problem import DeclarationError, Problem, nearest
 from envops.repository.read_packages import read_packages
-from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository.registry import Registry, load_registry
+from envops.repository.tool_source import REGISTRY_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

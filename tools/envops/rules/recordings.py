@@ -62,8 +62,7 @@ def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
 
     What: Every reply of a recording, scored by the current code, earns the recorded reward, unless project.version was
         raised since.
-    Why: One version number would have two rewards, and the baseline would be compared with a reward that it did not
-        measure.
+    Why: One version number has two rewards. The baseline would be compared with a reward that it did not measure.
     Fix: Undo the change of the reward. If it is intended, raise project.version and renew the recording.
     """
     for recording in subject.facts.recordings:
@@ -80,7 +79,7 @@ def baseline_disagrees(subject: Subject) -> Iterator[Found]:
 
     What: Counts, the mean reward and the mean of every function in a baseline match its rollouts, and so does the
         digest of the rollouts.
-    Why: A baseline that cannot be computed from its rollouts may have been edited by hand.
+    Why: The baseline may have been edited by hand. It cannot be computed from its rollouts.
     Fix: Renew the recording. Do not edit either of its two files.
     """
     for recording in subject.facts.recordings:
@@ -122,7 +121,7 @@ def recording_is_damaged(subject: Subject) -> Iterator[Found]:
 
     What: Both files of a recording exist, are complete and at most 2 MB, every line is one rollout, and none contains a
     text that looks like a key.
-    Why: An unreadable recording is not compared, and would silently be missing from every comparison.
+    Why: The recording is missing from every comparison. A recording that cannot be read is not compared.
     Fix: Restore the files from git, or renew the recording.
     """
     for recording in subject.facts.recordings:

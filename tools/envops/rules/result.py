@@ -302,7 +302,7 @@ def transcript_of(environment: EnvironmentResult, finding: Finding) -> str | Non
     """The id of the transcript that a finding rests on, if it is among the shown ones."""
     reply, held = finding.evidence.reply, environment.transcripts
     known = environment.transcript_ids if held is None else held.ids
-    found = None if reply is None else transcript_of_reply(reply)
+    found = None if reply is None else transcript_of_reply(reply, finding.evidence.case)
     return found if found in known else None
 
 

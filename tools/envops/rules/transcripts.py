@@ -18,6 +18,7 @@ from envops.rules.evidence import ShownReply, answers_of_reply
 from envops.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 
 MOST_OF_FINDINGS = 20
+CASES = "cases"
 KINDS: tuple[TranscriptKind, ...] = ("real", "recorded", "scripted")
 """In the order in which lists show them."""
 
@@ -46,9 +47,8 @@ def shown_transcripts(
     facts: Facts, findings: Sequence[Finding], recorded: Iterable[RecordingOnDisk] = ()
 ) -> PackedTranscripts | None:
     """The chosen transcripts of an environment; `None` if there was no conversation."""
-    played = [one for one in (*_scored(facts), *_rolled_out(facts), *_recorded(recorded)) if one.completion]
-    if not played:
-        return None
+    sources = (*_scored(facts), *_rolled_out(facts), *_recorded(recorded), *_of_cases(facts))
+    played = [one for one in sources if one.completion]
     lists: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
     for kind in KINDS:
         places = [place for place, one in enumerate(played) if one.kind == kind]
@@ -56,13 +56,17 @@ def shown_transcripts(
             lists[places[chosen.place]].append((chosen.listed, chosen.why))
     for place, rule, message in _of_findings(played, findings):
         lists[place].append((rule, message))
+    if not lists:
+        return None
     tasks = {task.index: task for task in facts.tasks}
     listed = [ListedTranscript(_transcript(played[place], facts, tasks), tuple(why)) for place, why in lists.items()]
     return packed_transcripts(listed, len(played))
 
 
-def transcript_of_reply(reply: ShownReply) -> str:
-    """The id of the conversation that a finding shows."""
+def transcript_of_reply(reply: ShownReply, case: str | None = None) -> str:
+    """The id of the conversation that a finding shows, which may be that of a case."""
+    if case is not None:
+        return rollout_id(CASES, case, reply.task, 0)
     if reply.rollout is None:
         return rollout_id("scored", reply.policy or "", reply.task, 0)
     return rollout_id("rollouts", reply.policy or "", reply.task, reply.rollout)
@@ -79,6 +83,13 @@ def _scored(facts: Facts) -> Iterator[_Played]:
 def _rolled_out(facts: Facts) -> Iterator[_Played]:
     for one in facts.rollouts:
         yield _Played("real" if one.model else "scripted", one, one.policy, one.rollout, "rollouts")
+
+
+def _of_cases(facts: Facts) -> Iterator[_Played]:
+    """Conversations of tests/cases.yaml. Only findings show them: no list has what the author chose."""
+    for case in facts.cases:
+        if case.score is not None:
+            yield _Played("case", case.score, case.name, 0, CASES)
 
 
 def _recorded(recordings: Iterable[RecordingOnDisk]) -> Iterator[_Played]:
@@ -106,8 +117,9 @@ def _of_findings(played: Sequence[_Played], findings: Sequence[Finding]) -> Iter
     """The conversations that findings show, the first ones of them."""
     wanted: dict[str, tuple[str, str]] = {}
     for finding in findings:
-        if finding.evidence.reply is not None and len(wanted) < MOST_OF_FINDINGS:
-            wanted.setdefault(transcript_of_reply(finding.evidence.reply), (finding.rule, finding.message))
+        shown = finding.evidence
+        if shown.reply is not None and len(wanted) < MOST_OF_FINDINGS:
+            wanted.setdefault(transcript_of_reply(shown.reply, shown.case), (finding.rule, finding.message))
     if not wanted:
         return
     tasks = {finding.evidence.reply.task for finding in findings if finding.evidence.reply is not None}

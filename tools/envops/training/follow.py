@@ -14,8 +14,9 @@ from envops.hub.access import the_platform
 from envops.hub.runs import Histogram, PlatformRun, list_runs, read_run
 from envops.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
 from envops.repository.problem import nearest
-from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.rules.diagnosis import RunLog
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile

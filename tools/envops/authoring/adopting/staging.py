@@ -32,10 +32,11 @@ from envops.repository.problem import DeclarationError
 from envops.repository.pyproject import read_pyproject
 from envops.repository.read_package import read_package
 from envops.repository.references import reason_against_name
-from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository.registry import Registry, load_registry
 from envops.repository.registry_values import ENVIRONMENT_NAME
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.repository.shared_lock import copy_shared_lock
+from envops.repository.tool_source import REGISTRY_FILE
 from envops.repository.workspace import Workspace
 from envops.rules.schema.wheel import OUT_OF_PLACE, imported_as
 from envops.system.subprocesses import ProgramFailed

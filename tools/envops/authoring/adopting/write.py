@@ -9,8 +9,9 @@ from pathlib import Path
 from envops.authoring.adopting.staging import Adoption, Staging
 from envops.files.undoable_write import write_undoable
 from envops.repository import codeowners
-from envops.repository.registry import REGISTRY_FILE, load_registry
+from envops.repository.registry import load_registry
 from envops.repository.repository import ENVIRONMENTS_FOLDER
+from envops.repository.tool_source import REGISTRY_FILE
 
 
 def write_adoptions(staging: Staging) -> None:

@@ -16,8 +16,9 @@ from envops.files.atomic_write import write_whole
 from envops.repository import codeowners
 from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.problem import DeclarationError
-from envops.repository.registry import REGISTRY_FILE, Registry, load_registry
+from envops.repository.registry import Registry, load_registry
 from envops.repository.shared_lock import fits
+from envops.repository.tool_source import REGISTRY_FILE
 
 
 class NoPlace(ValueError):

@@ -13,7 +13,7 @@ import jinja2
 from envops.authoring.setup.answers import Answers
 from envops.authoring.text_templates import text_templates
 from envops.repository.endpoints import ENDPOINTS_FILE
-from envops.repository.registry import REGISTRY_FILE
+from envops.repository.tool_source import REGISTRY_FILE
 
 TEMPLATES = Path(__file__).parent / "templates"
 READS = "0.1"

@@ -19,8 +19,9 @@ from envops.repository import codeowners
 from envops.repository.document import parse_document
 from envops.repository.problem import Problem
 from envops.repository.read_package import read_package
-from envops.repository.registry import REGISTRY_FILE, load_registry, registry_of
+from envops.repository.registry import load_registry, registry_of
 from envops.repository.repository import ENVIRONMENTS_FOLDER
+from envops.repository.tool_source import REGISTRY_FILE
 
 
 @dataclass(frozen=True)

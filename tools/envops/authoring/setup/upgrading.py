@@ -23,7 +23,8 @@ from envops.files.undoable_write import remove_undoable, write_undoable
 from envops.repository.document import parse_document
 from envops.repository.git import git
 from envops.repository.problem import DeclarationError, Problem
-from envops.repository.registry import REGISTRY_FILE, registry_of
+from envops.repository.registry import registry_of
+from envops.repository.tool_source import REGISTRY_FILE
 
 MOST_CONFLICTS = 127
 """The highest exit code of `git merge-file` that counts conflicts; higher ones are failures."""

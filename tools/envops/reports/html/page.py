@@ -117,7 +117,6 @@ def overview_row(environment: Mapping[str, Any]) -> PageData:
         "name": environment["name"],
         "version": environment["package_version"],
         "generation": environment["generation"],
-        "digest": environment["digest"],
         "verdict": environment["verdict"],
         "gates": environment["gates"],
         "reasons": environment["reasons"],

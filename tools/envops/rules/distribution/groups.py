@@ -26,7 +26,7 @@ def groups_have_zero_variance(subject: Subject) -> Iterator[Found]:
         all equal) and its whole Wilson interval are above `gates.distribution.min_live_groups`. With more rollouts of
         a task it is the mean over all groups that could be drawn from them. With fewer it is a lower bound, which can
         pass and not fail.
-    Why: Advantages of a zero-variance group are all 0: it costs rollouts and teaches nothing (DAPO, arXiv
+    Why: Rollouts are paid for and teach nothing. Advantages of a zero-variance group are all 0 (DAPO, arXiv
         2503.14476).
     Fix: Filter tasks that are always or never solved, give partial credit, or enlarge the group.
     """

@@ -34,7 +34,8 @@ def rollouts_are_late(subject: Subject) -> Iterator[Found]:
 
     What: The share of rollouts that time out and its whole Wilson interval are below
         `gates.distribution.max_timeouts`.
-    Why: Long and hard rollouts time out first, so the rest is a biased sample. verifiers gives them reward 0.
+    Why: The remaining rollouts are a biased sample. Long and hard ones time out first, and verifiers gives them reward
+        0.
     Fix: Find the cause of the wait: a tool, a sandbox, a reward. Then raise the time limit.
     """
     yield from undecided(subject, "DST012")
@@ -46,7 +47,7 @@ def rollouts_break(subject: Subject) -> Iterator[Found]:
 
     What: The share of rollouts that end in an error of the environment or its harness and its whole Wilson interval
         are below `gates.distribution.max_errors`. Provider and infrastructure are excluded: see DST018.
-    Why: These tasks cannot be learned, and their reward of 0 is undeserved.
+    Why: These tasks cannot be learned. Their reward of 0 is undeserved.
     Fix: Fix the errors that the smoke gate reports.
     """
     yield from undecided(subject, "DST013")
@@ -77,7 +78,8 @@ def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
 
     What: The mean difference to the recorded baseline, paired by task, is not significantly below 0, and a drop of
         `gates.distribution.max_drop` is ruled out. Tasks are matched by content.
-    Why: Same policy and same tasks, but another reward: the reward, the prompt or a dependency changed.
+    Why: Results before and after cannot be compared. Same policy and same tasks, but another reward: the reward, the
+        prompt or a dependency changed.
     Fix: Compare the rewards with `nox -s rewards -- diff NAME --against REV`. If the change is intended, record
         again with `nox -s record`.
     """

@@ -71,7 +71,7 @@ def too_few_rollouts(subject: Subject) -> Iterator[Found]:
     """There are too few rollouts.
 
     What: At least `gates.distribution.min_rollouts` rollouts have a reward. Fewer are inconclusive, never a failure.
-    Why: A mean over a handful of rollouts is luck.
+    Why: A mean of few rollouts is luck.
     Fix: Raise `gates.distribution.tasks` or `gates.distribution.group_size` in registry.yaml, or add more results.
     """
     gate = subject.entry.gates.distribution
@@ -100,7 +100,7 @@ def mean_is_too_low(subject: Subject) -> Iterator[Found]:
 
     What: The mean reward, as a share of the declared range, and its whole interval, clustered by task, are above
         `gates.distribution.min_mean`.
-    Why: If almost nothing is rewarded, groups have no variance and training has no signal.
+    Why: Training has no signal. If almost nothing is rewarded, groups have no variance.
     Fix: Offer easier tasks or partial credit, or train a stronger model.
     """
     yield from undecided(subject, "DST002")
@@ -112,7 +112,7 @@ def mean_is_too_high(subject: Subject) -> Iterator[Found]:
 
     What: The mean reward, as a share of the declared range, and its whole interval, clustered by task, are below
         `gates.distribution.max_mean`.
-    Why: If almost everything is rewarded, there is nothing left to learn, or the reward is too easy to earn.
+    Why: Training has nothing left to learn. Or the reward is too easy to earn.
     Fix: Offer harder tasks, or look for replies that are rewarded by mistake.
     """
     yield from undecided(subject, "DST003")
@@ -137,7 +137,7 @@ def format_is_rarely_met(subject: Subject) -> Iterator[Found]:
     What: The mean score of each format function, if there is one, and its whole interval, clustered by task, are
         above `gates.distribution.min_format`. Metrics of weight 0 with `format` in their name count too, unless
         `[tool.envops.reward] format` names others.
-    Why: A model that rarely uses the right format is rarely rewarded for a right answer.
+    Why: Right answers in the wrong format earn nothing. A model that rarely uses the right format is rarely rewarded.
     Fix: Show the format in the prompt with an example, or accept more formats.
     """
     yield from undecided(subject, "DST005")
@@ -149,7 +149,7 @@ def coverage_is_low(subject: Subject) -> Iterator[Found]:
 
     What: At least 90 % of the rollouts have a reward. Fewer are inconclusive: a missing reward is not zero. Rollouts
         lost to the provider or the infrastructure are counted separately.
-    Why: Rollouts are rarely lost at random: long and hard ones time out first.
+    Why: The remaining rollouts are a biased sample. Long and hard ones time out first.
     Fix: Fix the failed and late rollouts that the smoke gate reports, then run again.
     """
     for sample in subject.samples:

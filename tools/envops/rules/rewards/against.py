@@ -58,8 +58,8 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
 
     What: Every reply of one corpus (policies, cases, rollouts), scored by the base's code and by this code, earns the
         same, unless project.version was raised. Only with `envops rewards diff`.
-    Why: Under one version number, two training runs optimise two different rewards, and their results cannot be
-        compared.
+    Why: Results of training runs cannot be compared. Under one version number, two runs optimise two different
+        rewards.
     Fix: Raise project.version in pyproject.toml. If the change of the reward was not intended, undo it.
     """
     comparison = subject.comparison

@@ -59,7 +59,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
     """A case of tests/cases.yaml could not be checked.
 
     What: The task of each case exists, its reply is scored, and every function in it returns a score.
-    Why: A case that checks nothing looks like one that passes.
+    Why: A case that checks nothing seems to pass.
     Fix: Correct the task, the reply or the function's name in tests/cases.yaml.
     """
     for case in subject.facts.cases:
@@ -105,7 +105,7 @@ def own_validation_fails(subject: Subject) -> Iterator[Found]:
     """The package's own validation rejects a task.
 
     What: `validate` of each task, if the package has one, accepts the task.
-    Why: By the author's own check, the task cannot be solved or scored.
+    Why: The task cannot be solved or scored. The author's own check shows it.
     Fix: Fix or drop the task, or fix the check.
     """
     validations = subject.facts.validations

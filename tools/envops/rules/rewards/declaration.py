@@ -48,7 +48,7 @@ def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
     """A declared format function does not exist.
 
     What: Every name in `[tool.envops.reward] format` is that of a reward function or metric.
-    Why: Format is then neither measured nor limited, contrary to the declaration.
+    Why: Format is neither measured nor limited. The declaration expects both.
     Fix: Correct the name in pyproject.toml.
     """
     if subject.facts.description is None:

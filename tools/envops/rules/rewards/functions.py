@@ -72,7 +72,8 @@ def function_raises(subject: Subject) -> Iterator[Found]:
 
     What: No reward function and no metric raises on any reply: empty, malformed, right or wrong. A warning if only
     replies that are longer than the declared runs allow, or contain a number of 4,300 digits, raise.
-    Why: v0 turns the exception into 0.0 with a line in the log, v1 fails the rollout. Either way training gets noise.
+    Why: Training gets noise instead of a reward. v0 turns the exception into 0.0 with a line in the log, v1 fails the
+        rollout.
     Fix: Handle that reply where it is parsed, and return the reward that it deserves.
     """
     for function, failed in _failed(subject).items():
@@ -84,7 +85,7 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
     """A reward function or metric returns NaN or infinity.
 
     What: Every score and every reward is a finite number.
-    Why: One NaN makes the advantages of its whole group NaN, and with them the step.
+    Why: One NaN spoils a whole step. It makes the advantages of its group NaN, and with them the step.
     Fix: Find the division or logarithm in the reported function, and define its value for the edge case.
     """
     for function, failed in _failed(subject, NOT_FINITE).items():
@@ -115,7 +116,7 @@ def function_returns_no_number(subject: Subject) -> Iterator[Found]:
     """A reward function or metric returns something that is not a number.
 
     What: Reward functions and metrics return a number (v1: or a mapping of numbers), never `None` or text.
-    Why: verifiers drops the value or scores 0.0, and the bug looks like a wrong answer.
+    Why: The bug looks like a wrong answer. verifiers drops the value or scores 0.0.
     Fix: Return a number on every path. A missing `return` at the end of a function returns `None`.
     """
     for function, failed in _failed(subject, NOT_A_NUMBER).items():
@@ -128,7 +129,7 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
 
     What: Every reply is scored within the time limit, including long and malformed ones. A warning if only replies that
     are longer than the declared runs allow are late.
-    Why: One such reply delays a whole step, and v1 reports the timeout as a plain zero.
+    Why: One such reply delays a whole step. v1 reports the timeout as a plain zero.
     Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
     """
     scored = subject.conversations
@@ -202,7 +203,7 @@ def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
 
     What: While a reward is computed, the package's own code opens no connection beyond loopback, directly or through
         a library. Calls of a judge's chat-completions API are answered by a scripted judge.
-    Why: The reward then depends on the state of a network, and every rollout waits for it.
+    Why: The reward depends on a network's state. Every rollout waits for it.
     Fix: Ship the needed data with the package. A judge's address belongs in the registry's `args`.
     """
     yield from _network(subject, of_the_package=True)

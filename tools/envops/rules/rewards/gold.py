@@ -35,7 +35,7 @@ def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
     What: The reference reply (the oracle's, that of a perfect model) earns the declared maximum on every task that was
     tried. Without an oracle the reply is derived from the task's answer, and a lower reward
         proves nothing: the finding is inconclusive.
-    Why: If the right answer does not earn the full reward, training moves away from it.
+    Why: Training moves away from right answers. They must earn the full reward.
     Fix: Fix the reward or the task's answer. If the maximum differs, declare it: `[tool.envops.reward] max`.
     """
     declared = subject.range
@@ -78,7 +78,7 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
 
     What: Every task that was tried has a reference reply, from tests/oracle.py or derived from the task's answer.
         Without one the gate is inconclusive.
-    Why: Without a reference reply nothing shows that the maximum can be reached.
+    Why: Nothing shows that the maximum can be reached. That takes a reference reply.
     Fix: Write tests/oracle.py with `def reply(task, messages)`. It gets the task's data and the conversation so far,
         and returns the reply of a perfect model.
     """
@@ -119,7 +119,7 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
 
     What: `reply(task, messages)` in tests/oracle.py returns a string or an assistant message for every task that was
         tried.
-    Why: A broken oracle proves nothing, and hides whether the maximum can be reached.
+    Why: Nothing shows that the maximum can be reached. A broken oracle proves nothing.
     Fix: Fix tests/oracle.py at the reported line.
     """
     asked = [score for score in subject.facts.scores if score.policy == oracle.name]

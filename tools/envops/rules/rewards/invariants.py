@@ -45,7 +45,8 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
 
     What: The reference reply earns the declared maximum on every task. RWD001 covers the first 100, this rule the
         others up to 1,000.
-    Why: Mislabelled answers and unusual formats are in a few tasks only: ties, empty lists, large numbers.
+    Why: Training moves away from right answers. Mislabelled answers and unusual formats are in a few tasks only: ties,
+        empty lists, large numbers.
     Fix: Fix the reward or the task's answer. The first of these tasks is named.
     """
     declared = subject.range
@@ -138,7 +139,8 @@ def reward_depends_on_what_was_scored_before(subject: Subject) -> Iterator[Found
     """The reward depends on replies that were scored before.
 
     What: A conversation earns the same in another order, and in a process that has scored nothing before.
-    Why: In training the order is random, so the model learns the state of a counter or a cache.
+    Why: Rewards depend on the order of conversations. In training it is random, so the model learns the state of a
+        counter or a cache.
     Fix: Keep no state between calls: no module variable, no mutable default argument, no cache whose key lacks the
         reply.
     """
@@ -152,7 +154,7 @@ def reward_depends_on_the_hash_seed(subject: Subject) -> Iterator[Found]:
 
     What: A conversation, a group that is scored together, and a repeated rollout earn the same in a process with
         another hash seed. A second process is started only if the package makes a set or calls `hash`.
-    Why: Each training worker then rewards the same reply differently.
+    Why: Each training worker rewards the same reply differently.
     Fix: Sort sets before their order matters, and use hashlib instead of `hash`.
     """
     yield from _differing(subject, "in a process with another hash seed", "hash seed")
@@ -174,7 +176,7 @@ def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
     """Rewards could not be compared under some circumstance.
 
     What: The fork for the fresh process and the second process for the other hash seed return results.
-    Why: Nothing is proven without the comparison, so the gate is inconclusive.
+    Why: Nothing is proven without the comparison. The gate is inconclusive.
     Fix: Find the cause of the process's end: memory, a signal, an import that works only once.
     """
     yield from _untried(subject, out_of_time=False)
@@ -211,7 +213,7 @@ def scoring_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
     What: When a reply doubles, scoring takes about twice as long. Measured on replies of many shapes up to 128,000
         characters, as the least of two, and only counted above a quarter of a second. A warning if the longest reply
         that the declared runs allow (16,000 characters, if no run has a higher `max_tokens`) takes less than 2 seconds.
-    Why: One long reply of that shape delays a whole step, and rambling models write such replies.
+    Why: One long reply delays a whole training step. Rambling models write replies of that shape.
     Fix: Look for a regular expression with two adjacent repetitions (`\\s*.*\\s*$`, `(a+)+`), or for nested loops
         over the reply. Cut the reply to a sensible length first.
     """
@@ -304,7 +306,7 @@ def scoring_reads_the_clock(subject: Subject) -> Iterator[Found]:
 
     What: The package's own code does not read date or time of day while a reward is computed. Measuring durations
         (`perf_counter`, `monotonic`) is allowed.
-    Why: The same reply earns a different reward tomorrow, and no run can be repeated.
+    Why: No run can be repeated. The same reply earns a different reward tomorrow.
     Fix: Store the time in the task when it is created.
     """
     yield from _acts(subject, "clock", "reads the time with")
@@ -315,7 +317,7 @@ def scoring_draws_at_random(subject: Subject) -> Iterator[Found]:
     """Scoring draws random numbers.
 
     What: The package's own code draws from no shared or unseeded generator while a reward is computed.
-    Why: Noise in the reward looks like skill, and other code that uses the same generator changes it.
+    Why: Noise in the reward looks like skill. Other code that uses the same generator changes it.
     Fix: Use `random.Random(seed)` with a seed from the task, or remove the randomness.
     """
     yield from _acts(subject, "randomness", "draws from")
@@ -327,7 +329,7 @@ def scoring_opens_files_elsewhere(subject: Subject) -> Iterator[Found]:
 
     What: While a reward is computed, the package's own code opens only its own files, those of Python and libraries,
         and temporary ones.
-    Why: On another machine the file is missing or different, and so is the reward.
+    Why: The reward differs on another machine. The file is missing or different there.
     Fix: Ship the file in the package and read it with importlib.resources when the environment loads.
     """
     yield from _acts(subject, "file", "opens")
@@ -339,7 +341,7 @@ def scoring_reads_undeclared_variables(subject: Subject) -> Iterator[Found]:
 
     What: While a reward is computed, the package's own code reads only environment variables that the registry
         declares as `secrets`.
-    Why: The reward depends on a setting of the machine that is in no configuration and no record.
+    Why: The reward depends on an unrecorded setting. No configuration and no record has this setting of the machine.
     Fix: Make it an argument of the environment (`args` in registry.yaml), or declare it under `secrets`.
     """
     yield from _acts(subject, "environment variable", "reads the environment variable")
@@ -351,7 +353,7 @@ def scoring_executes_the_reply(subject: Subject) -> Iterator[Found]:
 
     What: No text of a reply reaches `exec` or `eval` in the process that scores. Tested with replies that are code
         with a unique name. RWD052 detects the same from the source alone.
-    Why: Model output then runs in the process of the reward, with its files and keys, and can reward itself.
+    Why: Model output can reward itself. It runs in the process of the reward, with its files and keys.
     Fix: Parse it (`ast.literal_eval`, a real parser), or run it in a sandbox or an unprivileged process.
     """
     yield from _acts(subject, "execution", "executes the reply with")
@@ -362,7 +364,8 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
     """A function does not score every conversation.
 
     What: Every reward function and metric that scores at least one conversation scores all conversations with a reward.
-    Why: An average over a part of the conversations measures something else. v1 ignores a missing reward.
+    Why: The average measures something else. It covers a part of the conversations only, as v1 ignores a missing
+        reward.
     Fix: Return a number on every path, and 0 if there is nothing to measure.
     """
     scored = [score for score in subject.conversations if score.reward is not None and not score.failures]

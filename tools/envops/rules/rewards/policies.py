@@ -79,7 +79,7 @@ def near_miss_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
 
     What: The reference reply with its answer slightly changed (a number off by one, another choice, an element
         dropped) earns less than the reference reply.
-    Why: A reward that cannot distinguish nearly right from right teaches the format and not the task.
+    Why: Training teaches only the format. The reward cannot distinguish nearly right from right.
     Fix: Compare with the answer itself. If order, case or small differences do not matter, declare them in
         `[tool.envops.answer]`.
     """
@@ -127,7 +127,7 @@ def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """The repeated prompt earns as much as the right answer.
 
     What: The prompt as a reply earns less than the reference reply, unless that is the prompt.
-    Why: The prompt contains the answer, or words that the reward searches for, so copying earns the full reward.
+    Why: Copying the prompt earns the full reward. It contains the answer, or words that the reward searches for.
     Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
     """
     yield from paid_like_gold(subject, echo)
@@ -138,7 +138,7 @@ def listing_answers_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Several candidate answers at once earn as much as the right one.
 
     What: A reply that lists the right answer among wrong ones earns less than the reference reply.
-    Why: The reward searches for the answer instead of reading it, and a model learns to list candidates.
+    Why: The model learns to list candidates. The reward searches for the answer instead of reading it.
     Fix: Parse one final answer and compare all of it. Use no `in` and no search for the first match.
     """
     if subject.package.answer.type != "none":
@@ -150,7 +150,7 @@ def override_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Instructions to the grader earn as much as the right answer.
 
     What: A reply that only instructs the grader to give full marks earns less than the reference reply.
-    Why: Unprotected judges gave full marks to such text 8 times of 10. Training finds it.
+    Why: Training finds text that the judge obeys. Unprotected judges gave full marks to such text 8 times of 10.
     Fix: Quote the reply to the judge as data, request a verdict in a fixed form, and check the answer by code where
         possible.
     """

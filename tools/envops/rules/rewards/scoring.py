@@ -33,7 +33,7 @@ def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
 
     What: Every reward is between the declared minimum and maximum. By default these are the sums of the negative and
         of the positive weights.
-    Why: Thresholds, difficulty filters and plots rely on the range.
+    Why: Thresholds, filters and plots rely on the range.
     Fix: Fix the function that exceeds its weight, or declare the range: `[tool.envops.reward] min` and `max`.
     """
     declared = subject.range
@@ -56,7 +56,7 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
     """The same reply earns another reward the second time.
 
     What: A conversation that is scored again earns the same. The first 6 of each policy are scored again.
-    Why: A reward that depends on chance, the clock or earlier calls is noise that looks like skill.
+    Why: Noise looks like skill. The reward depends on chance, the clock or earlier calls.
     Fix: Seed random draws from the task, and keep no state between calls.
     """
     repeated = [score for score in subject.facts.scores if score.again]
@@ -81,9 +81,8 @@ def conversation_is_not_scored(subject: Subject) -> Iterator[Found]:
     """A conversation could not be scored.
 
     What: Every conversation of every policy gets a reward.
-    Why: A reply without a reward is lost to training, or counts as an undeserved zero.
-        A warning where an environment of several agents raises on a reply from which it cannot make the next agent's
-        task.
+    Why: Such replies are lost or count as zero. The zero is undeserved. A warning where an environment of several
+        agents raises on a reply from which it cannot make the next agent's task.
     Fix: Fix the reported line. If there is none, look for a path on which no function returns a value.
     """
     scored = subject.facts.scores

@@ -147,7 +147,7 @@ def wrong_by_construction_is_paid_like_gold(subject: Subject) -> Iterator[Found]
         or word, beside another one, in one of several tags in any order, negated, in front of a wrong final answer,
         under another key, only a piece of it, or among foreign elements. None earns as much as the reference reply. A
         warning if a library's own function rewards it.
-    Why: A reward that searches for the answer rewards every reply that mentions it.
+    Why: Every reply that mentions the answer is rewarded. The reward searches for it.
     Fix: Parse one final answer and compare all of it, as the type that `[tool.envops.answer]` declares. If such a
         reply is right here, declare it: `type`, `tolerance`, or `type = "none"`.
     """

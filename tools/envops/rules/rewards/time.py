@@ -82,8 +82,8 @@ def conversation_never_ends(subject: Subject) -> Iterator[Found]:
 
     What: A conversation of a policy that never succeeds ends: by a limit of turns, or because the environment stops it.
         It is stopped here after 200 replies if the environment declares no limit.
-    Why: In training such rollouts go on until the context is full. Each costs as much as hundreds of others, and the
-        step waits for them.
+    Why: One rollout costs as much as hundreds. In training such rollouts go on until the context is full, and the step
+        waits for them.
     Fix: Limit the turns: `max_turns` of the environment (v0), `vf.AgentConfig(max_turns=…)` or a bounded loop in `run`
         (v1).
     """
@@ -126,7 +126,7 @@ def budget_left_too_much_out(subject: Subject) -> Iterator[Found]:
 
     What: Within `gates.budget` the reference reply, an empty reply, a near miss and the right format around junk are
         scored on one task at least.
-    Why: Nothing is proven without them, so the gate is inconclusive.
+    Why: Nothing is proven without them. The gate is inconclusive.
     Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
     cuts = _cuts(subject, OF_REWARDS)

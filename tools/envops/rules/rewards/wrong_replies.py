@@ -50,7 +50,7 @@ def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
 
     What: The answer with similar letters of another script, letters in place of digits, or a superscript for its last
         digit earns less than the reference reply. A warning if a library's own function rewards it.
-    Why: The answer is unusable, yet the model is rewarded for it.
+    Why: The model is rewarded for unusable answers.
     Fix: Compare the text itself. Do not normalise similar or compatibility characters (NFKC turns 4² into 42).
     """
     if subject.package.answer.type != "none":
@@ -68,7 +68,7 @@ def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
 
     What: If the format has reasoning in tags, the right answer only inside of it, closed or cut off, earns less
         than the reference reply. If a parser of verifiers itself reads it there, RWD069 reports it.
-    Why: A draft is not an answer: truncated replies are rewarded, and a model learns to list drafts.
+    Why: The model learns to list drafts. A draft is not an answer, and truncated replies are rewarded.
     Fix: Read only the text after the closing tag of the reasoning, and nothing if that tag is missing.
     """
     if subject.package.answer.type != "none" and _drafts_are_refused_by_right(subject):
@@ -120,7 +120,7 @@ def any_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
 
     What: Of two final answers in the same format, a wrong and a right one, at most one position earns as much as the
         reference reply.
-    Why: If every position counts, a model learns to list all candidate answers.
+    Why: The model learns to list all candidate answers. Every position counts.
     Fix: Read one answer: the last, and none if there are several.
     """
     ends_wrong, right_last = _with_two_answers(subject)
@@ -156,7 +156,7 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
 
     What: "not" in front of the answer in its place, and "The answer is not …" in plain words, earn less than the
         reference reply. A warning if a library's own function rewards it, such as `vf.MathRubric`.
-    Why: The reward searches for the answer instead of reading it.
+    Why: Replies that deny the answer are rewarded. The reward searches for the answer instead of reading it.
     Fix: Compare all of the parsed answer. Use no `in` and no search for a number in a sentence.
     """
     if subject.package.answer.type != "none":
@@ -169,7 +169,7 @@ def declared_equivalent_is_refused(subject: Subject) -> Iterator[Found]:
 
     What: The reference reply with its answer in other case, in another order or within the tolerance earns the same,
         if `[tool.envops.answer]` declares that this does not matter.
-    Why: Either the declaration or the reward is wrong, and near misses are generated from the declaration.
+    Why: Either the declaration or the reward is wrong. Near misses are generated from the declaration.
     Fix: Normalise both sides in the reward, or correct `case_sensitive`, `type` or `tolerance`.
     """
     yield from _refused(subject, equivalent)

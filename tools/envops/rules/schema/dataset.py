@@ -54,7 +54,7 @@ def dataset_is_empty(subject: Subject) -> Iterator[Found]:
     """There are no tasks.
 
     What: The environment has at least one split, and no split is empty. A package that exports only a harness has none.
-    Why: A run without tasks ends immediately, or divides by zero later.
+    Why: A run without tasks ends immediately. Some divide by zero instead.
     Fix: Check the filter and the split's name. Do not offer a split that has no tasks.
     """
     if subject.facts.description is None or "tasks" in subject.facts.failures or subject.package.is_harness:
@@ -72,7 +72,7 @@ def prompts_are_empty(subject: Subject) -> Iterator[Found]:
     """Tasks have an empty prompt.
 
     What: The prompt of every task has text.
-    Why: A model without a question can only guess, and the reward teaches it to.
+    Why: The reward teaches the model to guess. It sees no question.
     Fix: Drop or fix the rows. Often a column has another name than the code expects.
     """
     for dataset in _datasets(subject):
@@ -119,7 +119,7 @@ def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
 
     What: At most 1 % of a split's tasks equal another one. An infinite taskset, which repeats by chance, has at least
         20 different tasks.
-    Why: Duplicates weigh more than other tasks in training, and make an evaluation look more precise than it is.
+    Why: Duplicates weigh more than other tasks in training. They make an evaluation look more precise than it is.
     Fix: Drop duplicates when the data is loaded, or draw from a larger space.
     """
     for dataset in _datasets(subject):
@@ -195,7 +195,7 @@ def prompts_contain_the_answer(subject: Subject) -> Iterator[Found]:
     """Prompts contain the answer.
 
     What: Fewer than 30 % of the prompts contain the answer, unless it is offered there as a choice.
-    Why: A model learns to copy instead of to solve.
+    Why: The model learns to copy the answer. It does not learn to solve the task.
     Fix: Remove the answer from the prompt. If it belongs there, declare `[tool.envops.answer] type = "choice"` (or
     "label", "boolean"), or `in_prompt = true` if the task is to copy or to extract it.
     """
@@ -241,7 +241,7 @@ def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
     What: The prompts of the first 60 tasks, system prompts included, are aligned by the words that they share. No place
         of this template holds the answer of its own task in at least 95 % of the tasks that have the place, and answers
         of other tasks rarely match by chance. Numbers and choices count too. SCH059 covers tasks that are to copy.
-    Why: A model learns to read that place instead of to solve the task.
+    Why: The model reads the answer from that place. It does not learn to solve the task.
     Fix: Remove the answer from the template. If options are listed, shuffle them. If the task is to copy or to extract
         it, declare `[tool.envops.answer] in_prompt = true`.
     """

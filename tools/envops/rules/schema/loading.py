@@ -24,8 +24,7 @@ def dependencies_do_not_install(subject: Subject) -> Iterator[Found]:
     """The locked dependencies do not install.
 
     What: A virtual environment can be created from requirements.lock.
-    Why: The environment is validated with exactly the locked packages. A lock that does not install can be neither
-    validated nor used.
+    Why: The environment can be neither validated nor used. Only the locked packages are installed.
     Fix: Renew the lock with `nox -s lock -- NAME` and read the errors of uv.
     """
     failure = own_failure(subject, "venv")
@@ -38,7 +37,7 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     """Loading the environment raises.
 
     What: The installed package imports, and verifiers loads it with the registry's `args`.
-    Why: An environment that does not load can be neither evaluated nor trained on.
+    Why: The environment cannot be evaluated or trained on.
     Fix: Fix the reported line. Check that every imported package is a dependency.
     """
     failure = own_failure(subject, "load", "raised")
@@ -62,7 +61,8 @@ def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
     """Loading needs a secret.
 
     What: The environment loads without any environment variable that is not declared in the registry's `secrets`.
-    Why: Pull requests are validated without keys, and users should be able to try an environment before they pay.
+    Why: The environment cannot be tried without a key. Pull requests are validated without keys, and users should be
+        able to try it before they pay.
     Fix: Read the key where it is used, in scoring or in the rollout. Or declare it under `secrets` in registry.yaml.
     """
     failure = own_failure(subject, "load", "missing-secret")
@@ -90,8 +90,8 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
     """Loading needs data that is downloaded.
 
     What: The environment loads and lists its tasks while only loopback can be reached.
-    Why: Dataset hosts limit rates and go down, and their data changes. The gates run offline, so that a pull request
-        fails for its own reasons only. Without its data, an environment cannot be judged.
+    Why: Without its data, the environment cannot be judged. Dataset hosts limit rates and go down, and their data
+        changes. The gates run offline, so that a pull request fails for its own reasons only.
     Fix: Declare the data under `prepare:` in registry.yaml and run `nox -s prepare -- NAME` once. Or ship the data, or
         a small sample of the same shape, with the package.
     """
@@ -199,7 +199,7 @@ def listing_tasks_fails(subject: Subject) -> Iterator[Found]:
     """Listing the tasks raises.
 
     What: The tasks of every split can be read one by one, without a secret.
-    Why: An environment that loads but has no readable tasks fails in the first step of a run.
+    Why: A run fails in its first step. The environment loads, but its tasks cannot be read.
     Fix: Fix the reported line.
     """
     failure = own_failure(subject, "tasks", "raised", "missing-secret")

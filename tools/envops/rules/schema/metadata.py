@@ -72,7 +72,7 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
     """The version is missing or not valid.
 
     What: `project.version` exists and follows PEP 440.
-    Why: A release is found, ordered and pinned by its version. A wheel with an invalid version does not build.
+    Why: The release cannot be found or pinned. A wheel with an invalid version does not build.
     Fix: Set `project.version`, for example to `0.1.0`.
     """
     version = subject.package.version

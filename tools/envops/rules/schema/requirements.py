@@ -217,7 +217,8 @@ def verifiers_is_not_required(subject: Subject) -> Iterator[Found]:
     """The package does not require verifiers.
 
     What: `project.dependencies` includes verifiers.
-    Why: Installed from the Hub into a new virtual environment, the package fails on its first import.
+    Why: The package fails on its first import. That happens when it is installed from the Hub into a new virtual
+        environment.
     Fix: Require verifiers with an upper bound: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     if verifiers_requirement(subject.package.requires) is None:
@@ -254,7 +255,7 @@ def verifiers_does_not_fit_the_generation(subject: Subject) -> Iterator[Found]:
     """The requirement on verifiers allows releases without the generation's interface.
 
     What: A v0 environment allows only releases below 0.4, a v1 environment only 0.2.1 and later.
-    Why: Other releases lack the interface that the environment was written for, and its import fails.
+    Why: The import fails with other releases. They lack the interface that the environment was written for.
     Fix: Narrow the requirement: `verifiers>=0.4,<0.5` (v1) or `verifiers>=0.1.9,<0.4` (v0).
     """
     requirement = verifiers_requirement(subject.package.requires)
@@ -276,7 +277,7 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     """The module has nothing that verifiers can load.
 
     What: The module defines `load_environment` (v0) or exports a Taskset through `__all__` (v1).
-    Why: Without one of the two, verifiers cannot load the environment by its name.
+    Why: verifiers cannot load the environment by its name. It needs one of the two.
     Fix: Define `load_environment(**args)` (v0), or add the Taskset class to the module's `__all__` (v1).
     """
     package = subject.package

@@ -46,7 +46,7 @@ def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
     """The wheel lacks the module or some of its files.
 
     What: Every file of the module's folder, data included, is in the wheel.
-    Why: The environment works in the checkout and fails for everyone who installs it.
+    Why: The environment fails for everyone who installs it. It works in the checkout only.
     Fix: Include the folder in the wheel. For hatchling: `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
     """
     wheel = subject.facts.wheel
@@ -90,8 +90,8 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
 
     What: Besides the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env` files or
         other packages.
-    Why: All of it is published: oracles contain the answers, `.env` leaks keys, and a top-level `tests` overwrites
-        that of other packages.
+    Why: Answers, keys or tests are published. Oracles contain the answers, `.env` leaks keys, and a top-level `tests`
+        overwrites that of other packages.
     Fix: Include only the module. For hatchling: `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
     """
     wheel = subject.facts.wheel
@@ -124,8 +124,8 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
 
     What: No top-level name in the wheel is a module of the standard library or a package in the lock, and there is no
         `.pth` file at the top level.
-    Why: After the installation, every program of that Python imports this code instead of the other module. A `.pth`
-        file even runs when Python starts.
+    Why: Other programs import this code by mistake. After the installation, every program of that Python imports it
+        instead of the other module. A `.pth` file even runs when Python starts.
     Fix: Give the module a unique name, and ship nothing else at the top level.
     """
     wheel = subject.facts.wheel

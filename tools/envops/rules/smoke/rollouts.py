@@ -58,7 +58,8 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
     What: No rollout of the smoke evaluation ends in an error of the environment. Errors that differ only in numbers
         are one finding. A warning where an environment of several agents raises on a reply from which it cannot make
         the next agent's task.
-    Why: verifiers' own commands exit with 0 even if every rollout failed, and v0 counts each as reward 0.0.
+    Why: Failed rollouts look like rewards of 0.0. verifiers' own commands exit with 0 even if every rollout failed,
+        and v0 counts each as 0.0.
     Fix: Fix the reported line. The traceback is in the evidence.
     """
     rollouts = subject.facts.rollouts
@@ -122,7 +123,7 @@ def rollout_times_out(subject: Subject) -> Iterator[Found]:
     """Rollouts time out.
 
     What: Every rollout ends within the time limit. The scripted policies reply at once.
-    Why: Both generations report a timeout as a normal end with reward 0, so training treats it as a wrong answer.
+    Why: A timeout is trained as a wrong answer. Both generations report it as a normal end with reward 0.
     Fix: Find the cause of the wait: a tool, a user simulator, a reward. If the environment needs longer, raise
         `gates.smoke.timeout_s`.
     """
@@ -166,8 +167,8 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
 
     What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6. If rewards compare
     the rollouts of a task, all of them are scored together in process, too.
-    Why: Either the reward depends on more than the conversation, or the rewards gate did not test the reward of
-    training.
+    Why: The reward of training is another one. Either it depends on more than the conversation, or the rewards gate
+        did not test it.
     Fix: Keep the reward's inputs in the task or the state, and nothing in globals, the clock or call order.
     """
     compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]
@@ -191,7 +192,8 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
 
     What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation. If rewards
     compare conversations, it earns as much there as among the same conversations in process.
-    Why: A part between endpoint and reward changes the conversation: a system prompt, a parser, a tool, a turn limit.
+    Why: The reward judges another conversation. A part between endpoint and reward changes it: a system prompt, a
+        parser, a tool, a turn limit.
     Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut off.
     """
     declared = subject.range
@@ -237,7 +239,7 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     What: Every function that scores all conversations on a task in process also scores its rollouts. Tasks on which
         only the reference reply was scored are left out, and functions that score 0 in all conversations on a task:
         of a group of environments, those of the others do.
-    Why: A function that runs only in process is not part of the reward in training.
+    Why: A reward function is missing in training. It runs only in process.
     Fix: Check the function's requirements (runtime, state, a judge) and whether a rollout provides them.
     """
     always: dict[int, set[str]] = {}
@@ -267,7 +269,7 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     """The smoke evaluation fails as a whole.
 
     What: verifiers' own evaluation starts and ends.
-    Why: A failure here also occurs in the first step of training.
+    Why: Training fails in its first step. The same failure occurs there.
     Fix: Fix the reported line. The traceback is in the evidence.
     """
     failure = own_failure(subject, "smoke")
@@ -322,7 +324,7 @@ def budget_left_no_rollout(subject: Subject) -> Iterator[Found]:
     """The budget did not suffice for one rollout of the smoke evaluation.
 
     What: At least one rollout of the smoke evaluation ends within `gates.budget`.
-    Why: Nothing is proven without it, so the gate is inconclusive.
+    Why: Nothing is proven without it. The gate is inconclusive.
     Fix: Make the environment faster, or raise `gates.budget` in registry.yaml.
     """
     cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and not cut.done]
@@ -342,7 +344,7 @@ def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
     """There are more rollouts than requested, or one appears twice.
 
     What: Each requested rollout of a policy on a task appears exactly once, and there are no others.
-    Why: A rollout that counts twice silently changes every mean.
+    Why: A duplicate rollout silently changes every mean.
     Fix: Look for an environment that adds rows, or whose tasks share an `example_id`.
     """
     facts = subject.facts
@@ -373,7 +375,7 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
 
     What: No rollout is lost to the endpoint (refused, unreachable, rate-limited, cut off, malformed), the harness or
         the infrastructure. Such rollouts count as missing, never as 0.0, and the verdict is inconclusive.
-    Why: An outage that counts as zeros looks like a model that cannot do the task.
+    Why: Outages look like wrong answers. One that counts as zeros looks like a model that cannot do the task.
     Fix: Try again when the endpoint is available. With a real endpoint, lower the concurrency. Completed rollouts are
         kept.
     """
@@ -403,8 +405,8 @@ def rollouts_lack_a_reference_reply(subject: Subject) -> Iterator[Found]:
 
     What: In every rollout of the smoke evaluation, each agent gets a reference reply: the model, and every role that
     the environment gives to another model, such as a simulated user.
-    Why: With a neutral reply in its place, a rollout shows nothing about the rewards of training. It counts as missing,
-    never as 0.0, and the verdict is inconclusive.
+    Why: The rewards of training are not tested. With a neutral reply in its place, a rollout shows nothing about them.
+        It counts as missing, never as 0.0, and the verdict is inconclusive.
     Fix: Write tests/oracle.py. `reply(task, messages)` replies for the model, `reply_NAME(task, messages)` for the
     agent NAME.
     """

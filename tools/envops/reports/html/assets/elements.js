@@ -44,15 +44,15 @@ function diff(text, label) {
 
 /** A table in a region that scrolls by itself; cells are text, numbers or elements, numbers stand right. */
 function table(label, titles, rows, options) {
-  const right = (value) => (typeof value === "number" || value === null ? "right" : "");
-  const numeric = titles.map((_, column) => rows.length > 0 && rows.every((row) => typeof row[column] === "number" || row[column] === null));
+  const numeric = titles.map((_, column) => rows.some((row) => typeof row[column] === "number"));
+  const right = (value, column) => (numeric[column] || value === null ? "right" : null);
   return h("div.scroll", { tabindex: "0", role: "group", "aria-label": label },
     h("table.data", null,
       h("thead", null, h("tr", null, titles.map((title, column) => h("th", { scope: "col", class: numeric[column] && "right" }, title)))),
       h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, column) =>
         column === 0 && !(options && options.plain)
           ? h("th", { scope: "row" }, cellOf(cell))
-          : h("td", { class: right(cell) || null }, cellOf(cell))))))));
+          : h("td", { class: right(cell, column) }, cellOf(cell))))))));
 }
 
 function cellOf(value) {

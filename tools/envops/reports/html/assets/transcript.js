@@ -2,7 +2,7 @@
 
 const LONG_TEXT = 6000, TEXT_HEAD = 4000, TEXT_TAIL = 1000;
 const ROLES = { system: "system", developer: "developer", user: "user", assistant: "model", tool: "tool" };
-const SPOKEN_BY = { scripted: "a scripted policy", recorded: "a recording", real: "a real model", file: "" };
+const SPOKEN_BY = { scripted: "a scripted policy", recorded: "a recording", real: "a real model", case: "a case of the author", file: "" };
 
 function transcriptView(one, row, link, words) {
   const answered = resultsByCall(one.turns), nested = new Set(answered.values());

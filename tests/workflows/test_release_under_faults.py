@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
@@ -139,14 +140,13 @@ def _published(hub: EmulatedHub, publisher: Publisher) -> None:
     assert environment["visibility"] == "PRIVATE"
 
 
-def every_fault() -> Iterator[object]:
-    """Every mode at every step; most of them only at night."""
-    for step, mode in itertools.product(STEPS, MODES):
-        often = mode in ON_EVERY_CHANGE or step == "source finalize"
-        yield pytest.param(step, mode, marks=() if often else pytest.mark.slow, id=f"{step}-{mode}")
+def fault(step: str, mode: str) -> Any:
+    """A mode at a step; most of them only at night."""
+    often = mode in ON_EVERY_CHANGE or step == "source finalize"
+    return pytest.param(step, mode, marks=() if often else pytest.mark.slow, id=f"{step}-{mode}")
 
 
-@pytest.mark.parametrize(("step", "mode"), every_fault())
+@pytest.mark.parametrize(("step", "mode"), [fault(*each) for each in itertools.product(STEPS, MODES)])
 def test_release_converges_after_every_fault(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
     hub.break_with(f"{STEPS[step]} {MODES[mode]}")
 

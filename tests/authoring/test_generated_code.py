@@ -81,7 +81,13 @@ def test_labels_with_quotes_and_braces_stay_data():
         ("text", ["as_words:change-text", "is_right:drop-condition"]),
         ("json", ["final_answer:drop-normalisation", "final_answer:swap-method", "is_right:drop-condition"]),
         ("list", ["as_elements:change-text", "final_answer:drop-normalisation", "is_right:drop-condition"]),
-        ("latex", ["is_right:drop-condition"]),
+        (
+            "latex",
+            ["FRACTION:loosen-regex"] * 2
+            + ["as_formula:fix-return"]
+            + ["final_answer:fix-return"] * 2
+            + ["is_right:drop-condition"],
+        ),
     ],
 )
 def test_generated_marks_are_each_of_one_mutant_that_no_reply_detects(answer: str, functions: list[str]):

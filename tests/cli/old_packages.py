@@ -165,3 +165,12 @@ def old_package(
         text = (ROOT / "environments" / "number_guess" / "requirements.lock").read_text()
         (package / "requirements.lock").write_text(text)
     return package
+
+
+def as_single_file(package: Path, module: str) -> None:
+    """Turn the package's folder of code into a single module, the usual layout of verifiers 0.3."""
+    (package / module / "__init__.py").rename(package / f"{module}.py")
+    (package / module).rmdir()
+    pyproject = package / "pyproject.toml"
+    text = pyproject.read_text()
+    pyproject.write_text(text.replace(f'packages = ["{module}"]', f'include = ["{module}.py"]'))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from envops.cli.main import main
-from old_packages import SAYS_IN_TAGS, WITH_FORM, WITH_TOOLS, old_package
+from old_packages import SAYS_IN_TAGS, WITH_FORM, WITH_TOOLS, as_single_file, old_package
 from small_repository import ROOT, edit, git, small_repository
 
 pytestmark = pytest.mark.worker
@@ -34,7 +34,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = small_repository(
         tmp_path_factory.mktemp("moved") / "repository", "date_arithmetic", "number_guess", "reverse_text"
     )
-    old_package(root / "environments", "shop-prices", WITH_TOOLS, lock=True)
+    limited = WITH_TOOLS.replace("        rubric=rubric,\n", "        rubric=rubric,\n        max_turns=5,\n")
+    as_single_file(old_package(root / "environments", "shop-prices", limited, lock=True), "shop_prices")
     cases = '- name: nothing earns nothing\n  task: 0\n  reply: ""\n  expect: {similar: 0.0}\n'
     old_package(root / "environments", "backwards", WITH_FORM, lock=True, oracle=SAYS_IN_TAGS, cases=cases)
     edit(root / "registry.yaml", "environments:\n", "environments:\n  backwards: {}\n  shop-prices: {}\n")
@@ -65,6 +66,16 @@ def test_migrated_exemplars_give_same_rewards(
     assert compared["name"] == moved
     assert compared["verdict"] == "pass"
     assert f"0 of {compared['replies']:,} replies scored differently" in out
+
+
+def test_migrated_package_with_another_limit_of_turns_fails_the_proof(repository: Path):
+    moved = repository / "environments" / "shop_prices_v1"
+    if not moved.is_dir():
+        envops(repository, "migrate", "shop-prices", "--no-proof")
+    edit(moved / "shop_prices_v1" / "env.py", "max_turns=5", "max_turns=64")
+    done = envops(repository, "rewards", "diff", "shop-prices-v1", "--against", "environments/shop_prices")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "num_turns 5 → 64" in done.stdout
 
 
 def test_migrated_prompts_are_identical(repository: Path):

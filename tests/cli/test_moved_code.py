@@ -9,7 +9,7 @@ import pytest
 from envops.authoring.migrate.package import files_of, needs_more
 from envops.authoring.migrate.reading import NotMovable
 from envops.authoring.migrate.unfinished import unfinished_places
-from old_packages import WITH_TOOLS, old_package
+from old_packages import WITH_TOOLS, as_single_file, old_package
 
 SIMPLE = '''import verifiers as vf
 from datasets import Dataset
@@ -58,8 +58,7 @@ def test_migration_single_file_package_is_moved(tmp_path: Path):
     package = old_package(
         tmp_path, "old-one", SIMPLE.format(rubric="vf.Rubric(funcs=[right])", before="", more="", arguments="")
     )
-    (package / "old_one" / "__init__.py").rename(package / "old_one.py")
-    (package / "old_one").rmdir()
+    as_single_file(package, "old_one")
     (package / "README.md").unlink()
     files = files_of(package, "old-one", "new-one")
     assert "def right(completion, answer, parser):" in files["new_one/parts.py"]

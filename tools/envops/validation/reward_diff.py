@@ -37,6 +37,8 @@ TASKS_LISTED = 5_000
 MOST_REPLIES = 4_000
 MOST_BYTES = 16 * 2**20
 """Bounds of the corpus; replies beyond them are counted and not scored."""
+ENDLESS_TURNS = 64
+"""The turns of a reply that never ends: as many as the null harness of verifiers 0.4 plays by default."""
 
 _Result = TypeVar("_Result")
 Counterpart = Callable[[int], int | None]
@@ -145,6 +147,15 @@ class Corpus:
             else:
                 self.replies.append((reply, TwoSides(before, after)))
 
+    def add_endless(self) -> None:
+        """Add a reply that repeats its first turn and never ends by itself, which shows the limits of turns."""
+        several = (entry for entry in self.replies if len(_turns(entry[0])) > 1)
+        first = next(several, None)
+        if first is not None:
+            reply, tasks = first
+            turn = next(message for message in reply.completion if message.get("role") == "assistant")
+            self.replies.append((CorpusReply("endless", reply.task, (turn,) * ENDLESS_TURNS), tasks))
+
     def bound(self) -> None:
         """Keep within the limits, with an equal share for each source of replies."""
         by_speaker: dict[str, list[tuple[CorpusReply, TwoSides[int]]]] = defaultdict(list)
@@ -195,6 +206,8 @@ def corpus_of(scorers: TwoSides[Scorer], facts: Facts, after_to_before: Mapping[
     corpus.add(here, TwoSides(after_to_before.get, lambda index: index))
     there = chain(replies_of_cases(base.package.cases, base.listing.tasks), base.listing.oracle_replies)
     corpus.add(there, TwoSides(lambda index: index, before_to_after.get))
+    if base.description.conversational or head.description.conversational:
+        corpus.add_endless()
     corpus.bound()
     return corpus
 

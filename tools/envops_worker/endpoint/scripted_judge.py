@@ -41,7 +41,10 @@ BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("
 """The conversation that is scored in this context; built only if a judge is called."""
 INCOMPREHENSIBLE = "Hm."
 SCRIPTED = "scripted"
+MOST_TAGS = 8
+"""The most tags of a judge's prompt that are taken for marks around data."""
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
+_OPENING_TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
 _SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
 _FENCES = (
@@ -188,7 +191,21 @@ def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
 
 
 def worded(prompt: str, right: bool) -> str:
-    """A verdict in the words of the judge's prompt."""
+    """A verdict in the words of the judge's prompt; text between tags is data, if there are words outside of it."""
+    return _in_words_of(_without_tagged(prompt), right) or _in_words_of(prompt, right) or ("yes" if right else "no")
+
+
+def _without_tagged(prompt: str) -> str:
+    """A prompt without what stands between tags, in linear time: a reply may hold thousands of them."""
+    for name in list(dict.fromkeys(_OPENING_TAG.findall(prompt)))[:MOST_TAGS]:
+        before, _, rest = prompt.partition(f"<{name}>")
+        _, closed, after = rest.rpartition(f"</{name}>")
+        prompt = before + after if closed else prompt
+    return prompt
+
+
+def _in_words_of(prompt: str, right: bool) -> str | None:
+    """A verdict in the words of a text; `None` if it asks for none."""
     keys = re.findall(r'"(\w+)"\s*:', prompt) if re.search(r"\bjson\b", prompt, re.IGNORECASE) else []
     scale = _scale(prompt)
     if keys:
@@ -203,9 +220,7 @@ def worded(prompt: str, right: bool) -> str:
             letters = [_letter(prompt, word) for word in (positive, negative)]
             verdicts = letters if all(letters) else [word[0] for word in words if word is not None]
             return str(verdicts[not right])
-    if scale is not None:
-        return str(scale[right])
-    return "yes" if right else "no"
+    return None if scale is None else str(scale[right])
 
 
 def _letter(prompt: str, word: str) -> str | None:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from envops.authoring.new.plan import EnvironmentPlan
 
 CaseReply = str | list[Any]
+SAME_WORDS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
+OTHER_DIGITS = str.maketrans("0123456789", "\uff10\uff11\uff12\uff13\uff14\uff15\uff16\uff17\uff18\uff19")
+"""Digits of another script, which Python reads as numbers."""
 LONGEST_TITLE = 100
 
 
 class WrittenCase(NamedTuple):
-    """A case: a reply to the first task and its reward."""
+    """A case: a reply to a task, the first one by default, and its reward."""
 
     name: str
     reply: CaseReply
     right: bool
     formed: bool
     """Whether it counts as an answer, right or wrong."""
+    task: int = 0
 
 
 def cases_of(plan: EnvironmentPlan) -> str:
@@ -39,7 +44,7 @@ def _written(plan: EnvironmentPlan, case: WrittenCase) -> str:
     else:
         reply = "  reply:\n" + "".join(f"    - {_quoted(one)}\n" for one in replies)
     expected = f"{{reward: {reward}, {plan.reward_name}: {reward}, answer_format: {formed}}}"
-    return f"- name: {case.name}\n  task: 0\n{reply}  expect: {expected}\n"
+    return f"- name: {case.name}\n  task: {case.task}\n{reply}  expect: {expected}\n"
 
 
 def _quoted(reply: Any) -> str:
@@ -87,6 +92,9 @@ def _cases(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
     yield WrittenCase("several answers earn nothing", f"{wrong}\n{right}", False, False)
     yield WrittenCase("the answer without its marks earns nothing", f"I say {gold}", False, False)
     yield WrittenCase("an empty reply earns nothing", "", False, False)
+    if plan.kind == "judge":
+        formed = plan.answer in ("text", "list", "latex", "code")
+        yield WrittenCase("the judge decides about an answer in bold", framed(plan, f"<b>{gold}</b>"), True, formed)
     yield from _of_the_frame(plan, gold, right)
     yield from _of_the_format(plan, gold)
 
@@ -122,6 +130,19 @@ def _of_the_frame(plan: EnvironmentPlan, gold: str, right: str) -> Iterator[Writ
     else:
         yield WrittenCase("a block that is never closed earns nothing", right.removesuffix("```"), False, False)
         yield WrittenCase("an empty block earns nothing", "```python\n```", False, False)
+        yield from _of_the_fence(right)
+
+
+def _of_the_fence(right: str) -> Iterator[WrittenCase]:
+    """Replies whose block of code is written in another way."""
+    program = right.removeprefix("```python\n").removesuffix("\n```")
+    yield WrittenCase("a block without a language is accepted", f"```\n{program}\n```", True, True)
+    yield WrittenCase("spaces after the language do no harm", f"```python  \n{program}\n```", True, True)
+    yield WrittenCase("a block of blank lines earns nothing", "```python\n \n \n```", False, False)
+    yield WrittenCase("a block that begins within a line earns nothing", f"Here: {right}", False, False)
+    yield WrittenCase("a block with text after its end earns nothing", f"{right} done", False, False)
+    yield WrittenCase("an empty block beside the program earns nothing", f"{right}\n```python\n```", False, False)
+    yield WrittenCase("three backticks within a line do not end a block", f"```python\n{program}```\n```", False, True)
 
 
 def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
@@ -130,7 +151,6 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
         yield WrittenCase("a program that fails earns nothing", "```python\nprint(1 / 0)\n```", False, True)
         yield WrittenCase("a program that prints two answers earns nothing",
                    f"```python\nprint({gold!r})\nprint({wrong_answer(plan, gold)!r})\n```", False, True)  # fmt: skip
-        return
     if plan.runs_tests:
         yield WrittenCase("a program that does nothing earns nothing", "```python\npass\n```", False, True)
         yield WrittenCase(
@@ -139,14 +159,24 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
         yield WrittenCase("a program that does not parse earns nothing", "```python\ndef (\n```", False, True)
     for name, text in dress(plan, gold):
         yield WrittenCase(name, framed(plan, text), True, True)
-    if plan.answer == "text" and plan.kind != "judge":
+    if plan.answer == "text":
         spaced = framed(plan, f" {gold.removesuffix('.')}. ")
         yield WrittenCase("spaces around a full stop do no harm", spaced, True, True)
     for name, text in unreadable(plan, gold):
-        yield WrittenCase(name, framed(plan, text), False, False)
-    if plan.answer == "number" and float(gold):
-        other = gold[1:] if gold.startswith("-") else f"\N{MINUS SIGN}{gold}"
-        yield WrittenCase("a number of the other sign is wrong", framed(plan, other), False, True)
+        yield WrittenCase(name, framed(plan, text), False, plan.prints)
+    for name, text in misleading(plan, gold):
+        yield WrittenCase(name, framed(plan, text), False, True)
+    if plan.answer == "boolean":
+        yield from _of_the_opposite(plan, gold)
+
+
+def _of_the_opposite(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
+    """The first task with the other answer, which its other word answers as well."""
+    answers = (gold_of(plan, index) for index in range(len(plan.examples)))
+    task = next((index for index, answer in enumerate(answers) if answer not in (gold, SAME_WORDS[gold])), None)
+    if task is not None:
+        reply = framed(plan, SAME_WORDS[gold_of(plan, task)])
+        yield WrittenCase("the other word for the opposite is accepted", reply, True, True, task)
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
@@ -167,9 +197,11 @@ def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
         case "choice":
             yield "the letter in parentheses is accepted", f"({gold})"
             yield "the small letter with a full stop is accepted", f"{gold.lower()}."
-        case "boolean" | "label" | "text" if gold.swapcase() != gold:
-            yield "case does not matter", gold.swapcase()
-            if plan.answer == "text" and plan.kind != "judge":
+        case "boolean" | "label" | "text":
+            yield from _other_case(gold)
+            if plan.answer == "boolean":
+                yield "the other word for it is accepted", SAME_WORDS[gold]
+            if plan.answer == "text":
                 yield "a full stop does no harm", f"{gold.removesuffix('.')}."
         case "json":
             known = json.loads(gold)
@@ -177,24 +209,95 @@ def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             if isinstance(known, dict) and len(known) > 1:
                 turned = dict(reversed(known.items()))
                 yield "the order of keys does not matter", json.dumps(turned, ensure_ascii=False)
+            if (decimal := _moved(known, 0.0)) != _dumped(known):
+                yield "a whole number may be written with a point", decimal
         case "list":
-            yield "blank lines and spaces do no harm", "\n \n ".join(gold.splitlines())
+            other = next((text for _, text in _other_case(gold)), gold)
+            yield "blank lines, spaces and case do no harm", "\n \n ".join(other.splitlines())
             if plan.unordered and "\n" in gold:
                 yield "another order does no harm", "\n".join(reversed(gold.splitlines()))
         case "latex":
-            yield "spaces do no harm", f" {gold}\\,"
-            simple = re.fullmatch(r"(-?)\\frac\{(\d+)\}\{(\d+)\}", gold)
-            if simple:
-                sign, above, below = simple.groups()
-                yield "a large fraction is a fraction", f"{sign}\\dfrac{{{above}}}{{{below}}}"
-                yield "a small fraction is a fraction", f"{sign}\\tfrac{{{above}}}{{{below}}}"
-                yield "a slash is a fraction as well", f"{sign}{above}/{below}"
-                tenfold = f"{sign}{int(above) * 10}/{int(below) * 10}"
-                yield "a fraction that is not in lowest terms is the same number", tenfold
-                if len(above) == len(below) == 1:
-                    yield "braces around single digits may be left out", f"{sign}\\frac{above}{below}"
+            yield from _other_formulas(gold)
         case "code" if not plan.runs_tests:
-            yield "blank lines at the end do no harm", f"{gold}\n\n"
+            yield "blank lines at the end do no harm", f"{gold}\n \n\n"
+            yield "spaces at the ends of lines do no harm", "".join(f"{line}  \n" for line in gold.splitlines())
+
+
+def _other_case(gold: str) -> Iterator[tuple[str, str]]:
+    if gold.swapcase().casefold() == gold.casefold() and gold.swapcase() != gold:
+        yield "case does not matter", gold.swapcase()
+
+
+def _dumped(known: Any) -> str:
+    return json.dumps(known, ensure_ascii=False)
+
+
+def _moved(known: Any, step: float) -> str:
+    """JSON whose whole numbers are moved by a step, and become decimal."""
+
+    def moved(value: Any) -> Any:
+        match value:
+            case dict():
+                return {key: moved(inner) for key, inner in value.items()}
+            case list():
+                return [moved(inner) for inner in value]
+            case int() if not isinstance(value, bool):
+                return value + step
+        return value
+
+    return _dumped(moved(known))
+
+
+def _number_of(formula: str) -> Fraction | None:
+    """The number that a formula of the data is, if it is written plainly."""
+    plain = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", formula)
+    return Fraction(plain) if re.fullmatch(r"-?\d+(?:\.\d+|/0*[1-9]\d*)?", plain) else None
+
+
+def _decimal_of(number: Fraction) -> str | None:
+    """A number with a decimal point; None where no finite one is equal."""
+    text = f"{float(number):.9f}".rstrip("0")
+    return f"{text}0" if Fraction(text) == number else None
+
+
+def _other_formulas(gold: str) -> Iterator[tuple[str, str]]:
+    """The same formula, or the same number, in other notations."""
+    yield "spaces do no harm", f" {gold}\\,"
+    yield "a size does no harm", f"\\displaystyle {gold}"
+    if "-" in gold:
+        yield "a long minus sign is a minus sign", gold.replace("-", "\N{MINUS SIGN}")
+    if number := _number_of(gold):
+        yield "a slash is a fraction as well", f"{number.numerator}/{number.denominator}"
+        tenfold = f"{number.numerator * 10}/{number.denominator * 10}"
+        yield "a fraction that is not in lowest terms is the same number", tenfold
+        if decimal := _decimal_of(number):
+            yield "a decimal number is the same number", decimal
+    simple = re.fullmatch(r"(-?)\\frac\{(\d+)\}\{(\d+)\}", gold)
+    if simple:
+        sign, above, below = simple.groups()
+        yield "a large fraction is a fraction", f"{sign}\\dfrac{{{above}}}{{{below}}}"
+        yield "a small fraction is a fraction", f"{sign}\\tfrac{{{above}}}{{{below}}}"
+        if len(above) == len(below) == 1:
+            yield "braces around single digits may be left out", f"{sign}\\frac{above}{below}"
+
+
+def misleading(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
+    """Texts of this kind that are wrong answers and close to the right one."""
+    match plan.answer:
+        case "number" if float(gold):
+            other = gold[1:] if gold.startswith("-") else f"\N{MINUS SIGN}{gold}"
+            yield "a number of the other sign is wrong", other
+        case "boolean":
+            yield "the other word for the opposite is wrong", SAME_WORDS[wrong_answer(plan, gold)]
+        case "json" if (halves := _moved(json.loads(gold), 0.5)) != _dumped(json.loads(gold)):
+            yield "numbers are not rounded", halves
+        case "latex":
+            yield "a division by zero is wrong", "1/0"
+            if number := _number_of(gold):
+                yield "a unit beside the number is wrong", f"{number} apples"
+                yield "digits of other scripts are wrong", str(number).translate(OTHER_DIGITS)
+            if number and (decimal := _decimal_of(number)):
+                yield "a number with an exponent is wrong", f"{decimal}e0"
 
 
 def _padded(digits: str) -> str:
@@ -207,16 +310,7 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
     match plan.answer:
         case "number":
             yield "several numbers earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
-            yield "a unit beside the number earns nothing", f"{gold} apples"
-            yield "nineteen digits are not a number", "1" * 19
-            yield "ten decimals are not a number", f"0.{'1' * 10}"
-            yield "a group of four digits is not a number", "1,2345"
-            yield "four digits before a separator are not a number", "1234,567"
-            yield "seven groups are not a number", "1" + ",000" * 6
-            yield "a leading separator does not form a number", ",123"
-            yield "letters before a separator are not a number", "abc,123"
-            yield "a point without decimals is not a number", f"{gold.partition('.')[0]}."
-            yield "digits of other scripts are not a number", "４２"
+            yield from _odd_numbers(gold)
         case "choice":
             yield "several letters earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
             yield "a letter that is not offered is not an answer", "Z"
@@ -228,10 +322,42 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "another word is not a label", "something else"
         case "json":
             yield "cut-off JSON is not an answer", gold[:-1]
-            yield "JSON with a repeated key is not an answer", '{"a": 1, "a": 2}'
+            yield "JSON with a repeated key is not an answer", _repeating(json.loads(gold))
             yield "NaN is not JSON", "NaN"
         case _:
             return
+
+
+def _odd_numbers(gold: str) -> Iterator[tuple[str, str]]:
+    """Texts that would be the right number if they were read as one."""
+    sign = gold[: -len(gold.lstrip("-"))]
+    whole, point, part = gold.removeprefix(sign).partition(".")
+
+    def grouped(first: int) -> str:
+        """The whole part with zeros before it: a group of some digits, and then groups of three."""
+        padded = whole.zfill(first + 3 * max(1, -(-(len(whole) - first) // 3)))
+        return f"{sign}{','.join([padded[:first], *re.findall(r'[0-9]{3}', padded[first:])])}{point}{part}"
+
+    yield "a unit beside the number earns nothing", f"{gold} apples"
+    yield "nineteen digits are not a number", f"{sign}{whole.zfill(19)}{point}{part}"
+    yield "ten decimals are not a number", f"{sign}{whole}.{part.ljust(10, '0')}"
+    yield "a group of four digits is not a number", "1,2345"
+    yield "four digits before a separator are not a number", grouped(4)
+    yield "seven groups are not a number", f"{sign}000,{','.join(re.findall('[0-9]{3}', whole.zfill(18)))}{point}{part}"
+    yield "a leading separator does not form a number", grouped(0)
+    yield "letters before a separator are not a number", "abc,123"
+    yield "a point without decimals is not a number", f"{sign}{whole}."
+    yield "a letter is not a point", f"{sign}{whole}x{part or 0}"
+    yield "a currency without digits is not a number", "$"
+    yield "digits of other scripts are not a number", gold.translate(OTHER_DIGITS)
+
+
+def _repeating(known: Any) -> str:
+    """JSON whose first key comes twice, with the same value."""
+    if not isinstance(known, dict) or not known:
+        return '{"a": 1, "a": 2}'
+    first, value = next(iter(known.items()))
+    return f"{{{_dumped(first)}: {_dumped(value)}, {_dumped(known)[1:]}"
 
 
 def wrong_answer(plan: EnvironmentPlan, gold: str) -> str:

@@ -33,11 +33,11 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     def rendered(template: str) -> str:
         return _tidied(_environment().get_template(f"{template}.j2").render(context))
 
-    module, answers = plan.module, rendered(f"answers/{plan.answer}.py")
+    module = plan.module
     files = {
-        "pyproject.toml": rendered("common/pyproject.toml") + marks_of(plan, answers),
+        "pyproject.toml": "",
         "README.md": rendered("common/README.md"),
-        f"{module}/answers.py": answers,
+        f"{module}/answers.py": rendered(f"answers/{plan.answer}.py"),
         "tests/oracle.py": rendered("common/oracle.py"),
         f"tests/test_{module}.py": rendered("common/test.py"),
         "tests/cases.yaml": cases_of(plan),
@@ -47,6 +47,8 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
         files[f"{module}/data/{split}.jsonl"] = "".join(f"{row}\n" for row in rows)
     for name, template in _modules(plan).items():
         files[f"{module}/{name}.py"] = rendered(template)
+    code = {path: text for path, text in files.items() if path.startswith(f"{module}/") and path.endswith(".py")}
+    files["pyproject.toml"] = rendered("common/pyproject.toml") + marks_of(plan, code)
     if plan.runs_code:
         files[f"{module}/jail.py"] = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
     return files

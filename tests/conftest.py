@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envops.facts import stages
+from envops.hub import client
+from envops.repository.package import Package
+from envops.repository.workspace import Workspace
+from envops.system.retry_policy import HUB_READ
 from envops.text.commands import STARTED_BY
+from envops.validation import observation, opened_environment, runner
+from envops.validation.templates import LockTemplate, LockTemplates
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -30,6 +40,39 @@ def interrupts() -> None:
     """Programs that tests start receive Ctrl-C, even if a shell runs the tests in the background."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what is ignored stays so in every program started here
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class TemplatesOfAllTests(LockTemplates):
+    """Lock templates that the environments of all folders share; each environment is still confined to its own."""
+
+    def begin(self, venv: Any, package: Package, confinement: Any) -> LockTemplate | None:
+        return super().begin(venv, replace(package, folder=Path("/", package.folder.name)), confinement)
+
+
+@pytest.fixture(scope="session")
+def lock_templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LockTemplates]:
+    with TemplatesOfAllTests(Workspace(tmp_path_factory.mktemp("templates")), threading.Event()) as templates:
+        yield templates
+
+
+@pytest.fixture(scope="module")
+def shared_templates(lock_templates: LockTemplates) -> Iterator[None]:
+    """What this process observes is forked from the same templates: an import of verifiers takes four seconds.
+
+    `tests/validation/test_templates.py` proves that forks and new processes observe the same.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (observation, runner):
+            patch.setattr(module, "LockTemplates", lambda *_: nullcontext(lock_templates))
+        forked = partial(opened_environment.environment_processes, templates=lock_templates)
+        patch.setattr(opened_environment, "environment_processes", forked)
+        yield
+
+
+@pytest.fixture
+def reads_repeated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read of the Hub that failed is repeated after some hundredths of a second."""
+    monkeypatch.setattr(client, "HUB_READ", replace(HUB_READ, first_seconds=0.01, longest_seconds=0.02))
 
 
 @pytest.fixture

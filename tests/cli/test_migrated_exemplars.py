@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from envops.cli.main import main
 from old_packages import SAYS_IN_TAGS, WITH_FORM, WITH_TOOLS, as_single_file, old_package
 from small_repository import ROOT, edit, git, small_repository
 
@@ -52,15 +53,19 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("backwards", "backwards-v1", 0),
     ],
 )
-def test_migrated_exemplars_give_same_rewards(repository: Path, name: str, moved: str, left: int):
-    done = envops(repository, "migrate", name, *(["--name", moved] if not moved.endswith("-v1") else []))
-    assert done.stdout.count("this test loads the environment as verifiers 0.3 does") == left, done.stderr
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_migrated_exemplars_give_same_rewards(
+    repository: Path, name: str, moved: str, left: int, capfd: pytest.CaptureFixture[str]
+):
+    named = ["--name", moved] if not moved.endswith("-v1") else []
+    code = main(["migrate", name, *named, "--root", str(repository)])
+    out, errors = capfd.readouterr()
+    assert out.count("this test loads the environment as verifiers 0.3 does") == left, errors
+    assert code == 0, out + errors
     report = json.loads((repository / "reports" / "reward-diff.json").read_text())
     (compared,) = report["environments"]
     assert compared["name"] == moved
     assert compared["verdict"] == "pass"
-    assert f"0 of {compared['replies']:,} replies scored differently" in done.stdout
+    assert f"0 of {compared['replies']:,} replies scored differently" in out
 
 
 def test_migrated_package_with_another_limit_of_turns_fails_the_proof(repository: Path):

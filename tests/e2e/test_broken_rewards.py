@@ -6,7 +6,6 @@ import shutil
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from envops.repository.repository import Repository
@@ -17,9 +16,6 @@ from envops.validation.collected_facts import ProgressListener
 from envops.validation.observation import observe
 from envops.validation.observation_request import ObservationRequest
 from envops.validation.templates import LockTemplates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,21 +93,14 @@ BREAKAGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def templates() -> Iterator[LockTemplates]:
-    """Most of these environments have the same lock, so verifiers is imported once for them."""
-    with LockTemplates(Workspace(ROOT), threading.Event()) as shared:
-        yield shared
-
-
 @pytest.fixture(scope="module", params=REWARDS, ids=lambda reward: reward.environment)
 def findings(
-    request: pytest.FixtureRequest, templates: LockTemplates, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, lock_templates: LockTemplates, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, set[str]]:
     """The error rules that fire for each way of breaking one environment's reward."""
     reward: Reward = request.param
     return {
-        name: fired(reward, replacement, tmp_path_factory.mktemp("broken"), templates)
+        name: fired(reward, replacement, tmp_path_factory.mktemp("broken"), lock_templates)
         for name, (replacement, _) in BREAKAGES.items()
     }
 

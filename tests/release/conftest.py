@@ -15,6 +15,11 @@ sys.path.append(str(Path(__file__).parents[1] / "repository"))
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 
+@pytest.fixture(autouse=True)
+def _reads(reads_repeated_at_once: None) -> None:
+    """Faults of the Hub pass without waiting for seconds."""
+
+
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
     with emulator(tmp_path / "hub", user="ada", teams=["acme"], key="canary-key-0123456789") as running:

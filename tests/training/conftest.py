@@ -15,6 +15,11 @@ from envops.training.submit import Platform
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 
 
+@pytest.fixture(autouse=True)
+def _reads(reads_repeated_at_once: None) -> None:
+    """Faults of the Hub pass without waiting for seconds."""
+
+
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
     with emulator(tmp_path / "hub", teams=["acme"]) as running:

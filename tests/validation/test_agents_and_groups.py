@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
     from envops.rules.engine import Finding
 
+pytestmark = pytest.mark.usefixtures("shared_templates")
 GATES = Gates(SmokeGate(tasks=3, rollouts=3, timeout_s=60.0), DistributionGate(min_rollouts=4, group_size=2))
 STAGES = ("rewards", "invariants", "smoke")
 

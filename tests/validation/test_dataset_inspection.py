@@ -75,6 +75,8 @@ def test_overlap_names_both_tasks():
         ("2 + 2?\n#### 4", "4"),
         ("2 + 2? \\boxed{4}", "4"),
         ('{"label": ...} label = "cat"', "cat"),
+        ("##### The Cat.", "the cat"),
+        ("The answer is **4**", "*4*"),
     ],
 )
 def test_prompt_stating_answer_is_a_leak(prompt: str, answer: str):
@@ -91,6 +93,8 @@ def test_prompt_stating_answer_is_a_leak(prompt: str, answer: str):
         ("The answer is", ""),
         ("Choose A or B. Answer:", "A"),
         ("What is (.*)?", ".*"),
+        ("2 + 2? \\boxed{4 or 5}", "4"),
+        ('2 + 2? #### "4"', "4"),
     ],
 )
 def test_prompt_containing_answer_is_not_a_leak(prompt: str, answer: str | None):

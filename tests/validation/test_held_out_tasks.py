@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from envops.repository.package import Package
     from envops.repository.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("shared_templates")
 SEEDED_V1 = """
 import verifiers.v1 as vf
 

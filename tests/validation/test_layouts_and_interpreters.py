@@ -35,7 +35,7 @@ from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, 
 if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 
 GUESSING = """
 import verifiers as vf

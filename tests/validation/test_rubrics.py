@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from envops.repository.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 REPLIES = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
 
 MODULE = """

@@ -14,6 +14,8 @@ from sample_packages import REPOSITORY, look_at
 if TYPE_CHECKING:
     from envops.repository.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("shared_templates")
+
 
 @pytest.mark.worker
 def test_near_miss_beside_reference_reply_is_reported_once(workspace: Workspace, patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from envops.repository.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 MODULES = {"v0": packages_obeying_replies.V0_MODULE, "v1": packages_obeying_replies.V1_MODULE}
 
 

@@ -3,9 +3,11 @@ once."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from envops.emulator.server import EmulatedHub, emulator
@@ -44,6 +46,8 @@ MODES = {
     "an effect that shows late": "later reads=2",
     "an error, and an effect that shows late": "later reads=3 answer=504",
 }
+ON_EVERY_CHANGE = ("an error", "a lost answer")
+"""Without and with an effect. The other modes run on every change at the last step, and at the other steps at night."""
 QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 MOST_RELEASES = 3
 
@@ -137,8 +141,13 @@ def _published(hub: EmulatedHub, publisher: Publisher) -> None:
     assert environment["visibility"] == "PRIVATE"
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("step", STEPS)
+def fault(step: str, mode: str) -> Any:
+    """A mode at a step; most of them only at night."""
+    often = mode in ON_EVERY_CHANGE or step == "source finalize"
+    return pytest.param(step, mode, marks=() if often else pytest.mark.slow, id=f"{step}-{mode}")
+
+
+@pytest.mark.parametrize(("step", "mode"), [fault(*each) for each in itertools.product(STEPS, MODES)])
 def test_release_converges_after_every_fault(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
     hub.break_with(f"{STEPS[step]} {MODES[mode]}")
 

@@ -16,6 +16,8 @@ from envops_worker.policies.answers import answer_of
 MAXIMUM_TASKS = 20_000
 """Tasks read of one split; an infinite taskset is read this far as well."""
 KEPT = 20
+_MARKS = re.compile(r"(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)|####|\\boxed\{", re.IGNORECASE)
+"""What marks the text behind it as the answer."""
 
 
 @dataclass
@@ -97,8 +99,10 @@ def gives_answer_away(prompt: str, answer: str | None) -> bool:
     An answer may occur in a prompt for good reasons: choices, extraction and sorting tasks name it. It counts only
     after words such as "answer:" or inside the mark that the reply must use.
     """
-    if not answer or not answer.strip():
+    text = (answer or "").strip()
+    # compiling a pattern for each answer takes 0.3 ms, so it is compiled only where it can match
+    if not text or text.lower() not in prompt.lower() or not _MARKS.search(prompt):
         return False
-    text = re.escape(answer.strip())
-    stated = rf"(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*[\"'`*]*{text}(?![\w])"
-    return re.search(rf"{stated}|####\s*{text}(?![\w])|\\boxed\{{{text}\}}", prompt, re.IGNORECASE) is not None
+    stated = rf"(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*[\"'`*]*{re.escape(text)}(?![\w])"
+    marked = rf"####\s*{re.escape(text)}(?![\w])|\\boxed\{{{re.escape(text)}\}}"
+    return re.search(f"{stated}|{marked}", prompt, re.IGNORECASE) is not None

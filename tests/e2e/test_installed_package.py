@@ -160,7 +160,7 @@ def test_command_without_declarations_fails_as_a_declaration(installed: Installe
     done = installed.run("validate", cwd=tmp_path)
     assert done.returncode == 2
     assert "registry.yaml" in done.stdout
-    assert "next       envops validate\n" in done.stdout
+    assert "next       envops init\n" in done.stdout
 
 
 def test_hook_for_pre_commit_runs_the_installed_tool(installed: Installed) -> None:

@@ -37,7 +37,7 @@ _SEARCH_ENDINGS = {
 }
 LONGEST_ARGUMENTS = 200
 """Characters of the arguments of a variant that a sentence shows."""
-_FIXING = "(?:lock|bump|record|doctor|prepare)"
+_FIXING = "(?:lock|bump|record|doctor|prepare|init)"
 _COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envops {_FIXING}(?: [^`;,)]*)?")
 """A command in either form: a report may be read by a tool that was started in the other way."""
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

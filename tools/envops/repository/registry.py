@@ -355,7 +355,11 @@ def load_registry(root: Path) -> Registry:
 
     Raises `DeclarationError` with every problem of the file.
     """
-    document = load_document(root / REGISTRY_FILE, root)
+    path = root / REGISTRY_FILE
+    if not path.exists():
+        fix = "`nox -s init` writes one; or name the repository with --root"
+        raise DeclarationError([Problem(REGISTRY_FILE, None, "does not exist", fix=fix)])
+    document = load_document(path, root)
     if note := with_current_keys(document).note:
         warnings.warn(note, OlderName, stacklevel=1)
     declared = document.data.get("environments") if isinstance(document.data, dict) else None

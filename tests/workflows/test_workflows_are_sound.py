@@ -39,7 +39,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_zizmor_reports_no_problem(team: list[Path], tmp_path: Path) -> None:
-    """In our workflows, and in those of a team that follows a tag of ours."""
+    """Ours, and those of a team whose callers follow a tag."""
     policies = {"OWNER/envops/*": "ref-pin", "*": "hash-pin"}
     follows = tmp_path / "zizmor.yml"
     follows.write_text(json.dumps({"rules": {"unpinned-uses": {"config": {"policies": policies}}}}))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 LONGEST_IN_LINE = 56
 READY_CASE = "ready case"
+"""The label of an entry for tests/cases.yaml."""
 FURTHER = "also"
 """The label of further examples."""
-"""The label of an entry for tests/cases.yaml."""
 
 
 @dataclass(frozen=True)

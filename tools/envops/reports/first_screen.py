@@ -38,7 +38,7 @@ def first_screen(result: ValidationResult) -> FirstScreen:
     """The first screen of a run."""
     unmet, command = result.outline.unmet, next_command(result)
     first = "" if len(unmet) < 2 or result.problems or result.interrupted else first_unmet(unmet)[0]
-    return FirstScreen(headline(result), command, "" if first in command else first, as_typed(_cost(result)))
+    return FirstScreen(headline(result), command, "" if first in command.split() else first, as_typed(_cost(result)))
 
 
 def _cost(result: ValidationResult) -> str:

@@ -128,10 +128,10 @@ def install(session: nox.Session, interpreter: Path, files: list[Path]) -> None:
     folder = interpreter.parents[1]
     made = folder / "pyvenv.cfg"
     if not made.exists() or f"version_info = {platform.python_version()}\n" not in made.read_text():
-        session.run(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
+        session.run_install(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "-p", str(interpreter)]
     hashes_of_builds = ["--build-constraints", "tools/requirements-nox.lock"]
-    session.run(uv, *synced, *hashes_of_builds, *map(str, files), external=True)
+    session.run_install(uv, *synced, *hashes_of_builds, *map(str, files), external=True)
 
 
 def uv_program() -> str:

@@ -34,6 +34,8 @@ class Session:
             interpreter.touch()
         return self.prints
 
+    run_install = run  # runs under --install-only, too
+
     @property
     def installed(self) -> bool:
         return any("sync" in call for call in self.calls)

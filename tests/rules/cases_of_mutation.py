@@ -78,6 +78,7 @@ CASES = {
             "the others could not be put in place": mutated(10, 10, {"outcome": "skipped"}),
             "hanging is noticed": mutated(10, 10, {"outcome": "timeout"}),
             "those that are not decided may be noticed": undecided(8, 2, 10),
+            "time was over too soon for a score": mutated(5, 5, exist=60, bound="time"),
             "nothing to mutate": mutated(0),
             "not observed": subject(),
         },
@@ -106,11 +107,13 @@ CASES = {
     ),
     "RWD084": RuleCases(
         fires={
-            "a handful of sixty": undecided(5, 0, 55),
+            "time was over after a handful of sixty": mutated(5, exist=60, bound="time"),
+            "time was over before the first": mutated(0, exist=60, bound="time"),
             "a conversation takes too long": undecided(30, 0, 10, unasked={"case 'a'": "it takes 3 s"}),
         },
         silent={
             "nearly all were decided": undecided(55, 0, 5),
+            "time was over after enough of them": mutated(20, exist=60, bound="time"),
             "few exist": mutated(5),
             "the limit is the number": mutated(60, exist=200, bound="count"),
             "marked ones need no time": mutated(5, 20, {"outcome": "equivalent", "reason": "same result"}),

@@ -233,8 +233,15 @@ def test_sample_is_the_same_every_time_and_bounded(bench: Bench, strong: Mutatio
 def test_mutation_that_runs_out_of_time_is_reported(bench: Bench):
     mutation = bench.mutation("right", limits=Limits(mutants=500, seconds=0.05))
     assert mutation.bound == "time"
-    assert mutation.undecided
-    assert len(mutation.mutants) == mutation.exist
+    assert len(mutation.mutants) < mutation.exist
+
+
+def test_sample_of_mutants_ends_where_time_did(bench: Bench, strong: Mutation):
+    marked = next(each for each in strong.survivors if each.apart is None)
+    mutation = bench.mutation(limits=Limits(mutants=500, seconds=0.4), marks={marked.id: "same result"})
+    decided = [each.id for each in mutation.mutants if each.outcome != "equivalent"]
+    assert not mutation.undecided
+    assert decided == [each.id for each in strong.mutants if each.id != marked.id][: len(decided)]
 
 
 def test_mutant_without_all_conversations_does_not_survive(bench: Bench, strong: Mutation):

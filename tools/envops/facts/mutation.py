@@ -19,7 +19,7 @@ MutantOutcome = Literal[
 MutationBound = Literal[
     "all",  # every existing mutant was tried
     "count",  # a stable sample of the allowed size was tried
-    "time",  # the time ran out before all of the sample was decided
+    "time",  # the time ran out before all of the sample was tried, or a conversation took too long
 ]
 
 

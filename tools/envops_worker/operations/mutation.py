@@ -17,6 +17,9 @@ from envops_worker.mutation.mutant import Mutator, mutator_of
 from envops_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0
+AT_ONCE = 10
+"""The mutants that are decided before the next ones are begun, so that time that runs out shortens the sample. They are
+decided together, because a few conversations detect most of them."""
 
 
 def answer(session: Session, request: JobRequest) -> None:
@@ -48,7 +51,8 @@ def _try_all(session: Session, request: JobRequest) -> None:
     with contextlib.suppress(BudgetSpent):
         for marked in (False, True):  # marked ones last: their author declares them equivalent
             trials = [MutantTrial(mutant) for mutant in request["mutants"] if mutant["marked"] == marked]
-            survivors += _ask_all(session, bench, mutator, trials, budget)
+            for start in range(0, len(trials), AT_ONCE):
+                survivors += _ask_all(session, bench, mutator, trials[start : start + AT_ONCE], budget)
         for trial in survivors:
             if trial.apart is None:
                 _trying(session, trial, budget)

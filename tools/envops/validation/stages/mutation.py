@@ -117,12 +117,12 @@ def mutation_of(
         _mutant(one, chosen[one.id], tried.mutants[one.id], marks, unasked) for one in sites if one.id in tried.mutants
     )
     counted_out = len(sites) > len(chosen) >= limits.mutants
-    undecided = any(mutant.outcome == "undecided" for mutant in mutants)
+    late = len(mutants) < len(chosen) or any(mutant.outcome == "undecided" for mutant in mutants)
     asked = [probe for probe in probes.usable if probe["name"] not in {**tried.left_out, **tried.unasked}]
     return Mutation(
         exist=len(sites),
         unreached=sum(source.unreached for source in sources),
-        bound="time" if undecided else "count" if counted_out else "all",
+        bound="time" if late else "count" if counted_out else "all",
         most=limits.mutants,
         seconds_allowed=limits.seconds,
         mutants=mutants,
@@ -198,7 +198,7 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """The outcome of every mutant; `undecided` if the time limit was reached."""
+    """The outcome of the mutants that are part of the sample."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:
@@ -226,10 +226,23 @@ def _tried(
                     tried.mutants[lost]["lost"] = True
             tried.trying = None
             job = stack.enter_context(new_job())
-    for name in mutants:
-        undecided = {"id": name, "outcome": "undecided", "by": "the time limit was reached", "apart": None}
-        tried.mutants.setdefault(name, undecided)
-    return tried
+    return replace(tried, mutants=dict(_sample(mutants, tried.mutants)))
+
+
+def _sample(
+    mutants: Mapping[str, Mapping[str, Any]], tried: Mapping[str, dict[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The mutants before the first one that there was no time to decide, and the marked ones.
+
+    Later ones that were decided are left out. Detected mutants are decided sooner, so nearly all of them would be.
+    """
+    ended = False
+    for name, mutant in mutants.items():
+        if mutant["marked"]:
+            undecided = {"id": name, "outcome": "undecided", "by": "the time limit was reached", "apart": None}
+            yield name, tried.get(name, undecided)
+        elif not (ended := ended or name not in tried):
+            yield name, tried[name]
 
 
 def _may_be_told_apart(mutant: Mapping[str, Any]) -> bool:

@@ -37,7 +37,7 @@ function mutationSection(mutation) {
   if (!bounds) return section("mutation", "Mutation testing", h("p.muted", null, "There was nothing to mutate, no conversation to try mutants on, or no time."));
   const counted = OUTCOMES.filter((outcome) => mutation.outcomes[outcome]);
   const bar = h("div.bar", { role: "img", "aria-label": counted.map((outcome) => `${mutation.outcomes[outcome]} ${outcome}`).join(", ") }, counted.map((outcome) => { const part = h(`span.${outcome}`); part.style.flexGrow = mutation.outcomes[outcome]; return part; }));
-  const bound = { all: "all of them", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, some undecided` }[mutation.bound];
+  const bound = { all: "all of them", count: `a sample of ${mutation.exist}`, time: `of ${mutation.exist}, as many as time allowed` }[mutation.bound];
   return section("mutation", "Mutation testing",
     h("p", null, h("span.big", null, noticed(bounds)), `${bounds[0] === 0 && bounds[1] === 1 ? ": how many" : ""} of the mutants of the reward code were detected. ${mutation.tried} were tried (${bound}), each on ${mutation.conversations} conversations, ${mutation.cases} of them cases.`),
     bar, h("ul.legend", null, counted.map((outcome) => h("li", null, h(`i.${outcome}`), `${mutation.outcomes[outcome]} ${outcome}`))),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -151,7 +152,9 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
         yield WrittenCase("a program that fails earns nothing", "```python\nprint(1 / 0)\n```", False, True)
         yield WrittenCase("a program that prints two answers earns nothing",
                    f"```python\nprint({gold!r})\nprint({wrong_answer(plan, gold)!r})\n```", False, True)  # fmt: skip
+        yield from _of_the_run(f"print({gold!r})")
     if plan.runs_tests:
+        yield from _of_the_tests(plan, gold)
         yield WrittenCase("a program that does nothing earns nothing", "```python\npass\n```", False, True)
         yield WrittenCase(
             "a program that ends at once earns nothing", "```python\nimport sys\nsys.exit(0)\n```", False, True
@@ -168,6 +171,41 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
         yield WrittenCase(name, framed(plan, text), False, True)
     if plan.answer == "boolean":
         yield from _of_the_opposite(plan, gold)
+
+
+def _of_the_tests(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
+    """Programs for the first task; none if its tests do more than call functions by name."""
+    tests = plan.examples[0].tests
+    names = [_function_called(test.call) for test in tests]
+    if "" in names:
+        return
+    yield from _of_the_run(gold)
+    yield WrittenCase("another value is wrong", _defining(names, "'another value'"), False, True)
+    expected = list(dict.fromkeys(test.expected for test in tests))
+    if len(expected) > 1:
+        yield WrittenCase("one passed test is not enough", _defining(names, expected[0]), False, True)
+
+
+def _function_called(call: str) -> str:
+    """The name of the function that a test calls; empty for another expression."""
+    match ast.parse(call or "None", mode="eval").body:
+        case ast.Call(func=ast.Name(id=name)):
+            return name
+    return ""
+
+
+def _defining(names: Iterable[str], value: str) -> str:
+    """A reply whose functions return a value, whatever they are called with."""
+    functions = (f"def {name}(*_, **__):\n    return {value}\n" for name in sorted(set(names)))
+    return f"```python\n{''.join(functions)}```"
+
+
+def _of_the_run(program: str) -> Iterator[WrittenCase]:
+    """A right program, with more around it."""
+    read = f"import sys\n{program}\nassert not sys.stdin.read()"
+    yield WrittenCase("a program gets no input", f"```python\n{read}\n```", True, True)
+    shouted = f"{program}\nprint(' ' * 300_000)"
+    yield WrittenCase("a program that prints too much earns nothing", f"```python\n{shouted}\n```", False, True)
 
 
 def _of_the_opposite(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:

@@ -66,6 +66,8 @@ def _reasons(plan: EnvironmentPlan, site: Site, line: str) -> Iterator[str]:
             yield "a completion has no reply only if the rollout failed before the first one"
         case "NUMBER", "loosen regex" if r"(?:,\d{3}){0,5}" in new:
             yield "digits without a separator are read by the other branch"
+        case _ if plan.runs_code and (why := _of_the_sandbox(site, line, new)):
+            yield why
         case "as_label", "drop normalisation" if new == "label" and plan.vocabulary == _lower(plan.vocabulary):
             yield "all labels are in lower case"
 
@@ -84,6 +86,24 @@ def _is_wrong_either_way(site: Site, line: str, old: str, new: str) -> bool:
         case "NUMBER", "loosen regex":
             return new.endswith(r']*"')
     return False
+
+
+def _of_the_sandbox(site: Site, line: str, new: str) -> str:
+    """Why no program of a reply can detect a mutant of what runs it; empty where one can."""
+    match site.function.rpartition(".")[2], site.operator:
+        case (("SECONDS" | "LONGEST"), "change number"):
+            return "a little more or less of the limit stops the same programs"
+        case "run", _ if "sys.executable if" in line:
+            return "on this machine both names are a Python"
+        case "run", "never branch" | "change text" if "cannot confine" in line:
+            return "this kernel can confine programs"
+        case "run", "drop statement" | "flip boolean" if "killpg" in line or "start_new_session" in line:
+            return "a confined program starts no process that could outlive it"
+        case "is_value", "drop condition" if "==" in new:
+            return "a missing value is no literal either"
+        case (("tests_passed" | "correct_output"), "drop condition") if "await" in new:
+            return "without a program nothing runs, and there is no result"
+    return ""
 
 
 def _is_none_closed_twice(plan: EnvironmentPlan) -> bool:

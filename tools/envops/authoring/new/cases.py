@@ -171,6 +171,8 @@ def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
         yield WrittenCase(name, framed(plan, text), False, True)
     if plan.answer == "boolean":
         yield from _of_the_opposite(plan, gold)
+    if plan.answer == "latex":
+        yield from _of_the_formula(plan)
 
 
 def _of_the_tests(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
@@ -215,6 +217,15 @@ def _of_the_opposite(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
     if task is not None:
         reply = framed(plan, SAME_WORDS[gold_of(plan, task)])
         yield WrittenCase("the other word for the opposite is accepted", reply, True, True, task)
+
+
+def _of_the_formula(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
+    """The first task whose answer is more than a number: the tasks before it compare values only."""
+    answers = [gold_of(plan, index) for index in range(len(plan.examples))]
+    task = next((index for index, answer in enumerate(answers) if _number_of(answer.removeprefix("-")) is None), 0)
+    if task:
+        reply = framed(plan, answers[task])
+        yield WrittenCase("a formula that is not a number is compared as it is written", reply, True, True, task)
 
 
 def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:

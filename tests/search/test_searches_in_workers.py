@@ -13,7 +13,7 @@ import yaml
 from envops.repository.cases import parse_expectation, read_cases
 from envops.validation.stages import search
 from envops.validation.templates import LockTemplates
-from observed import Observations
+from observed import Observations, written
 from oddities import ODDITIES
 from planted import Planted as Environment
 from planted import planted
@@ -164,6 +164,16 @@ def test_search_that_is_skipped_reports_reason(
     assert facts.search.ended == "skipped"
     assert facts.search.skipped.startswith(why)
     assert not fired(each, facts, tmp_path)
+
+
+@pytest.mark.parametrize(("type", "left_out"), [("none", []), ("label", ["search"])])
+def test_search_that_budget_excludes_is_left_out_if_there_are_answers(
+    type: str, left_out: list[str], observations: Observations, tmp_path: Path
+) -> None:
+    slow = "import time\n\ndef grade(reply, answer):\n    time.sleep(0.3)\n    return float(final(reply) == answer)"
+    each = planted("slow", "", slow, answer={"type": type}, asking="")
+    facts = observations.facts(written(each, tmp_path), ("pace", "search"), budget=30.0)
+    assert [cut.stage for cut in facts.cuts] == left_out
 
 
 @dataclass(frozen=True)

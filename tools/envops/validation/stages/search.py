@@ -85,7 +85,8 @@ def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, A
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     bound = current_deadline()
     conversational = observation.description.conversational  # its replies are scored without a rollout
-    if not conversational and fitting(observation.pace, bound.seconds if bound else math.inf) < FEWEST_EVALUATIONS:
+    scores = not conversational and observation.package.answer.type != "none"  # without answers there is no search
+    if scores and fitting(observation.pace, bound.seconds if bound else math.inf) < FEWEST_EVALUATIONS:
         left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
         observation.collected.add("search", "cut", left_out)
         return

@@ -110,7 +110,8 @@ def what_servers_see(
     name: str, settings: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> tuple[list[Any], list[Any]]:
     """The results of the oracle's tool calls in the rewards gate and in evaluations."""
-    facts = look_at(looking(name, settings, environments), workspace, patch).facts
+    # a fresh server imports verifiers, which took longer than a reply may on a busy machine
+    facts = look_at(looking(name, settings, environments), workspace, patch, SECONDS_PER_REPLY=15.0).facts
     assert facts.failures == {}
     assert [one.failure for one in facts.rollouts if one.failure] == []
     scored = [one.completion for one in facts.scores if one.policy == "oracle"]

@@ -6,10 +6,12 @@ import ast
 import json
 import re
 import tomllib
+from dataclasses import replace
 from itertools import product
 
 import pytest
 import yaml
+from envops.authoring.dataset.tests_of_code import CodeTest
 from envops.authoring.new.gather import sample, words_of
 from envops.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envops.authoring.new.render import files_of
@@ -95,3 +97,18 @@ def test_generated_marks_are_each_of_one_mutant_that_no_reply_detects(answer: st
     marks = settings["mutation"]["equivalent"]
     assert all(mark["reason"] for mark in marks)
     assert [mark["mutant"].removeprefix("my_task.answers.").rpartition(":")[0] for mark in marks] == functions
+
+
+@pytest.mark.parametrize("call", ["add(1", "adding().add(1, 2)", "3"])
+def test_tests_that_call_no_function_by_name_have_no_cases_of_their_own(call: str):
+    plan = plan_of("v1", "code", "code")
+    first, *others = plan.examples
+    changed = replace(plan, splits={"train": [replace(first, tests=(CodeTest(call=call, expected="3"),)), *others]})
+    names = {case["name"] for case in yaml.safe_load(files_of(plan)["tests/cases.yaml"])}
+    left = {case["name"] for case in yaml.safe_load(files_of(changed)["tests/cases.yaml"])}
+    assert names - left == {
+        "a program gets no input",
+        "a program that prints too much earns nothing",
+        "another value is wrong",
+        "one passed test is not enough",
+    }

@@ -12,7 +12,7 @@ MutantOutcome = Literal[
     "killed",  # a case or a policy's bound no longer held, or a function gave no number
     "timeout",  # it hung, which counts as detected
     "survived",  # it was tried on every conversation, and every expectation still held
-    "undecided",  # not detected yet; the time limit was reached or a conversation took too long
+    "undecided",  # missed by every conversation that could be run, while others took too long
     "equivalent",  # it survived, and the author declares that no reply can detect it
     "skipped",  # it could not replace the running code
 ]
@@ -151,6 +151,11 @@ class Mutation:
         return tuple(mutant for mutant in self.mutants if mutant.not_asked)
 
     @property
+    def judged(self) -> int:
+        """The number of mutants that count for the score: those neither skipped nor marked as equivalent."""
+        return self.killed + len(self.survivors) + self.undecided
+
+    @property
     def score(self) -> float | None:
         """The share of detected mutants, without equivalent and skipped ones; `None` while mutants are undecided."""
         bounds = self.score_range
@@ -159,7 +164,7 @@ class Mutation:
     @property
     def score_range(self) -> tuple[float, float] | None:
         """The score if no undecided mutant were detected, and if all were; `None` if there are no mutants."""
-        judged = self.killed + len(self.survivors) + self.undecided
+        judged = self.judged
         return (self.killed / judged, (self.killed + self.undecided) / judged) if judged else None
 
 

@@ -6,10 +6,12 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from envops.authoring.new.plan import EnvironmentPlan
+from envops.text.python_source import parse_python
 
 CaseReply = str | list[Any]
 SAME_WORDS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
@@ -189,10 +191,11 @@ def _of_the_tests(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
 
 
 def _function_called(call: str) -> str:
-    """The name of the function that a test calls; empty for another expression."""
-    match ast.parse(call or "None", mode="eval").body:
-        case ast.Call(func=ast.Name(id=name)):
-            return name
+    """The name of the function that a test calls; empty for anything else."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        match parse_python(call).body:
+            case [ast.Expr(value=ast.Call(func=ast.Name(id=name)))]:
+                return name
     return ""
 
 

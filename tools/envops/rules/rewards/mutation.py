@@ -129,7 +129,7 @@ def few_mutants_are_decided(subject: Subject) -> Iterator[Found]:
     if mutation is None:
         return
     if _is_short(mutation):
-        message = f"{mutation.tried} of {min(mutation.most, mutation.exist)} mutants were tried"
+        message = f"{mutation.judged} of {min(mutation.most, mutation.exist)} mutants were tried"
     elif mutation.undecided > (1 - GOOD_SCORE) * len(mutation.mutants):
         message = f"{mutation.undecided} of {len(mutation.mutants)} mutants were not decided"
     else:
@@ -142,8 +142,7 @@ def few_mutants_are_decided(subject: Subject) -> Iterator[Found]:
 
 def _is_short(mutation: Mutation) -> bool:
     """Whether too few mutants were tried for a score, because the time was over."""
-    marked = mutation.count("equivalent")
-    return mutation.bound == "time" and mutation.tried - marked < min(FEWEST, mutation.exist - marked)
+    return mutation.bound == "time" and mutation.judged < min(FEWEST, mutation.exist - mutation.count("equivalent"))
 
 
 def _counts(mutation: Mutation) -> dict[str, Any]:

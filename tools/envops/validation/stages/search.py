@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -83,10 +82,8 @@ def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, A
 
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
-    bound = current_deadline()
     conversational = observation.description.conversational  # its replies are scored without a rollout
-    scores = not conversational and observation.package.answer.type != "none"  # without answers there is no search
-    if scores and fitting(observation.pace, bound.seconds if bound else math.inf) < FEWEST_EVALUATIONS:
+    if not conversational and _lacks_time(observation):
         left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
         observation.collected.add("search", "cut", left_out)
         return
@@ -96,6 +93,14 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         observation.collected.take(
             "search", _searched(job, observation.package, toolbox, evaluations=evaluations, **asked)
         )
+
+
+def _lacks_time(observation: Observation) -> bool:
+    """Whether the budget ends before a search of single replies; never if the job skips it for want of answers."""
+    bound = current_deadline()
+    if bound is None or observation.package.answer.type == "none":
+        return False
+    return fitting(observation.pace, bound.seconds) < FEWEST_EVALUATIONS
 
 
 def _searched(

@@ -18,7 +18,8 @@ from envops.reports.site.catalogue import Catalogue, listing_of
 from envops.repository.repository import Repository
 
 EXAMPLES = """examples:
-  envops site                  the catalogue, in reports/site/
+  envops site                  the catalogue of PUBLIC environments, in reports/site/
+  envops site --private        of all environments, for readers who may see them
   envops site --out public/
 """
 
@@ -29,6 +30,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--out", type=Path, metavar="FOLDER", help="folder of the site (default: site/ in the reports)"
     )
+    command.add_argument(
+        "--private", action="store_true", help="include environments with visibility: PRIVATE, and their runs"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +41,9 @@ def run(options: argparse.Namespace) -> int:
     reports: Path = options.reports or root / "reports"
     out: Path = options.out or reports / "site"
     repository = Repository.load(root, set_apart=True)
-    catalogue, problems = _catalogue(repository, reports)
+    private = {name for name, entry in repository.registry.environments.items() if entry.visibility == "PRIVATE"}
+    hidden = frozenset() if options.private else frozenset(private)
+    catalogue, problems = _catalogue(repository, reports, hidden)
     broken = [problem for found in repository.broken.values() for problem in found]
     for problem in (*broken, *problems):
         print(problem, file=sys.stderr)
@@ -49,28 +55,43 @@ def run(options: argparse.Namespace) -> int:
     print(f"{pages} pages in {out}")
     if catalogue.report is None:
         print("no report was found, so the site shows no verdicts; run first: nox -s validate", file=sys.stderr)
+    if hidden:
+        print(f"{len(hidden)} PRIVATE environments and their runs are left out; --private includes them")
     if repository.broken:
         print(f"left out: {', '.join(repository.broken)}", file=sys.stderr)
     return exit_codes.FAIL if repository.broken else exit_codes.PASS
 
 
-def _catalogue(repository: Repository, reports: Path) -> tuple[Catalogue, list[str]]:
-    """The data of the site, and the errors of unreadable run reports."""
+def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) -> tuple[Catalogue, list[str]]:
+    """The data of the site without `hidden` environments and their runs, and the errors of unreadable run reports."""
     registry = repository.registry
     file = reports / "validate.json"
     report: dict[str, Any] | None = read_report(file) if file.is_file() else None
     if report is not None:  # the site shows what is registered, and not the result of a variant
-        report = {**report, "environments": [one for one in report["environments"] if one.get("env_args") is None]}
+        report = {
+            **report,
+            "environments": [
+                one for one in report["environments"] if one.get("env_args") is None and one["name"] not in hidden
+            ],
+        }
     released = _released(reports / "release.json")
     listings = [
         listing_of(registry.environments[name], package, _readme(package.folder), report, registry.runs, released)
         for name, package in repository.packages.items()
+        if name not in hidden
     ]
     runs, problems = read_runs(reports)
+    hidden_runs = {name for name, spec in registry.specs.items() if hidden.intersection(spec.environment_names)}
+    declared = {name: run for name, run in registry.runs.items() if name not in hidden_runs}
+    if hidden:  # problems, and reports of runs that the registry does not declare, could be of any environment
+        runs = [run for run in runs if run.name in declared]
+        if report is not None:
+            judged = [name for name in report["runs"] if name in declared]
+            report |= {"runs": judged, "problems": [], "unfinished": []}
     diff = read_diff(reports / "reward-diff.json", report["environments"]) if report else None
     external = tuple(registry.external.values())
     catalogue = Catalogue(
-        registry.owner, tuple(listings), external, tuple(runs), registry.runs, report, diff, reports=reports
+        registry.owner, tuple(listings), external, tuple(runs), declared, report, diff, reports=reports
     )
     return catalogue, problems
 

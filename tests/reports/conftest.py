@@ -1,0 +1,8 @@
+"""Reports are also tested on the samples that the benchmarks measure."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -64,6 +64,29 @@ def test_workflows_grant_no_permissions_by_default(workflow: dict[str, Any]) -> 
     assert "pull_request_target" not in workflow["on"]
 
 
+@pytest.mark.parametrize("workflow", [workflow for _, workflow in workflows()], ids=NAMES)
+def test_jobs_below_a_skippable_job_have_a_status_function(workflow: dict[str, Any]) -> None:
+    """GitHub skips a job if any job above it was skipped, unless its condition has a status function."""
+    jobs = workflow["jobs"]
+
+    def needs(name: str) -> list[str]:
+        needed = jobs[name].get("needs", [])
+        return [needed] if isinstance(needed, str) else needed
+
+    def skippable(name: str) -> bool:
+        return "if" in jobs[name] or any(skippable(above) for above in needs(name))
+
+    for name, job in jobs.items():
+        above = [each for each in needs(name) if skippable(each)]
+        if above:
+            condition = str(job.get("if", ""))
+            assert re.search(r"\b(always|cancelled|failure|success)\(\)", condition), name
+            if job.get("environment") in ("release", "training"):  # publishes or pays
+                stated = set(re.findall(r"needs\.([\w-]+)\.result == 'success'", condition))
+                assert stated, name
+                assert set(above) <= stated | {"prove"}, name  # `release` looks at the evidence of the proof itself
+
+
 @pytest.mark.parametrize("name", CALLERS)
 def test_callers_are_a_trigger_permissions_and_one_call(name: str) -> None:
     caller = callers()[name]

@@ -23,7 +23,10 @@ from called_workflows import Workflow, inner, resolved, started, value, workflow
 
 HANDED_OVER = "always() && (inputs.wheels || github.event_name == 'merge_group')"
 PUBLISHED = "hashFiles('published/published/*/*.whl') != ''"
-VERIFIED = "always() && hashFiles('reports/verified.sha256') != ''"
+VERIFIED = (
+    "always() && hashFiles('reports/verified.sha256') != ''"
+    " && (!github.event.repository.private || vars.ATTESTATIONS == 'enabled')"
+)
 USUAL = {
     "always()": "true",
     "!cancelled()": "true",

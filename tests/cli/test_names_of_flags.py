@@ -66,21 +66,6 @@ def test_environment_arguments_have_one_meaning_under_each_name(command: str, fl
     }
 
 
-@pytest.mark.parametrize(
-    ("words", "name", "current"),
-    [
-        *(((*command.split(), "--num-examples", "7"), "tasks", "--num-tasks") for command in SIZED),
-        *(((*command.split(), "--rollouts-per-example", "7"), "rollouts", "--num-rollouts") for command in SIZED),
-        (("train", "hub", "acme/sums", "--rollouts-per-example", "7"), "rollouts", "--group-size"),
-    ],
-)
-def test_older_name_is_read_with_one_note(
-    words: tuple[str, ...], name: str, current: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert getattr(parsed(words), name) == 7
-    assert capsys.readouterr().err == f"note: {words[-2]} is the older name of {current}\n"
-
-
 @pytest.mark.parametrize("flag", ["--group-size", "--rollouts"])
 def test_group_size_of_training_has_one_meaning_under_each_name(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert parsed(["train", "hub", "acme/sums", flag, "16"]).rollouts == 16

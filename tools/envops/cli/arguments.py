@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,6 @@ def size(command: argparse._ActionsContainer) -> None:
     command.add_argument(
         "-n", "--num-tasks", "--tasks", dest="tasks", type=positive, metavar="N", help="number of tasks"
     )
-    _older(command, "--num-examples", "tasks", "--num-tasks")
     command.add_argument(
         "-r",
         "--num-rollouts",
@@ -77,7 +75,6 @@ def size(command: argparse._ActionsContainer) -> None:
         metavar="N",
         help="number of rollouts on each",
     )
-    _older(command, "--rollouts-per-example", "rollouts", "--num-rollouts")
 
 
 def group_size(command: argparse._ActionsContainer, default: int) -> None:
@@ -91,7 +88,6 @@ def group_size(command: argparse._ActionsContainer, default: int) -> None:
         metavar="N",
         help=f"rollouts of each task (default: {default})",
     )
-    _older(command, "--rollouts-per-example", "rollouts", "--group-size")
 
 
 def concurrency(command: argparse._ActionsContainer) -> None:
@@ -112,27 +108,6 @@ def model_name(command: argparse._ActionsContainer, what: str, *, required: bool
 def environment_arguments(command: argparse._ActionsContainer, what: str) -> None:
     """Arguments of the environment as a JSON object, under the names that verifiers and prime use."""
     command.add_argument("-a", "--env-args", "--args", dest="env_args", type=json_object, metavar="JSON", help=what)
-
-
-def _older(command: argparse._ActionsContainer, flag: str, dest: str, current: str) -> None:
-    """A flag that is still read, with a note."""
-    command.add_argument(
-        flag, dest=dest, type=positive, action=_OlderFlag, current=current, help=argparse.SUPPRESS, default=None
-    )
-
-
-class _OlderFlag(argparse.Action):
-    """Stores the value, and prints the current name."""
-
-    def __init__(self, *positional: Any, current: str, **named: Any) -> None:
-        super().__init__(*positional, **named)
-        self.current = current
-
-    def __call__(
-        self, _: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
-        print(f"note: {option_string} is the older name of {self.current}", file=sys.stderr)
-        setattr(namespace, self.dest, values)
 
 
 def scripted_judge(command: argparse._ActionsContainer) -> None:

@@ -13,7 +13,6 @@ import argparse
 import gc
 import re
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -101,14 +100,12 @@ GROUPS: Mapping[str, str] = {
     "store": "facts and verdicts that machines share",
 }
 """Words that only start commands of two words."""
-_PYTHONS_WARNING = warnings.formatwarning
 _IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 """`owner/name`, which does not name a run: `envops train owner/name` is `envops train hub owner/name`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    warnings.formatwarning = _as_note
     options = parsed(sys.argv[1:] if arguments is None else arguments)
     if "command" not in options:
         parser(()).print_help()
@@ -119,17 +116,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.enable()
     code: int = command.run(options)
     return code
-
-
-def _as_note(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
-    """The text of a warning: a note for the user on one line, and every other one as Python writes it."""
-    from envops.repository.older_keys import OlderName
-
-    if issubclass(category, OlderName):
-        return f"note: {message}\n"
-    return _PYTHONS_WARNING(message, category, filename, lineno, line)
 
 
 def _refuse_committed_results(options: argparse.Namespace) -> None:

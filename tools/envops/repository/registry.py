@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from envops.facts.observed import adapter
 from envops.repository.document import Document, load_document, place
 from envops.repository.endpoints import key_variables
 from envops.repository.environment_names import with_canonical_names
-from envops.repository.older_keys import OlderName, with_current_keys
 from envops.repository.package import Generation, Package, folder_of
 from envops.repository.preparation import Preparation
 from envops.repository.problem import DeclarationError, Problem
@@ -360,8 +358,6 @@ def load_registry(root: Path) -> Registry:
         fix = "`nox -s init` writes one; or name the repository with --root"
         raise DeclarationError([Problem(REGISTRY_FILE, None, "does not exist", fix=fix)])
     document = load_document(path, root)
-    if note := with_current_keys(document).note:
-        warnings.warn(note, OlderName, stacklevel=1)
     declared = document.data.get("environments") if isinstance(document.data, dict) else None
     entries = declared.values() if isinstance(declared, dict) else ()
     asks = any(isinstance(entry, dict) and "secrets" in entry for entry in entries)
@@ -381,7 +377,7 @@ def registry_of(document: Document, model_keys: Mapping[str, str] = MappingProxy
         )
     if other := version_problem(document):
         raise DeclarationError([other])
-    document = with_canonical_names(with_current_keys(document).document)
+    document = with_canonical_names(document)
     keys, problems = checked(RegistryKeys, document)
     problems += [
         *document.problems,

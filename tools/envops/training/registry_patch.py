@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from envops.repository.document import parse_document
-from envops.repository.older_keys import OLDER, with_current_keys
 from envops.repository.problem import DeclarationError
 
 if TYPE_CHECKING:
@@ -44,9 +43,8 @@ def _edited(lines: list[str], spec: RunSpec, key: str, value: Any) -> list[str] 
     if start is None or end is None:
         return None
     parent, _, name = key.rpartition(".")
-    names = "|".join(re.escape(each) for each in (name, *(older for older, now in OLDER.items() if now == name)))
     pattern = re.compile(
-        rf"(?P<before>(?:^\s*|[{{,]\s*)(?:{names}):\s*)(?P<value>[^\s,}}#][^,}}#\n]*?)(?P<after>\s*(?:[,}}#\n]|$))"
+        rf"(?P<before>(?:^\s*|[{{,]\s*){re.escape(name)}:\s*)(?P<value>[^\s,}}#][^,}}#\n]*?)(?P<after>\s*(?:[,}}#\n]|$))"
     )
     within = _parent_lines(lines, start, end, parent)
     for index in within:
@@ -105,7 +103,7 @@ def _parent_lines(lines: list[str], start: int, end: int, parent: str) -> range:
 def _holds(text: str, spec: RunSpec, change: Mapping[str, Any]) -> bool:
     """Whether the edited text declares the change and can still be read."""
     try:
-        document = with_current_keys(parse_document(text, FILE)).document
+        document = parse_document(text, FILE)
     except DeclarationError:
         return False
     run = document.data.get("runs", {}).get(spec.name, {}) if isinstance(document.data, dict) else {}

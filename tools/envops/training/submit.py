@@ -23,7 +23,6 @@ from typing import Any, Literal
 from envops.hub.access import HubAccess, HubUnavailable, Prime
 from envops.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
-from envops.repository.older_keys import with_first_names
 from envops.repository.package import Package
 from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
@@ -86,7 +85,7 @@ def identity_of(
         name: [request.environments[name].hub, request.environments[name].version, _content(packages.get(name))]
         for name in sorted(spec.environment_names)
     }
-    kept = {key: value for key, value in with_first_names(declared).items() if key not in NOT_IDENTITY}
+    kept = {key: value for key, value in declared.items() if key not in NOT_IDENTITY}
     text = json.dumps([spec.name, kept, environments], sort_keys=True, ensure_ascii=False)
     return RunIdentity(spec.name, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH], commit)
 

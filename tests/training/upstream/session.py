@@ -196,7 +196,7 @@ def prepare(trainer: Trainer, checkout: Path | None, folder: Path, runs: Checked
     environment = folder / trainer.name
     python = environment / "bin" / "python"
     wanted = ["--python", trainer.python or sys.executable]
-    fix = f"install Python {trainer.python}: uv python install {trainer.python}" if trainer.python else ""
+    fix = f"put a Python {trainer.python} on PATH, or run: uv python install {trainer.python}" if trainer.python else ""
     _uv(trainer, fix, "venv", "--quiet", "--clear", *wanted, environment)
     packages: list[str | Path] = [trainer.package] if trainer.package else []
     if checkout is not None:

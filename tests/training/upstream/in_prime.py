@@ -1,6 +1,6 @@
 """Run by a Python that has prime installed: facts of its command line that envops relies on, as one JSON object.
 
-    python in_prime.py record
+python in_prime.py record
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run by a Python that has tinker-cookbook: its own code, on runs and about itself.
 
-    python in_tinker.py check FILE…    one JSON object: file of arguments as JSON → the cookbook's error, or null
-    python in_tinker.py record         one JSON object: arguments, defaults, and the names that a run logs
+python in_tinker.py check FILE…    one JSON object: file of arguments as JSON → the cookbook's error, or null
+python in_tinker.py record         one JSON object: arguments, defaults, and the names that a run logs
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def recipe() -> Any:
     from tinker_cookbook import cli_utils
 
     specification = find_spec("tinker_cookbook")
-    assert specification is not None and specification.submodule_search_locations
+    assert specification is not None
+    assert specification.submodule_search_locations
     source = Path(specification.submodule_search_locations[0], "recipes", "verifiers_rl", "train.py")
     tree = ast.parse(source.read_text("utf-8"))
     body: list[ast.stmt] = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "CLIConfig"]

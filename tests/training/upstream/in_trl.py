@@ -1,13 +1,12 @@
 """Run by a Python that has TRL: its own code, on runs and about itself.
 
-    python in_trl.py check FILE…    one JSON object: compiled TOML → TRL's error, or null
-    python in_trl.py record         one JSON object: fields, defaults, and the names that two steps on a CPU log
+python in_trl.py check FILE…    one JSON object: compiled TOML → TRL's error, or null
+python in_trl.py record         one JSON object: fields, defaults, and the names that two steps on a CPU log
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import sys
 import tempfile
@@ -46,8 +45,8 @@ def record() -> dict[str, Any]:
 
 def logged() -> list[str]:
     """The names in trainer_state.json after two steps and an evaluation of a random model on a CPU."""
-    from tiny_model import make
     from datasets import Dataset
+    from tiny_model import make
     from transformers import AutoTokenizer
     from trl import GRPOTrainer
 

@@ -1,7 +1,8 @@
 """Check runs with the trainers' own code, and compare what envops relies on with the recorded files.
 
-`nox -s trainers -- [CHECKOUT…] [--write]` runs it. A trainer whose checkout is given is taken from there, others from the
-newest package of the index. Each trainer has a virtual environment of its own, in which `in_*.py` beside this file runs.
+`nox -s trainers -- [CHECKOUT…] [--write]` runs it. A trainer whose checkout is given is taken from there, others from
+the newest package of the index. Each trainer has a virtual environment of its own, in which `in_*.py` beside this file
+runs.
 
 A difference is printed. `--write` writes the recorded files again, with the commit or the version that they come from.
 
@@ -34,6 +35,9 @@ DRAWN = 150
 """Drawn declarations of each of both sorts."""
 MOST_LINES = 200
 """Lines of a difference that are printed; the rest is in the written file."""
+
+MOST_CHARACTERS = 600
+"""Of an error."""
 
 
 class NotPrepared(Exception):
@@ -201,7 +205,10 @@ def prepare(trainer: Trainer, checkout: Path | None, folder: Path, runs: Checked
     packages: list[str | Path] = [trainer.package] if trainer.package else []
     if checkout is not None:
         vendored = [path for name in trainer.vendored if ((path := checkout / name) / "pyproject.toml").exists()]
-        packages += [*vendored, *((checkout / each) if (checkout / each).exists() else each for each in trainer.requires)]
+        packages += [
+            *vendored,
+            *((checkout / each) if (checkout / each).exists() else each for each in trainer.requires),
+        ]
     else:
         packages += trainer.requires
     needed = runs.requires if trainer.backends == ("prime", "prime-rl") else ()
@@ -245,7 +252,9 @@ def check(prepared: Prepared, runs: CheckedRuns) -> Iterator[str]:
         if error:
             reasons.setdefault(error, []).append(checked[file].run.spec.name)
     for error, names in reasons.items():
-        yield f"{prepared.trainer.name} refuses {', '.join(names)}:\n  " + "\n  ".join(error.splitlines())
+        yield f"{prepared.trainer.name} refuses {', '.join(names)}:\n  " + "\n  ".join(
+            error[:MOST_CHARACTERS].splitlines()
+        )
 
 
 def file_for(run: CheckedRun) -> Path:

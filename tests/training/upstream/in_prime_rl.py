@@ -110,7 +110,8 @@ def trimmed(schema: Any) -> Any:
         if key in ("properties", "$defs"):
             found[key] = {name: trimmed(each) for name, each in value.items()}
         elif key not in PROSE:
-            found[key] = value if key in ("default", "const", "enum") else trimmed(value)
+            name = "anyOf" if key == "oneOf" else key  # without its discriminator, a variant by default fits several
+            found[name] = value if key in ("default", "const", "enum") else trimmed(value)
     return found
 
 

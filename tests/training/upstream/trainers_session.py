@@ -36,6 +36,8 @@ DRAWN = 150
 MOST_LINES = 200
 """Lines of a difference that are printed; the rest is in the written file."""
 
+LIBRARY = "verifiers/v1"
+"""The mark of a checkout of verifiers, which is not a trainer."""
 MOST_CHARACTERS = 600
 """Of an error."""
 
@@ -83,7 +85,11 @@ TRAINERS = (
         repository="PrimeIntellect-ai/prime-rl",
         mark="packages/prime-rl-configs",
         python="3.12",
-        requires=("packages/prime-rl-configs", "psutil", "setproctitle", "jinja2", "loguru"),
+        requires=(
+            "packages/prime-rl-configs",
+            *("psutil", "setproctitle", "jinja2", "loguru"),  # of rl --dry-run
+            *("torch", "numpy", "orjson", "msgspec", "wandb"),  # of the orchestrator's metrics
+        ),
         sources=("src", "packages/prime-rl-configs/src"),
         vendored=("deps/verifiers", "deps/renderers", "deps/pydantic-config"),
         backends=("prime", "prime-rl"),
@@ -144,7 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[str] = []
     is_refused = differs = False
     try:
-        checkouts = {trainer_of(path).name: path.absolute() for path in options.checkouts}
+        libraries = [path.absolute() for path in options.checkouts if (path / LIBRARY).is_dir()]
+        given = [path.absolute() for path in options.checkouts if not (path / LIBRARY).is_dir()]
+        checkouts = {trainer_of(path).name: path for path in given}
         with tempfile.TemporaryDirectory() as folder:
             runs = compiled_runs(Path(folder).resolve(), options.drawn)
             for trainer in TRAINERS:
@@ -154,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if checkout is None and not trainer.package:
                     found.append(f"{trainer.name}: not checked; give a checkout of {trainer.repository}")
                     continue
-                prepared = prepare(trainer, checkout, options.folder, runs)
+                prepared = prepare(trainer, checkout, options.folder, runs, libraries)
                 refused, drift = list(check(prepared, runs)), list(compare(prepared, RECORDED, write=options.write))
                 count = sum(run.backend in trainer.backends for run in runs.runs)
                 found.append(f"{trainer.name}: {count} runs checked with {' '.join(prepared.source.values())}")
@@ -192,10 +200,13 @@ def trainer_of(checkout: Path) -> Trainer:
     raise NotPrepared(f"{checkout} is not a checkout of a known trainer: it has none of {marks}")
 
 
-def prepare(trainer: Trainer, checkout: Path | None, folder: Path, runs: CheckedRuns) -> Prepared:
+def prepare(
+    trainer: Trainer, checkout: Path | None, folder: Path, runs: CheckedRuns, libraries: Sequence[Path] = ()
+) -> Prepared:
     """A virtual environment with the newest packages that a trainer's code needs. Raises `NotPrepared`.
 
-    A checkout's own folders come first on the path, before the package of the same name.
+    A checkout's own folders come first on the path, before the package of the same name. Checkouts of verifiers, given
+    or among the submodules of the trainer's, replace its release.
     """
     environment = folder / trainer.name
     python = environment / "bin" / "python"
@@ -205,6 +216,7 @@ def prepare(trainer: Trainer, checkout: Path | None, folder: Path, runs: Checked
     packages: list[str | Path] = [trainer.package] if trainer.package else []
     if checkout is not None:
         vendored = [path for name in trainer.vendored if ((path := checkout / name) / "pyproject.toml").exists()]
+        vendored += libraries if trainer.vendored else []
         packages += [
             *vendored,
             *((checkout / each) if (checkout / each).exists() else each for each in trainer.requires),

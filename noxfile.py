@@ -317,7 +317,7 @@ def models(session: nox.Session) -> None:
 @nox.session(tags=["project"], default=False)
 def trainers(session: nox.Session) -> None:
     """Check runs with the trainers' own code. `-- CHECKOUT… [--only TRAINER] [--write]`."""
-    run(session, "tests", "python", "tests/training/upstream/trainers_session.py", *session.posargs)
+    run(session, "envops", "python", "tests/training/upstream/trainers_session.py", *session.posargs)
 
 
 @nox.session(default=False)

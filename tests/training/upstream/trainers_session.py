@@ -30,6 +30,8 @@ RECORDED = HERE / "recorded"
 sys.path[:0] = [str(HERE.parent), str(ROOT / "tools")]
 
 from checked_runs import CheckedRun, CheckedRuns, arguments_of, compiled_runs  # noqa: E402
+from drift_proposal import propose_drift  # noqa: E402
+from envops.github.api import GitHub  # noqa: E402
 
 DRAWN = 150
 """Drawn declarations of each of both sorts."""
@@ -147,6 +149,10 @@ class Prepared:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the trainers, print refused runs and differences, and return the exit code."""
     options = _options(arguments)
+    if options.propose:
+        names = [name for trainer in TRAINERS for name in trainer.records]
+        print(propose_drift(GitHub.of_workflow(), ROOT, options.propose, names))
+        return 0
     found: list[str] = []
     is_refused = differs = False
     try:
@@ -174,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found.append(f"{len(runs.refused)} of the compiled runs are refused by our own rules and were not checked")
     print(*found, sep="\n")
     if options.text:
+        options.text.parent.mkdir(parents=True, exist_ok=True)
         options.text.write_text("\n".join(found) + "\n", "utf-8")
     return 1 if is_refused or (differs and not options.write) else 0
 
@@ -186,6 +193,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=names, help="check this trainer; repeatable")
     parser.add_argument("--drawn", type=int, default=DRAWN, metavar="N", help=f"drawn declarations (default: {DRAWN})")
     parser.add_argument("--text", type=Path, metavar="FILE", help="write what is printed to a file too")
+    parser.add_argument("--propose", type=Path, metavar="FOLDER", help="in a workflow: a pull request with its files")
     environments = ROOT / ".nox" / "trainers"
     parser.add_argument("--folder", type=Path, default=environments, help="of the trainers' virtual environments")
     return parser.parse_args(arguments)

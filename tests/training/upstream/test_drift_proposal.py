@@ -27,10 +27,10 @@ class Repository(GitHub):
             return {"tree": {"sha": "tree"}}
         raise GitHubError(path, 404)
 
-    def all(self, path: str, **query: str | int) -> Iterator[Any]:
+    def all(self, _path: str, **_: str | int) -> Iterator[Any]:
         yield from ()
 
-    def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+    def send(self, _method: str, path: str, body: Mapping[str, Any]) -> Any:
         self.written.append((path, body))
         return {"sha": "new"}
 

@@ -31,7 +31,7 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "tools")]
 
 from checked_runs import CheckedRun, CheckedRuns, arguments_of, compiled_runs  # noqa: E402
 from drift_proposal import propose_drift  # noqa: E402
-from envops.github.api import GitHub  # noqa: E402
+from envops.github.api import GitHub, GitHubError  # noqa: E402
 
 DRAWN = 150
 """Drawn declarations of each of both sorts."""
@@ -151,7 +151,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     if options.propose:
         names = [name for trainer in TRAINERS for name in trainer.records]
-        print(propose_drift(GitHub.of_workflow(), ROOT, options.propose, names))
+        try:
+            print(propose_drift(GitHub.of_workflow(), ROOT, options.propose, names))
+        except (GitHubError, ValueError) as error:
+            print(error, file=sys.stderr)
+            return 2
         return 0
     found: list[str] = []
     is_refused = differs = False

@@ -97,7 +97,7 @@ def machine(tmp_path: Path, hub_with_wordle: EmulatedHub) -> Machine:
 
 
 def test_scripts_cover_every_self_managed_trainer() -> None:
-    without = {"prime", "prime-lora", "trl"}
+    without = {"prime", "trl"}
     assert {run.spec.backend for run in SCRIPTS.values()} == {run.spec.backend for run in RUNS.values()} - without
 
 

@@ -1,6 +1,6 @@
 """Compiled configurations against the trainers' own schemas.
 
-`nox -s learner` runs those whose packages are on the package index: TRL, tinker-cookbook and prime 0.12. Each of the
+`nox -s learner` runs those whose packages are on the package index: TRL and tinker-cookbook. Each of the
 others needs a checkout, named by a variable, and is skipped without it (docs/training.md shows how to make each):
 
     ENVOPS_PRIME_RL    a checkout of prime-rl whose .venv has packages/prime-rl-configs (Python 3.12)
@@ -143,19 +143,6 @@ def check(python: Path, code: str, given_to: Sequence[str], folder: Path | None 
     """Run a few lines in a trainer's Python; they raise where it refuses."""
     done = subprocess.run([python, "-c", code, *given_to], capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.torch
-def test_retired_configs_are_accepted_by_old_cli(repository: Repository, tmp_path: Path) -> None:
-    python = python_with("prime-lora")
-    files = []
-    for number, declared in enumerate(old_runs()):
-        file = tmp_path / f"{number}.toml"
-        file.write_text(next(iter(compiled(repository, "prime-lora", declared).values())))
-        files.append(str(file))
-    code = "import sys, toml\nfrom prime_cli.commands.rl import RLConfig\n"
-    code += "[RLConfig.model_validate(toml.load(name)) for name in sys.argv[1:]]"
-    check(python, code, [*files, str(ROOT / "configs" / "rl" / "wordle-shared.toml")])
 
 
 def arguments_of(script: str) -> list[str]:

@@ -74,8 +74,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "tools" / "envops" / "training" / "trainers" / "made_up.py").write_text(MADE_UP)
     keys = root / "tools" / "envops" / "repository" / "run.py"
     text = keys.read_text(encoding="utf-8")
-    assert text.count('"local", "prime-lora"') == 1
-    keys.write_text(text.replace('"local", "prime-lora"', '"local", "prime-lora", "made-up"'), encoding="utf-8")
+    assert text.count(', "local"]') == 1
+    keys.write_text(text.replace(', "local"]', ', "local", "made-up"]'), encoding="utf-8")
     (root / "registry.yaml").write_text(REGISTRY)
     (root / "docs").mkdir()
     shutil.copy(REPOSITORY / "docs" / "training.md", root / "docs")

@@ -72,7 +72,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     for part in ("prime", "inspect", "store", "tests", "pages", "lint", "train"):
         written.append(_resolve_part(tools, part, written, stop))
         yield written[-1]
-    for group in ("nox", "tinker", "prime-lora"):
+    for group in ("nox", "tinker"):
         yield _resolve_part(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")

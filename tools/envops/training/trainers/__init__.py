@@ -24,10 +24,9 @@ def _trainers() -> Iterator[Trainer]:
 
 
 TRAINERS: Mapping[str, Trainer] = {
-    trainer.limits.name: trainer
-    for trainer in sorted(_trainers(), key=lambda trainer: (bool(trainer.limits.retired), trainer.limits.name))
+    trainer.limits.name: trainer for trainer in sorted(_trainers(), key=lambda trainer: trainer.limits.name)
 }
-"""Name → trainer, retired ones last."""
+"""Name → trainer."""
 LIMITS = tuple(trainer.limits for trainer in TRAINERS.values())
 SUBMITTED = next(trainer for trainer in TRAINERS.values() if trainer.named is not None)
 """The trainer that `envops train` submits to."""

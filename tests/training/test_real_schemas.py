@@ -202,6 +202,92 @@ def test_rllm_composes_every_override(backend: str, config: str, repository: Rep
     check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)])
 
 
+SAVES = """
+import ast, asyncio, json, sys, types
+def conditions(name, attribute):
+    function = next(node for node in ast.walk(tree) if getattr(node, "name", "") == name)
+    found = [node.test for node in ast.walk(function) if isinstance(node, ast.If)]
+    return [compile(ast.Expression(test), name, "eval") for test in found if attribute in ast.unparse(test)]
+def config(arguments, prefix):
+    given = dict(each.lstrip("+").split("=", 1) for each in arguments)
+    return types.SimpleNamespace(**{key[len(prefix):]: int(value) for key, value in given.items()
+                                    if key.startswith(prefix) and value.lstrip("-").isdigit()})
+tree = ast.parse(open(sys.argv[1]).read())
+"""
+"""Reads the conditions of a trainer's own loop, to run them with the compiled settings."""
+
+
+def last_saved(tmp_path: Path, module: Path, code: str, sets: Sequence[Sequence[str]]) -> Any:
+    """The result of a trainer's own conditions for each set of arguments: its last step, and the last one saved."""
+    file = tmp_path / "out.json"
+    written = f"{SAVES}{code}\njson.dump([steps(each) for each in json.loads(sys.argv[2])], open(sys.argv[3], 'w'))"
+    check(Path(sys.executable), written, [str(module), json.dumps(sets), str(file)])
+    return json.loads(file.read_text())
+
+
+def kept_runs(repository: Repository, backend: str) -> tuple[list[int], list[list[str]]]:
+    """Runs with and without an interval of checkpoints: their steps, and their compiled arguments."""
+    declared = [
+        {**each, "max_steps": steps, "checkpoints": {} if interval is None else {"interval": interval}}
+        for each in old_runs()[:1]
+        for steps in (1, 2, 7, 100)
+        for interval in (None, 1, 3, 30, 50, 400)
+    ]
+    sets = [arguments_of(script_of(compiled(repository, backend, each))) for each in declared]
+    return [each["max_steps"] for each in declared], sets
+
+
+def test_rllm_verl_trains_and_saves_every_declared_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "rllm-verl")
+    code = """
+[saves], [ends] = conditions("fit_agent", "save_freq"), conditions("fit_agent", "total_training_steps")
+def steps(arguments):
+    trainer = config(arguments, "trainer.")
+    self = types.SimpleNamespace(config=types.SimpleNamespace(trainer=trainer), global_steps=1)
+    self.total_training_steps = trainer.total_training_steps
+    saved = 0
+    while True:
+        saved = self.global_steps if eval(saves) else saved
+        self.global_steps += 1
+        if eval(ends):
+            return self.global_steps - 1, saved
+"""
+    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "verl" / "agent_workflow_trainer.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
+
+
+def test_rllm_tinker_saves_the_last_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "rllm-tinker")
+    code = """
+[ends] = conditions("on_train_end", "save_freq")
+[during] = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and "save_freq > 0" in ast.unparse(node)]
+during = compile(ast.Expression(during), "on_policy_updated", "eval")
+def steps(arguments):
+    trainer = config(arguments, "rllm.trainer.")
+    self = types.SimpleNamespace(full_config=types.SimpleNamespace(rllm=types.SimpleNamespace(trainer=trainer)))
+    save_freq, saved = trainer.save_freq, 0
+    for global_step in range(1, trainer.total_batches + 1):
+        saved = global_step if eval(during) else saved
+    trainer_state = types.SimpleNamespace(global_step=global_step)
+    return global_step, global_step if eval(ends) else saved
+"""
+    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "tinker" / "tinker_backend.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
+
+
+def test_skyrl_saves_the_last_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "skyrl")
+    code = """
+at_end = next(each for each in conditions("train", "ckpt_interval") if "will_save_ckpts" in each.co_names)
+def steps(arguments):
+    self = types.SimpleNamespace(cfg=types.SimpleNamespace(trainer=config(arguments, "trainer.")))
+    will_save_ckpts, last = False, self.cfg.trainer.max_training_steps
+    return last, last if eval(at_end) else 0
+"""
+    module = given("ENVOPS_SKYRL") / "skyrl" / "train" / "trainer.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
+
+
 def test_skyrl_accepts_every_override(repository: Repository) -> None:
     checkout = given("ENVOPS_SKYRL")
     sets = [arguments_of(script_of(compiled(repository, "skyrl", declared))) for declared in old_runs()]

@@ -84,8 +84,13 @@ def _resolve_part(tools: Path, part: str, agreeing: Sequence[Path], stop: thread
     """Write the lock of one extra or dependency group, which agrees with the given locks."""
     path, project = tools / f"requirements-{part}.lock", tools / "pyproject.toml"
     constraints: list[str | Path] = [option for lock in agreeing for option in ("--constraint", lock)]
-    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    declared = tomllib.loads(project.read_text(encoding="utf-8"))
+    extras = declared["project"]["optional-dependencies"]
     with temporary_scratch("lock") as folder:
+        # uv reads no configuration here, so it is given the project's overrides
+        overrides = folder / "overrides.txt"
+        overrides.write_text("\n".join(declared.get("tool", {}).get("uv", {}).get("override-dependencies", ())))
+        constraints += ["--overrides", overrides]
         wanted: list[str | Path] = ["--group", f"{project}:{part}"]
         if part in extras:
             wanted = [folder / f"{part}.in"]

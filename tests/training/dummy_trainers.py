@@ -72,7 +72,7 @@ def write_wheels(folder: Path) -> None:
 
 
 def write_environment(folder: Path, name: str, requires: str = "", code: str = "") -> None:
-    """An environment package, with at most one requirement and line of code, whose wheel needs no downloaded build backend."""
+    """An environment package, with at most one requirement and one line, whose wheel needs no downloaded backend."""
     module = name.replace("-", "_")
     (folder / module).mkdir(parents=True, exist_ok=True)
     project = f'[project]\nname = "{name}"\nversion = "0.1.0"\n'

@@ -260,7 +260,8 @@ def test_rllm_tinker_saves_the_last_step(repository: Repository, tmp_path: Path)
     steps, sets = kept_runs(repository, "rllm-tinker")
     code = """
 [ends] = conditions("on_train_end", "save_freq")
-[during] = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and "save_freq > 0" in ast.unparse(node)]
+assigned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+[during] = [value for value in assigned if "save_freq > 0" in ast.unparse(value)]
 during = compile(ast.Expression(during), "on_policy_updated", "eval")
 def steps(arguments):
     trainer = config(arguments, "rllm.trainer.")

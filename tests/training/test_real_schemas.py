@@ -1,6 +1,6 @@
 """Compiled configurations against the trainers' own schemas.
 
-`nox -s learner` runs those whose packages our locks have: TRL, tinker-cookbook and prime 0.12. `nox -s trainers` checks
+`nox -s learner` runs those whose packages our locks have: TRL and tinker-cookbook. `nox -s trainers` checks
 with prime-rl and with the newest packages. Each of the others needs a checkout, named by a variable, and is skipped
 without it (docs/training.md shows how to make each):
 
@@ -98,19 +98,6 @@ def refused(python: Path, script: str, files: Sequence[Path]) -> dict[str, str]:
     return {file: error for file, error in json.loads(done.stdout.splitlines()[-1]).items() if error}
 
 
-@pytest.mark.torch
-def test_retired_configs_are_accepted_by_old_cli(repository: Repository, tmp_path: Path) -> None:
-    python = python_with("prime-lora")
-    files = []
-    for number, declared in enumerate(old_runs()):
-        file = tmp_path / f"{number}.toml"
-        file.write_text(next(iter(compiled(repository, "prime-lora", declared).values())))
-        files.append(str(file))
-    code = "import sys, toml\nfrom prime_cli.commands.rl import RLConfig\n"
-    code += "[RLConfig.model_validate(toml.load(name)) for name in sys.argv[1:]]"
-    check(python, code, [*files, str(ROOT / "configs" / "rl" / "wordle-shared.toml")])
-
-
 def script_of(files: Mapping[str, str]) -> str:
     return next(text for name, text in files.items() if name.endswith(".sh"))
 
@@ -146,6 +133,93 @@ def test_rllm_composes_every_override(backend: str, config: str, repository: Rep
         "        assert made.rllm.workflow.use_workflow is True\n"
     )
     check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)])
+
+
+SAVES = """
+import ast, asyncio, json, sys, types
+def conditions(name, attribute):
+    function = next(node for node in ast.walk(tree) if getattr(node, "name", "") == name)
+    found = [node.test for node in ast.walk(function) if isinstance(node, ast.If)]
+    return [compile(ast.Expression(test), name, "eval") for test in found if attribute in ast.unparse(test)]
+def config(arguments, prefix):
+    given = dict(each.lstrip("+").split("=", 1) for each in arguments)
+    return types.SimpleNamespace(**{key[len(prefix):]: int(value) for key, value in given.items()
+                                    if key.startswith(prefix) and value.lstrip("-").isdigit()})
+tree = ast.parse(open(sys.argv[1]).read())
+"""
+"""Reads the conditions of a trainer's own loop, to run them with the compiled settings."""
+
+
+def last_saved(tmp_path: Path, module: Path, code: str, sets: Sequence[Sequence[str]]) -> Any:
+    """The result of a trainer's own conditions for each set of arguments: its last step, and the last one saved."""
+    file = tmp_path / "out.json"
+    written = f"{SAVES}{code}\njson.dump([steps(each) for each in json.loads(sys.argv[2])], open(sys.argv[3], 'w'))"
+    check(Path(sys.executable), written, [str(module), json.dumps(sets), str(file)])
+    return json.loads(file.read_text())
+
+
+def kept_runs(repository: Repository, backend: str) -> tuple[list[int], list[list[str]]]:
+    """Runs with and without an interval of checkpoints: their steps, and their compiled arguments."""
+    declared = [
+        {**each, "max_steps": steps, "checkpoints": {} if interval is None else {"interval": interval}}
+        for each in old_runs()[:1]
+        for steps in (1, 2, 7, 100)
+        for interval in (None, 1, 3, 30, 50, 400)
+    ]
+    sets = [arguments_of(script_of(compiled(repository, backend, each))) for each in declared]
+    return [each["max_steps"] for each in declared], sets
+
+
+def test_rllm_verl_trains_and_saves_every_declared_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "rllm-verl")
+    code = """
+[saves], [ends] = conditions("fit_agent", "save_freq"), conditions("fit_agent", "total_training_steps")
+def steps(arguments):
+    trainer = config(arguments, "trainer.")
+    self = types.SimpleNamespace(config=types.SimpleNamespace(trainer=trainer), global_steps=1)
+    self.total_training_steps = trainer.total_training_steps
+    saved = 0
+    while True:
+        saved = self.global_steps if eval(saves) else saved
+        self.global_steps += 1
+        if eval(ends):
+            return self.global_steps - 1, saved
+"""
+    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "verl" / "agent_workflow_trainer.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
+
+
+def test_rllm_tinker_saves_the_last_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "rllm-tinker")
+    code = """
+[ends] = conditions("on_train_end", "save_freq")
+assigned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+[during] = [value for value in assigned if "save_freq > 0" in ast.unparse(value)]
+during = compile(ast.Expression(during), "on_policy_updated", "eval")
+def steps(arguments):
+    trainer = config(arguments, "rllm.trainer.")
+    self = types.SimpleNamespace(full_config=types.SimpleNamespace(rllm=types.SimpleNamespace(trainer=trainer)))
+    save_freq, saved = trainer.save_freq, 0
+    for global_step in range(1, trainer.total_batches + 1):
+        saved = global_step if eval(during) else saved
+    trainer_state = types.SimpleNamespace(global_step=global_step)
+    return global_step, global_step if eval(ends) else saved
+"""
+    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "tinker" / "tinker_backend.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
+
+
+def test_skyrl_saves_the_last_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "skyrl")
+    code = """
+at_end = next(each for each in conditions("train", "ckpt_interval") if "will_save_ckpts" in each.co_names)
+def steps(arguments):
+    self = types.SimpleNamespace(cfg=types.SimpleNamespace(trainer=config(arguments, "trainer.")))
+    will_save_ckpts, last = False, self.cfg.trainer.max_training_steps
+    return last, last if eval(at_end) else 0
+"""
+    module = given("ENVOPS_SKYRL") / "skyrl" / "train" / "trainer.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
 
 
 def test_skyrl_accepts_every_override(repository: Repository) -> None:

@@ -57,8 +57,18 @@ def record() -> dict[str, Any]:
     return {
         "arguments": sorted(recipe().__chz_fields__),
         "defaults of the trainer": {name: each._default for name, each in sorted(known.items())},
-        "logged": sorted(logged()),
+        "logged": sorted(logged() | named_by_loop()),
     }
+
+
+def named_by_loop() -> set[str]:
+    """The names that the training loop itself writes down: its source is read, because running it needs Tinker."""
+    from tinker_cookbook.rl.train import do_sync_training
+
+    tree = ast.parse(inspect.getsource(inspect.unwrap(do_sync_training)))
+    keys = [key for each in ast.walk(tree) if isinstance(each, ast.Dict) for key in each.keys]
+    names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+    return {name for name in names if "/" in name}
 
 
 def logged() -> set[str]:

@@ -109,7 +109,7 @@ def trimmed(schema: Any) -> Any:
     for key, value in schema.items():
         if key in ("properties", "$defs"):
             found[key] = {name: trimmed(each) for name, each in value.items()}
-        elif key not in PROSE:
+        elif key not in PROSE and not (key == "default" and isinstance(value, dict)):  # its parts have theirs
             name = "anyOf" if key == "oneOf" else key  # without its discriminator, a variant by default fits several
             found[name] = value if key in ("default", "const", "enum") else trimmed(value)
     return found

@@ -175,7 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 prepared = prepare(trainer, checkout, options.folder, runs, libraries)
                 refused, drift = list(check(prepared, runs)), list(compare(prepared, RECORDED, write=options.write))
                 count = sum(run.backend in trainer.backends for run in runs.runs)
-                found.append(f"{trainer.name}: {count} runs checked with {' '.join(prepared.source.values())}")
+                code = ", ".join(f"{key} {value}" for key, value in prepared.source.items())
+                found.append(f"{trainer.name}: {count} runs checked ({code})")
                 found += [*refused, *drift]
                 is_refused, differs = is_refused or bool(refused), differs or bool(drift)
     except NotPrepared as error:
@@ -252,15 +253,19 @@ def _uv(trainer: Trainer, fix: str, *arguments: str | Path) -> None:
 
 
 def _source(trainer: Trainer, checkout: Path | None, python: Path) -> Mapping[str, str]:
-    """The commit of a checkout, or the version of the installed package."""
+    """The commit of a checkout, or the version of the installed package; and of verifiers where it resolves runs."""
     if checkout is None:
-        code = f"import importlib.metadata as m; print(m.version({trainer.package!r}))"
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-        return {"package": trainer.package, "version": done.stdout.strip()}
+        return {"package": trainer.package, "version": _version(python, trainer.package)}
     done = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotPrepared(f"{checkout} has no commit: clone {trainer.repository} with git")
-    return {"repository": trainer.repository, "commit": done.stdout.strip()}
+    beside = {"verifiers": _version(python, "verifiers")} if trainer.vendored else {}
+    return {"repository": trainer.repository, "commit": done.stdout.strip(), **beside}
+
+
+def _version(python: Path, package: str) -> str:
+    code = f"import importlib.metadata as m; print(m.version({package!r}))"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def check(prepared: Prepared, runs: CheckedRuns) -> Iterator[str]:

@@ -16,6 +16,7 @@ from envops.cli.new import KINDS
 from envops.repository.repository import Repository
 from envops.repository.run import RunSpec, run_spec
 from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.trainers import trainer_named
 from generated_runs import generated_run
 from packaging.requirements import Requirement
 
@@ -24,6 +25,7 @@ HUB = "hub-texts"
 """An environment of the Hub, whose package is importable under the Hub's name: a copy of reverse-text."""
 ONLY_WARNED = ("RUN003",)
 """What prime-rl refuses and our rules only warn of: a model that a newer prime-rl may know."""
+SEVERAL_AGENTS = "meeting-time"
 PRIME_RL = ("prime", "prime-rl")
 USUAL: Mapping[str, Any] = {
     "model": "Qwen/Qwen3-8B",
@@ -143,6 +145,11 @@ def _specs(repository: Repository) -> Iterator[RunSpec]:
                 yield run_spec(f"{backend}--{name}", declared, {}, "registry.yaml")
         for name, variant in VARIANTS.items():
             yield run_spec(f"{backend}--{name}", {**USUAL, **variant, "backend": backend}, {}, "registry.yaml")
+        for name in trainer_named(backend).limits.algorithms:
+            for environment in ("reverse-text", SEVERAL_AGENTS):
+                chosen = {"algorithm": name, "environments": [{"id": environment}]}
+                declared = {**USUAL, **chosen, "backend": backend}
+                yield run_spec(f"{backend}--{name}-{environment}", declared, {}, "registry.yaml")
     for name in ("plain", "lora", "checkpoints"):
         variant = {**USUAL, **VARIANTS[name]}
         yield run_spec(f"trl--{name}", {**variant, "backend": "trl"}, {}, "registry.yaml")

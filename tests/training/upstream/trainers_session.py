@@ -182,7 +182,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NotPrepared as error:
         print(*found, error, sep="\n")
         return 2
-    found.append(f"{len(runs.refused)} of the compiled runs are refused by our own rules and were not checked")
+    named = {name: why for name, why in runs.refused.items() if not name.startswith("drawn-")}
+    found.append(f"not checked, as our own rules refuse them: {len(runs.refused) - len(named)} drawn runs")
+    found += [f"  {name}: {why[:MOST_CHARACTERS]}" for name, why in named.items()]
     print(*found, sep="\n")
     if options.text:
         options.text.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ from envops.repository.repository import Repository
 from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
 from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.trainers import compile_run
+from envops.training.trainers import TRAINERS, compile_run
 from envops.training.trainers.trainer import CompileRequest, environment_of
 from envops.validation.venv import venv_for
 from generated_runs import generated_run
@@ -178,6 +178,35 @@ def test_tinker_accepts_every_argument(repository: Repository) -> None:
         "    model_info.get_model_attributes(c.model_name)\n"
     )
     check(python, code, [json.dumps(sets)])
+
+
+@pytest.mark.torch
+def test_tinker_logs_the_metrics_that_are_read() -> None:
+    """The cookbook's own functions emit the names; those of its loop and of an evaluation are read in its source."""
+    code = (
+        "import json, sys, tinker, torch\n"
+        "from tinker_cookbook.completers import TokensWithLogprobs\n"
+        "from tinker_cookbook.rl.metric_util import compute_trajectory_metrics\n"
+        "from tinker_cookbook.rl.metrics import compute_kl_sample_train\n"
+        "from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup, Transition\n"
+        "said = TokensWithLogprobs(tokens=[1, 2], maybe_logprobs=[-0.5, -0.25])\n"
+        "empty = tinker.ModelInput.empty()\n"
+        "step = Transition(ob=empty, ac=said, reward=0.0, episode_done=True, metrics={})\n"
+        "group = [Trajectory(transitions=[step], final_ob=empty)] * 2\n"
+        "given = {'logprobs': torch.tensor([-0.5, -0.25]), 'mask': torch.ones(2)}\n"
+        "inputs = {name: tinker.TensorData.from_torch(each) for name, each in given.items()}\n"
+        "datum = tinker.Datum(model_input=empty, loss_fn_inputs=inputs)\n"
+        "group = TrajectoryGroup(trajectories_G=group, final_rewards_G=[1.0, 1.0], metrics_G=[{}, {}])\n"
+        "logged = compute_trajectory_metrics([group], [[]])\n"
+        "logged |= compute_kl_sample_train([datum], [torch.tensor([-0.75, -0.25])])\n"
+        "assert logged['env/all/reward/total'] == logged['env/all/by_group/frac_all_good'] == 1.0\n"
+        "missing = set(json.loads(sys.argv[1])) - logged.keys()\n"
+        "assert not missing, missing\n"
+    )
+    trainer = TRAINERS["tinker"]
+    assert trainer.zero_variance is not None
+    names = [name for ours, each in trainer.metrics.items() if ours not in ("learning_rate", "eval") for name in each]
+    check(python_with("tinker"), code, [json.dumps([*names, *trainer.zero_variance])])
 
 
 @pytest.mark.parametrize(("backend", "config"), [("rllm-verl", "agent_ppo_trainer"), ("rllm-tinker", "unified")])

@@ -2,7 +2,7 @@
 # Run wordle-verl for rLLM on verl: RLLM=/where/rllm/is configs/rl/wordle-verl.sh
 # Compiled from registry.yaml (runs.wordle-verl) by `envops train compile`; do not edit by hand.
 # On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.
-# A first try, of two steps: bash configs/rl/wordle-verl.sh +verifiers.max_samples=32 trainer.total_epochs=1 trainer.save_freq=1
+# A first try, of two steps: bash configs/rl/wordle-verl.sh data.train_max_samples=32 trainer.total_epochs=1 trainer.save_freq=1
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
 : "${RLLM:?the folder of a checkout of rLLM}"

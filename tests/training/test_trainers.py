@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -119,6 +120,13 @@ def test_added_trainer_is_in_the_documented_matrix(checkout: Path) -> None:
 
 def test_registry_names_exactly_the_trainers() -> None:
     assert set(get_args(Backend)) == NAMES
+
+
+def test_compiled_cookbook_is_the_one_that_is_locked_for_the_check() -> None:
+    lock = (TOOLS / "requirements-tinker.lock").read_text(encoding="utf-8")
+    script = (REPOSITORY / "configs" / "rl" / "wordle-tinker.sh").read_text(encoding="utf-8")
+    [version] = re.findall(r"^tinker-cookbook==(\S+)", lock, re.MULTILINE)
+    assert f"'tinker-cookbook[verifiers]=={version}'" in script
 
 
 @pytest.mark.parametrize("name", TRAINERS)

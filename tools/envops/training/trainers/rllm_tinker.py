@@ -107,7 +107,7 @@ def _compile(request: CompileRequest) -> Compiled:
         LIMITS.title,
         f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
         "With rLLM installed from its checkout (extra tinker), in its own .venv.",
-        quick_test(script, tasks, "rllm.trainer.total_epochs=1"),
+        quick_test(script, f"+verifiers.max_samples={2 * tasks}", "rllm.trainer.total_epochs=1"),
         *(f"left out: {line}" for line in config.left_out),
     )
     before = [needs("TINKER_API_KEY"), *checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")]

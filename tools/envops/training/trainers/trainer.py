@@ -329,9 +329,9 @@ def needs(secret: str) -> str:
     return f': "${{{secret}:?is not set: the trainer cannot start without it}}"'
 
 
-def quick_test(script: str, tasks: int, *arguments: str) -> str:
-    """The comment of rLLM's scripts on a first try: two steps, one pass."""
-    return f"A first try, of two steps: bash {script} +verifiers.max_samples={2 * tasks} {' '.join(arguments)}"
+def quick_test(script: str, *arguments: str) -> str:
+    """The comment of rLLM's scripts on a first try: the tasks of two steps, in one pass."""
+    return f"A first try, of two steps: bash {script} {' '.join(arguments)}"
 
 
 def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:

@@ -314,6 +314,12 @@ def models(session: nox.Session) -> None:
     session.run("python", "tools/envops/training/copy_known_models.py", *session.posargs)
 
 
+@nox.session(tags=["project"], default=False)
+def trainers(session: nox.Session) -> None:
+    """Check runs with the trainers' own code. `-- CHECKOUT… [--only TRAINER] [--write]`."""
+    run(session, "envops", "python", "tests/training/upstream/trainers_session.py", *session.posargs)
+
+
 @nox.session(default=False)
 def watch(session: nox.Session) -> None:
     """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""

@@ -12,12 +12,12 @@ from rllm.trainer import AgentTrainer
 def main(config):
     chosen = OmegaConf.to_container(config.verifiers, resolve=True)
     environment = vf.load_environment(chosen["env_id"], **chosen.get("env_args", {}))
-    name = chosen["dataset"]
+    name, most = chosen["dataset"], chosen.get("max_samples", -1)
     trainer = AgentTrainer(
         workflow_class=VerifiersWorkflow,
         workflow_args={"vf_env": environment, "sampling_args": chosen.get("sampling_args", {})},
-        train_dataset=DatasetRegistry.register_dataset(name, environment.get_dataset(), "train"),
-        val_dataset=DatasetRegistry.register_dataset(name, environment.get_eval_dataset(), "test"),
+        train_dataset=DatasetRegistry.register_dataset(name, environment.get_dataset(n=most), "train"),
+        val_dataset=DatasetRegistry.register_dataset(name, environment.get_eval_dataset(n=most), "test"),
         config=config,
         backend=config.rllm.backend,
     )

@@ -2,16 +2,27 @@
 # Run wordle-rllm-tinker for rLLM on Tinker: RLLM=/where/rllm/is TINKER_API_KEY=… configs/rl/wordle-rllm-tinker.sh
 # Compiled from registry.yaml (runs.wordle-rllm-tinker) by `envops train compile`; do not edit by hand.
 # With rLLM installed from its checkout (extra tinker), in its own .venv.
+# A first try, of two steps: bash configs/rl/wordle-rllm-tinker.sh +verifiers.max_samples=32 rllm.trainer.total_epochs=1
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
+: "${TINKER_API_KEY:?is not set: the trainer cannot start without it}"
 : "${RLLM:?the folder of a checkout of rLLM}"
 RLLM=$(cd "$RLLM" && pwd)
 VENV="$RLLM/.venv"
 [ -x "$VENV/bin/python" ] || { echo "$VENV does not exist; in $RLLM run: uv venv && uv pip install -e .[tinker]" >&2; exit 2; }
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
 uv pip install --python "$VENV/bin/python" 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line checks
+LOCKED="$VENV/locked.txt"
+"$VENV/bin/python" -c "import sys; from importlib.metadata import distributions as all; found = {f'{each.name}=={each.version}' for each in all() if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\n')" wordle > "$LOCKED"
+UV_OVERRIDE="$LOCKED" prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails
 [ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
+CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }
+UNMET=$(grep -F -e '`wordle` requires' <<<"$CHECK") && echo "$UNMET" >&2
+if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
+  echo "a version that differs is the trainer's: the environment needs another release or trainer" >&2
+  exit 1
+fi
+"$VENV/bin/python" -c "import wordle"
 mkdir -p outputs/wordle-rllm-tinker
 exec > >(tee -a outputs/wordle-rllm-tinker/console.log) 2>&1
 export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"
@@ -40,7 +51,7 @@ arguments=(
   rllm.trainer.project_name=envops                       # default of wandb.project
   rllm.trainer.experiment_name=wordle-rllm-tinker        # the run's name
   'rllm.trainer.logger=[console]'                        # default of wandb
-  rllm.trainer.save_freq=50                              # runs.wordle-rllm-tinker.checkpoints.interval
+  rllm.trainer.save_freq=50                              # runs.wordle-rllm-tinker.checkpoints.interval; and the last step
   rllm.trainer.test_freq=-1                              # default of eval.interval
   rllm.trainer.val_before_train=false                    # default of eval.skip_first
 )

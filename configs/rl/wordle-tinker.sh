@@ -4,12 +4,22 @@
 # left out: seq_len = 4096: Tinker uses that of the model
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
+: "${TINKER_API_KEY:?is not set: the trainer cannot start without it}"
 VENV="$PWD/.envops/trainers/wordle-tinker/.venv"
 [ -x "$VENV/bin/python" ] || uv venv --python 3.11 "$VENV"
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
-uv pip install --python "$VENV/bin/python" 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line checks
+uv pip install --python "$VENV/bin/python" --overrides <(echo tml-renderers) 'tinker-cookbook[verifiers]==0.6.1' 'verifiers==0.1.9.post3'
+LOCKED="$VENV/locked.txt"
+"$VENV/bin/python" -c "import sys; from importlib.metadata import distributions as all; found = {f'{each.name}=={each.version}' for each in all() if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\n')" wordle > "$LOCKED"
+UV_OVERRIDE="$LOCKED" prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails
 [ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
+CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }
+UNMET=$(grep -F -e '`wordle` requires' <<<"$CHECK") && echo "$UNMET" >&2
+if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
+  echo "a version that differs is the trainer's: the environment needs another release or trainer" >&2
+  exit 1
+fi
+"$VENV/bin/python" -c "import wordle"
 
 arguments=(
   model_name=meta-llama/Llama-3.1-8B-Instruct            # runs.wordle-tinker.model
@@ -22,7 +32,7 @@ arguments=(
   max_tokens=1024                                        # runs.wordle-tinker.sampling.max_tokens
   temperature=1.0                                        # default of sampling.temperature
   max_steps=100                                          # runs.wordle-tinker.max_steps
-  save_every=50                                          # runs.wordle-tinker.checkpoints.interval
+  save_every=50                                          # runs.wordle-tinker.checkpoints.interval; kept for 7 days
   log_path=outputs/wordle-tinker                         # contains metrics.jsonl, for `envops watch`
   behavior_if_log_dir_exists=resume                      # resumes when started again
 )

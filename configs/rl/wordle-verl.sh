@@ -2,6 +2,7 @@
 # Run wordle-verl for rLLM on verl: RLLM=/where/rllm/is configs/rl/wordle-verl.sh
 # Compiled from registry.yaml (runs.wordle-verl) by `envops train compile`; do not edit by hand.
 # On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.
+# A first try, of two steps: bash configs/rl/wordle-verl.sh data.train_max_samples=32 trainer.total_epochs=1 trainer.save_freq=1
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
 : "${RLLM:?the folder of a checkout of rLLM}"
@@ -10,8 +11,17 @@ VENV="$RLLM/.venv"
 [ -x "$VENV/bin/python" ] || { echo "$VENV does not exist; in $RLLM run: uv venv && uv pip install -e .[verl]" >&2; exit 2; }
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
 uv pip install --python "$VENV/bin/python" 'verifiers==0.1.9.post3'
-prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails: the next line checks
+LOCKED="$VENV/locked.txt"
+"$VENV/bin/python" -c "import sys; from importlib.metadata import distributions as all; found = {f'{each.name}=={each.version}' for each in all() if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\n')" wordle > "$LOCKED"
+UV_OVERRIDE="$LOCKED" prime env install primeintellect/wordle@0.1.8  # exits with 0 also when it fails
 [ "$("$VENV/bin/python" -c 'from importlib.metadata import version; print(version("wordle"))')" = 0.1.8 ] || { echo "primeintellect/wordle@0.1.8 was not installed into $VENV" >&2; exit 1; }
+CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }
+UNMET=$(grep -F -e '`wordle` requires' <<<"$CHECK") && echo "$UNMET" >&2
+if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
+  echo "a version that differs is the trainer's: the environment needs another release or trainer" >&2
+  exit 1
+fi
+"$VENV/bin/python" -c "import wordle"
 mkdir -p outputs/wordle-verl
 exec > >(tee -a outputs/wordle-verl/console.log) 2>&1
 cd "$RLLM"
@@ -39,7 +49,7 @@ arguments=(
   actor_rollout_ref.rollout.tensor_model_parallel_size=1 # default of gpus.tensor_parallel
   actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 # fixed
   rllm.workflow.use_workflow=true                        # the example is a workflow
-  trainer.total_training_steps=100                       # runs.wordle-verl.max_steps
+  trainer.total_training_steps=101                       # runs.wordle-verl.max_steps; and one: rLLM ends before this step
   trainer.total_epochs=100                               # at most one per step: the steps decide
   trainer.n_gpus_per_node=1                              # default of gpus.train
   trainer.nnodes=1                                       # default of gpus.train_nodes
@@ -47,7 +57,7 @@ arguments=(
   trainer.experiment_name=wordle-verl                    # the run's name
   'trainer.logger=[console]'                             # default of wandb
   trainer.default_local_dir=outputs/wordle-verl          # checkpoints
-  trainer.save_freq=50                                   # runs.wordle-verl.checkpoints.interval
+  trainer.save_freq=50                                   # runs.wordle-verl.checkpoints.interval; divides max_steps: rLLM saves no last step of its own
   trainer.test_freq=-1                                   # default of eval.interval
   trainer.val_before_train=false                         # default of eval.skip_first
 )

@@ -123,6 +123,7 @@ WHERE: dict[str, tuple[str, ...]] = {
 NOWHERE = {
     "bench": "it measures for a quarter of an hour; its parts are the commands that it times",
     "learner": "it brings torch and trains for minutes; the nightly workflow runs it",
+    "trainers": "it installs the trainers and needs a checkout; the nightly workflow runs it",
     "docs": "nox -s lint runs it with --check on every commit",
     "lint": "CI runs it on every commit",
     "smoke --allow-network --harness": "harnesses of verifiers fetch themselves at every start, which takes minutes",

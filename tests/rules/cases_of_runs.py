@@ -31,7 +31,6 @@ CASES = {
             "nothing is known": run(replace(ON_HUB, generation=None), backend="prime"),
         },
     ),
-    "RUN002": RuleCases(fires={"shared lora": run(backend="prime-lora")}, silent={"hosted": run(backend="prime")}),
     "RUN003": RuleCases(
         fires={
             "misspelt": run(model="Qwen/Qwen3-4B-Instruct-2508"),
@@ -137,7 +136,7 @@ CASES = {
         silent={"rloo with rllm": run(V0, backend="rllm-verl", algorithm="rloo"), "full": run(without=("lora",))},
     ),
     "RUN009": RuleCases(
-        fires={"self-managed": run(submit="on-release"), "retired": run(backend="prime-lora", submit="on-release")},
+        fires={"self-managed": run(submit="on-release")},
         silent={"hosted": run(backend="prime", submit="on-release"), "by hand": run(submit="manual")},
     ),
     "RUN010": RuleCases(

@@ -29,8 +29,8 @@ def get_requires_for_build_wheel(config_settings=None):
 def build_wheel(directory, config_settings=None, metadata_directory=None):
     info = "{module}-0.1.0.dist-info"
     with zipfile.ZipFile(f"{{directory}}/{module}-0.1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("{module}.py", "")
-        wheel.writestr(f"{{info}}/METADATA", "Metadata-Version: 2.1\\nName: {name}\\nVersion: 0.1.0\\n")
+        wheel.writestr("{module}.py", "{code}")
+        wheel.writestr(f"{{info}}/METADATA", "Metadata-Version: 2.1\\nName: {name}\\nVersion: 0.1.0\\n{requires}")
         wheel.writestr(f"{{info}}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\n")
         wheel.writestr(f"{{info}}/RECORD", "")
     return "{module}-0.1.0-py3-none-any.whl"
@@ -68,17 +68,19 @@ def write_wheels(folder: Path) -> None:
         "[console_scripts]\nvf-rl = vf_rl:main\n",
     )
     recipe = "tinker_cookbook/recipes/verifiers_rl/train.py"
-    wheel(folder, "tinker-cookbook", "0.5.8", {recipe: RECORDER}, "Provides-Extra: verifiers\n")
+    wheel(folder, "tinker-cookbook", "0.6.1", {recipe: RECORDER}, "Provides-Extra: verifiers\n")
 
 
-def write_environment(folder: Path, name: str) -> None:
-    """An environment package whose wheel needs no downloaded build backend."""
+def write_environment(folder: Path, name: str, requires: str = "", code: str = "") -> None:
+    """An environment package, with at most one requirement and one line, whose wheel needs no downloaded backend."""
     module = name.replace("-", "_")
-    (folder / module).mkdir(parents=True)
+    (folder / module).mkdir(parents=True, exist_ok=True)
     project = f'[project]\nname = "{name}"\nversion = "0.1.0"\n'
+    project += f'dependencies = ["{requires}"]\n' if requires else ""
+    needed = f"Requires-Dist: {requires}\\n" if requires else ""
     build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     (folder / module / "pyproject.toml").write_text(project + build)
-    (folder / module / "backend.py").write_text(BACKEND.format(module=module, name=name))
+    (folder / module / "backend.py").write_text(BACKEND.format(module=module, name=name, requires=needed, code=code))
 
 
 def write_checkout(folder: Path, variables: dict[str, str]) -> None:

@@ -177,13 +177,6 @@ def test_compiled_environment_arguments_reach_every_backend() -> None:
         assert "digits" in "".join(compiled(backend, environments=sources).files.values()), backend
 
 
-def test_compiled_v0_environment_uses_id_of_old_service() -> None:
-    old = replace(SUMS, generation="v0")
-    spec = run_spec("first", {**DECLARED, "backend": "prime-lora"}, {}, "registry.yaml")
-    assert compile_run(CompileRequest(spec, {"sums": old})).native.values["env"][0]["id"] == "acme/sums"
-    assert native("prime-lora")["env"][0]["taskset"] == {"id": "acme/sums"}
-
-
 def test_declared_runs_cover_every_backend_and_submit_one() -> None:
     runs = repository_runs()
     assert {run.spec.backend for run in runs} == set(TRAINERS)

@@ -45,6 +45,11 @@ class Machine:
             command, cwd=self.root, env=self.variables, capture_output=True, text=True, check=False, timeout=300
         )
 
+    def install(self, package: str) -> None:
+        """Install a package of the trainer into its checkout's environment."""
+        command = [uv(), "pip", "install", "--quiet", "--python", str(self.checkout / ".venv"), package]
+        subprocess.run(command, env=self.variables, check=True)
+
     @property
     def recorded(self) -> Any:
         """The command that started the trainer."""
@@ -56,7 +61,8 @@ def hub_with_wordle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulat
     folder = tmp_path_factory.mktemp("hub")
     with emulator(folder / "state", teams=["primeintellect"]) as hub:
         for version in ("0.1.8", "0.1.9"):
-            content = wheel(folder, "wordle", version, {"wordle.py": ""}).read_bytes()
+            needed = "Requires-Dist: letters>=1\n"
+            content = wheel(folder, "wordle", version, {"wordle.py": ""}, needed).read_bytes()
             publish(hub, "wordle", version, f"hash-{version}", "primeintellect", content=content, visibility="PUBLIC")
         yield hub
 
@@ -72,6 +78,8 @@ def machine(tmp_path: Path, hub_with_wordle: EmulatedHub) -> Machine:
     for program in (uv(), str(Path(sys.executable).parent / "prime")):
         (programs / Path(program).name).symlink_to(program)
     write_wheels(tmp_path / "wheels")
+    for version in ("1.0", "2.0"):
+        wheel(tmp_path / "wheels", "letters", version, {"letters.py": ""})
     index = tmp_path / "index"
     index.mkdir()
     other = tmp_path / "other"
@@ -88,6 +96,7 @@ def machine(tmp_path: Path, hub_with_wordle: EmulatedHub) -> Machine:
         "HUB_OF_TEST": hub_with_wordle.url,
         "PRIME_API_BASE_URL": hub_with_wordle.url,
         "PRIME_DISABLE_VERSION_CHECK": "1",
+        "TINKER_API_KEY": "key-of-the-test",
         "NO_PROXY": "127.0.0.1,localhost",
     }
     make_environment(other, variables)
@@ -97,7 +106,7 @@ def machine(tmp_path: Path, hub_with_wordle: EmulatedHub) -> Machine:
 
 
 def test_scripts_cover_every_self_managed_trainer() -> None:
-    without = {"prime", "prime-lora", "trl"}
+    without = {"prime", "trl"}
     assert {run.spec.backend for run in SCRIPTS.values()} == {run.spec.backend for run in RUNS.values()} - without
 
 
@@ -146,3 +155,65 @@ def test_script_stops_if_environment_was_not_installed(machine: Machine) -> None
     assert done.returncode == 1
     assert "primeintellect/wordle@0.1.8 was not installed into" in done.stderr
     assert not Path(machine.variables["RECORDED"]).exists()
+
+
+def test_script_with_unmet_requirement_names_it_and_the_command_that_adds_it(machine: Machine) -> None:
+    write_environment(machine.root / "environments", "word-problems", "letters>=1")
+    done = machine.launch("maths-lora")
+    assert done.returncode == 1
+    assert "The package `word-problems` requires `letters>=1`, but it's not installed" in done.stderr
+    assert not Path(machine.variables["RECORDED"]).exists()
+    command = done.stderr.partition("of the trainer: ")[2].splitlines()[0]
+    subprocess.run(command, shell=True, cwd=machine.root, env=machine.variables, check=True)
+    assert machine.launch("maths-lora").returncode == 0
+    assert machine.recorded["packages"]["letters"] == "2.0"
+
+
+def test_script_with_other_requirement_than_the_trainer_keeps_the_trainer(machine: Machine) -> None:
+    machine.install("letters==1.0")
+    write_environment(machine.root / "environments", "word-problems", "letters>=2")
+    done = machine.launch("maths-lora")
+    assert done.returncode == 1
+    assert "`word-problems` requires `letters>=2`, but `1.0` is installed" in done.stderr
+    command = done.stderr.partition("of the trainer: ")[2].splitlines()[0]
+    subprocess.run(command, shell=True, cwd=machine.root, env=machine.variables, check=True)
+    assert machine.launch("maths-lora").returncode == 1
+    write_environment(machine.root / "environments", "word-problems", "letters")
+    assert machine.launch("maths-lora").returncode == 0
+    assert machine.recorded["packages"]["letters"] == "1.0"
+
+
+def test_script_with_other_verifiers_of_the_trainer_reports_it_and_starts(machine: Machine) -> None:
+    machine.install("verifiers==0.1.9.post3")
+    write_environment(machine.root / "environments", "word-problems", "verifiers>=0.4")
+    done = machine.launch("maths-lora")
+    assert done.returncode == 0, done.stderr
+    assert "`word-problems` requires `verifiers>=0.4`, but `0.1.9.post3` is installed" in done.stderr
+    assert machine.recorded["packages"]["verifiers"] == "0.1.9.post3"
+
+
+def test_script_with_environment_that_the_trainer_cannot_import_stops(machine: Machine) -> None:
+    write_environment(machine.root / "environments", "word-problems", code="import a_later_verifiers")
+    done = machine.launch("maths-lora")
+    assert done.returncode == 1
+    assert "No module named 'a_later_verifiers'" in done.stderr
+    assert not Path(machine.variables["RECORDED"]).exists()
+
+
+@pytest.mark.parametrize(("locked", "installed"), [("", "2.0"), ("letters==1.0", "1.0")])
+def test_script_with_package_of_the_hub_keeps_the_trainer(machine: Machine, locked: str, installed: str) -> None:
+    if locked:
+        machine.install(locked)
+    for _start in range(2):
+        done = machine.launch("wordle-verl")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert machine.recorded["packages"]["letters"] == installed
+
+
+@pytest.mark.parametrize("name", ["wordle-tinker", "wordle-rllm-tinker"])
+def test_script_without_key_of_tinker_stops_before_anything_is_installed(machine: Machine, name: str) -> None:
+    del machine.variables["TINKER_API_KEY"]
+    done = machine.launch(name)
+    assert done.returncode != 0
+    assert "TINKER_API_KEY: is not set" in done.stderr
+    assert not (machine.root / ".envops").exists()

@@ -1,9 +1,9 @@
 """Compiled configurations against the trainers' own schemas.
 
-`nox -s learner` runs those whose packages are on the package index: TRL, tinker-cookbook and prime 0.12. Each of the
-others needs a checkout, named by a variable, and is skipped without it (docs/training.md shows how to make each):
+`nox -s learner` runs those whose packages our locks have: TRL and tinker-cookbook. `nox -s trainers` checks
+with prime-rl and with the newest packages. Each of the others needs a checkout, named by a variable, and is skipped
+without it (docs/training.md shows how to make each):
 
-    ENVOPS_PRIME_RL    a checkout of prime-rl whose .venv has packages/prime-rl-configs (Python 3.12)
     ENVOPS_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)
     ENVOPS_SKYRL       a checkout of SkyRL whose .venv has omegaconf and what its config module imports
 """
@@ -12,30 +12,29 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.registry import Registry
 from envops.repository.repository import Repository
 from envops.repository.run import run_spec
 from envops.repository.workspace import Workspace
-from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.declared_runs import declared_runs
 from envops.training.trainers import compile_run
 from envops.training.trainers.trainer import CompileRequest, environment_of
 from envops.validation.venv import venv_for
 from generated_runs import generated_run
 
+sys.path.append(str(Path(__file__).parent / "upstream"))
+
+from checked_runs import arguments_of, drawn_specs
+
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-COUNT = 150
-ONLY_WARNED = ("RUN003",)
-"""What prime-rl refuses and our rules only warn of: a model that a newer prime-rl may know."""
 
 
 def given(variable: str) -> Path:
@@ -63,62 +62,9 @@ def compiled(repository: Repository, backend: str, declared: Mapping[str, Any]) 
     return compile_run(CompileRequest(spec, environments)).files
 
 
-def schema_errors(checkout: Path, files: Sequence[Path]) -> dict[str, str | None]:
-    """The result of prime-rl's own schema for each file."""
-    packages = [path for path in (ROOT / "environments").iterdir() if path.is_dir()]
-    path = [checkout / "packages" / "prime-rl-configs" / "src", *packages]
-    result = subprocess.run(
-        [checkout / ".venv" / "bin" / "python", HERE / "prime_rl_schema.py", *files],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    errors: dict[str, str | None] = json.loads(result.stdout.splitlines()[-1])
-    return errors
-
-
-def test_declared_runs_are_accepted_by_prime_rl(repository: Repository) -> None:
-    checkout = given("ENVOPS_PRIME_RL")
-    runs = declared_runs(repository.registry, repository.packages)
-    files = [
-        ROOT / name
-        for run in runs
-        if run.compiled and run.spec.backend in ("prime", "prime-rl") and run.spec.schema != "later"
-        for name in run.compiled.files
-        if name.endswith(".toml")
-    ]
-    assert [error for error in schema_errors(checkout, files).values() if error] == []
-
-
-def generated(repository: Repository, count: int, *, sound: bool) -> Iterator[DeclaredRun]:
-    """Generated declarations, compiled and judged."""
-    environments = repository.registry.environments
-    for seed in range(count):
-        name, declared = f"run-{seed}", generated_run(seed, sound=sound)
-        spec = run_spec(name, declared, {}, "registry.yaml")
-        registry = Registry("acme", environments, runs={name: declared})
-        yield from declared_runs(registry, repository.packages, [spec])
-
-
 def test_generated_sound_runs_have_no_findings(repository: Repository) -> None:
-    found = [finding for run in generated(repository, 40, sound=True) for finding in run.findings if finding.counts]
-    assert found == []
-
-
-@pytest.mark.parametrize("sound", [True, False])
-def test_generated_runs_that_pass_rules_are_accepted_by_prime_rl(
-    sound: bool, repository: Repository, tmp_path: Path
-) -> None:
-    checkout = given("ENVOPS_PRIME_RL")
-    passing = []
-    for run in generated(repository, COUNT, sound=sound):
-        assert run.compiled is not None
-        if not any(finding.counts or finding.rule in ONLY_WARNED for finding in run.findings):
-            passing.append(tmp_path / f"{run.spec.name}.toml")
-            passing[-1].write_text(next(iter(run.compiled.files.values())))
-    assert len(passing) >= COUNT / 10
-    assert {file: error for file, error in schema_errors(checkout, passing).items() if error} == {}
+    runs = declared_runs(repository.registry, repository.packages, list(drawn_specs(40, sound=True)))
+    assert [finding for run in runs for finding in run.findings if finding.counts] == []
 
 
 def old_runs() -> list[dict[str, Any]]:
@@ -145,23 +91,11 @@ def check(python: Path, code: str, given_to: Sequence[str], folder: Path | None 
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.torch
-def test_retired_configs_are_accepted_by_old_cli(repository: Repository, tmp_path: Path) -> None:
-    python = python_with("prime-lora")
-    files = []
-    for number, declared in enumerate(old_runs()):
-        file = tmp_path / f"{number}.toml"
-        file.write_text(next(iter(compiled(repository, "prime-lora", declared).values())))
-        files.append(str(file))
-    code = "import sys, toml\nfrom prime_cli.commands.rl import RLConfig\n"
-    code += "[RLConfig.model_validate(toml.load(name)) for name in sys.argv[1:]]"
-    check(python, code, [*files, str(ROOT / "configs" / "rl" / "wordle-shared.toml")])
-
-
-def arguments_of(script: str) -> list[str]:
-    """The arguments of a compiled script, as its shell hands them over."""
-    body = script.partition("arguments=(\n")[2].partition("\n)\n")[0]
-    return [word for line in body.splitlines() for word in shlex.split(line, comments=True)]
+def refused(python: Path, script: str, files: Sequence[Path]) -> dict[str, str]:
+    """What a trainer's own code refuses: file → error."""
+    command = [python, HERE / "upstream" / script, "check", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {file: error for file, error in json.loads(done.stdout.splitlines()[-1]).items() if error}
 
 
 def script_of(files: Mapping[str, str]) -> str:
@@ -169,28 +103,14 @@ def script_of(files: Mapping[str, str]) -> str:
 
 
 @pytest.mark.torch
-def test_tinker_accepts_every_argument(repository: Repository) -> None:
+def test_tinker_accepts_every_argument(repository: Repository, tmp_path: Path) -> None:
     python = python_with("tinker")
     sets = [arguments_of(script_of(compiled(repository, "tinker", declared))) for declared in old_runs()]
     sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-tinker.sh").read_text()))
-    code = (
-        "import ast, sys, json, chz, importlib.util as u\n"
-        "package = u.find_spec('tinker_cookbook').submodule_search_locations[0]\n"
-        "source = open(package + '/recipes/verifiers_rl/train.py').read()\n"
-        "tree = ast.parse(source)\n"
-        "body = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == 'CLIConfig']\n"
-        "from tinker_cookbook import cli_utils\n"
-        "names = {'chz': chz, 'cli_utils': cli_utils, '__name__': 'recipe'}\n"
-        "module = ast.Module(body=body, type_ignores=[])\n"
-        "import types; m = types.ModuleType('recipe'); m.__dict__.update(names); sys.modules['recipe'] = m\n"
-        "exec(compile(module, 'recipe', 'exec'), m.__dict__)\n"
-        "from chz.blueprint import Blueprint\n"
-        "for argv in json.loads(sys.argv[1]):\n"
-        "    c = Blueprint(m.CLIConfig).make_from_argv(argv)\n"
-        "    from tinker_cookbook import renderers, model_info\n"
-        "    model_info.get_model_attributes(c.model_name)\n"
-    )
-    check(python, code, [json.dumps(sets)])
+    files = [tmp_path / f"{number}.json" for number in range(len(sets))]
+    for file, given_to in zip(files, sets, strict=True):
+        file.write_text(json.dumps(given_to))
+    assert refused(python, "in_tinker.py", files) == {}
 
 
 @pytest.mark.parametrize(("backend", "config"), [("rllm-verl", "agent_ppo_trainer"), ("rllm-tinker", "unified")])
@@ -213,6 +133,93 @@ def test_rllm_composes_every_override(backend: str, config: str, repository: Rep
         "        assert made.rllm.workflow.use_workflow is True\n"
     )
     check(checkout / ".venv" / "bin" / "python", code, [json.dumps(sets)])
+
+
+SAVES = """
+import ast, asyncio, json, sys, types
+def conditions(name, attribute):
+    function = next(node for node in ast.walk(tree) if getattr(node, "name", "") == name)
+    found = [node.test for node in ast.walk(function) if isinstance(node, ast.If)]
+    return [compile(ast.Expression(test), name, "eval") for test in found if attribute in ast.unparse(test)]
+def config(arguments, prefix):
+    given = dict(each.lstrip("+").split("=", 1) for each in arguments)
+    return types.SimpleNamespace(**{key[len(prefix):]: int(value) for key, value in given.items()
+                                    if key.startswith(prefix) and value.lstrip("-").isdigit()})
+tree = ast.parse(open(sys.argv[1]).read())
+"""
+"""Reads the conditions of a trainer's own loop, to run them with the compiled settings."""
+
+
+def last_saved(tmp_path: Path, module: Path, code: str, sets: Sequence[Sequence[str]]) -> Any:
+    """The result of a trainer's own conditions for each set of arguments: its last step, and the last one saved."""
+    file = tmp_path / "out.json"
+    written = f"{SAVES}{code}\njson.dump([steps(each) for each in json.loads(sys.argv[2])], open(sys.argv[3], 'w'))"
+    check(Path(sys.executable), written, [str(module), json.dumps(sets), str(file)])
+    return json.loads(file.read_text())
+
+
+def kept_runs(repository: Repository, backend: str) -> tuple[list[int], list[list[str]]]:
+    """Runs with and without an interval of checkpoints: their steps, and their compiled arguments."""
+    declared = [
+        {**each, "max_steps": steps, "checkpoints": {} if interval is None else {"interval": interval}}
+        for each in old_runs()[:1]
+        for steps in (1, 2, 7, 100)
+        for interval in (None, 1, 3, 30, 50, 400)
+    ]
+    sets = [arguments_of(script_of(compiled(repository, backend, each))) for each in declared]
+    return [each["max_steps"] for each in declared], sets
+
+
+def test_rllm_verl_trains_and_saves_every_declared_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "rllm-verl")
+    code = """
+[saves], [ends] = conditions("fit_agent", "save_freq"), conditions("fit_agent", "total_training_steps")
+def steps(arguments):
+    trainer = config(arguments, "trainer.")
+    self = types.SimpleNamespace(config=types.SimpleNamespace(trainer=trainer), global_steps=1)
+    self.total_training_steps = trainer.total_training_steps
+    saved = 0
+    while True:
+        saved = self.global_steps if eval(saves) else saved
+        self.global_steps += 1
+        if eval(ends):
+            return self.global_steps - 1, saved
+"""
+    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "verl" / "agent_workflow_trainer.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
+
+
+def test_rllm_tinker_saves_the_last_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "rllm-tinker")
+    code = """
+[ends] = conditions("on_train_end", "save_freq")
+assigned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+[during] = [value for value in assigned if "save_freq > 0" in ast.unparse(value)]
+during = compile(ast.Expression(during), "on_policy_updated", "eval")
+def steps(arguments):
+    trainer = config(arguments, "rllm.trainer.")
+    self = types.SimpleNamespace(full_config=types.SimpleNamespace(rllm=types.SimpleNamespace(trainer=trainer)))
+    save_freq, saved = trainer.save_freq, 0
+    for global_step in range(1, trainer.total_batches + 1):
+        saved = global_step if eval(during) else saved
+    trainer_state = types.SimpleNamespace(global_step=global_step)
+    return global_step, global_step if eval(ends) else saved
+"""
+    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "tinker" / "tinker_backend.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
+
+
+def test_skyrl_saves_the_last_step(repository: Repository, tmp_path: Path) -> None:
+    steps, sets = kept_runs(repository, "skyrl")
+    code = """
+at_end = next(each for each in conditions("train", "ckpt_interval") if "will_save_ckpts" in each.co_names)
+def steps(arguments):
+    self = types.SimpleNamespace(cfg=types.SimpleNamespace(trainer=config(arguments, "trainer.")))
+    will_save_ckpts, last = False, self.cfg.trainer.max_training_steps
+    return last, last if eval(at_end) else 0
+"""
+    module = given("ENVOPS_SKYRL") / "skyrl" / "train" / "trainer.py"
+    assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
 
 
 def test_skyrl_accepts_every_override(repository: Repository) -> None:
@@ -244,14 +251,4 @@ def test_trl_accepts_every_setting(repository: Repository, tmp_path: Path) -> No
         file = tmp_path / f"{number}.toml"
         file.write_text(next(iter(compiled(repository, "trl", declared).values())))
         files.append(str(file))
-    code = (
-        "import sys, tomllib\n"
-        "from trl import GRPOConfig\n"
-        "for name in sys.argv[1:]:\n"
-        "    given = tomllib.load(open(name, 'rb'))\n"
-        "    made = GRPOConfig(**given['grpo'], use_cpu=True, bf16=False)\n"
-        "    grpo = given['grpo']\n"
-        "    asked = grpo['per_device_train_batch_size'] * grpo['gradient_accumulation_steps']\n"
-        "    assert made.generation_batch_size == asked\n"
-    )
-    check(Path(sys.executable), code, files)
+    assert refused(Path(sys.executable), "in_trl.py", [Path(file) for file in files]) == {}

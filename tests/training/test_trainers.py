@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
-from envops.repository.run import Backend
-from envops.training.trainers import TRAINERS
-from envops.training.trainers.trainer import Environment
+from envops.repository.run import Backend, run_spec
+from envops.training.trainers import TRAINERS, compile_run
+from envops.training.trainers.trainer import CompileRequest, Environment, value_at
 
 REPOSITORY = Path(__file__).parents[2]
 TOOLS = REPOSITORY / "tools"
@@ -74,8 +75,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "tools" / "envops" / "training" / "trainers" / "made_up.py").write_text(MADE_UP)
     keys = root / "tools" / "envops" / "repository" / "run.py"
     text = keys.read_text(encoding="utf-8")
-    assert text.count('"local", "prime-lora"') == 1
-    keys.write_text(text.replace('"local", "prime-lora"', '"local", "prime-lora", "made-up"'), encoding="utf-8")
+    assert text.count(', "local"]') == 1
+    keys.write_text(text.replace(', "local"]', ', "local", "made-up"]'), encoding="utf-8")
     (root / "registry.yaml").write_text(REGISTRY)
     (root / "docs").mkdir()
     shutil.copy(REPOSITORY / "docs" / "training.md", root / "docs")
@@ -119,6 +120,38 @@ def test_added_trainer_is_in_the_documented_matrix(checkout: Path) -> None:
 
 def test_registry_names_exactly_the_trainers() -> None:
     assert set(get_args(Backend)) == NAMES
+
+
+def test_compiled_cookbook_is_the_one_that_is_locked_for_the_check() -> None:
+    lock = (TOOLS / "requirements-tinker.lock").read_text(encoding="utf-8")
+    script = (REPOSITORY / "configs" / "rl" / "wordle-tinker.sh").read_text(encoding="utf-8")
+    [version] = re.findall(r"^tinker-cookbook==(\S+)", lock, re.MULTILINE)
+    assert f"'tinker-cookbook[verifiers]=={version}'" in script
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_trainer_names_what_is_kept_and_how_long(name: str) -> None:
+    assert any(word in TRAINERS[name].keeps for word in ("until", "kept", "expiry"))
+
+
+@pytest.mark.parametrize(
+    ("backend", "setting"),
+    [
+        ("rllm-verl", "trainer.save_freq"),
+        ("rllm-tinker", "rllm.trainer.save_freq"),
+        ("skyrl", "trainer.ckpt_interval"),
+        ("tinker", "save_every"),
+        ("verifiers-rl", "trainer.args.save_steps"),
+    ],
+)
+@pytest.mark.parametrize(("checkpoints", "saved"), [(None, 60), ({"keep": 2}, 60), ({"interval": 20}, 20)])
+def test_compiled_run_saves_its_last_step(backend: str, setting: str, checkpoints: Any, saved: int) -> None:
+    declared = {"backend": backend, "model": "Qwen/Qwen3-8B", "environments": [{"id": "sums"}], "max_steps": 60}
+    declared |= {"checkpoints": checkpoints} if checkpoints else {}
+    spec = run_spec("first", declared, {}, "registry.yaml")
+    environment = Environment("sums", "sums", "acme/sums", "0.1.0", "v0")
+    compiled = compile_run(CompileRequest(spec, {"sums": environment}))
+    assert value_at(compiled.native.values, setting) == saved
 
 
 def test_trainers_are_named_in_no_other_module() -> None:

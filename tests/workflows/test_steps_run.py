@@ -205,6 +205,7 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) 
 def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tmp_path: Path) -> None:
     (repository,) = tool.values()
     runner = Runner(repository, tmp_path)
+    (runner.artifacts / "trainers").mkdir(parents=True)
     done = [runner.run("nightly-project.yml", job, "main", {}) for job in _jobs(PROJECT)]
 
     assert all(job.passed for job in done), "\n".join(job.output for job in done)
@@ -213,6 +214,8 @@ def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tm
         "validate reverse-text",
         "nox tests -n 2 tests/rules tests/repository tests/files tests/system",
         "nox models --check",
+        "nox trainers upstream/prime-rl --write --text reports/trainers.md",
+        "nox trainers --propose reports/drift",
         "nox learner",
         "nox lint",
         "nox tests",

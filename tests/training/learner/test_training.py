@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envops.training.trainers import TRAINERS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -162,6 +163,9 @@ def test_interrupted_run_resumes_without_losing_finished_steps(tiny_model: Path,
     assert [step for step in sorted(after) if step] == list(range(1, done + 3))
     assert all(after[step]["reward"] == before[step]["reward"] for step in range(1, done + 1))
     assert after[2]["eval_reward"] >= 0.0
+    logged = {name for row in after.values() for name in row}
+    unread = [ours for ours, theirs in TRAINERS["trl"].metrics.items() if not {ours, *theirs} & logged]
+    assert unread == ["kl"], "which TRL logs with a beta only"
     assert json.loads(gone_on.stdout)["end"] == "finished"
     assert (folder / "final" / "adapter_model.safetensors").is_file()
 

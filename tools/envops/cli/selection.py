@@ -125,6 +125,7 @@ def _instead_of_run(registry: Registry, name: str) -> str:
         f"  model: {EXAMPLE_MODEL}",
         f"  environments: [{{id: {name}}}]",
         "  max_steps: 100",
+        "  checkpoints: {interval: 25}    # and the last step, which is kept in any case",
     )
     pasted = "\n".join(f"             {line}" for line in entry)
     return f"it is an environment: add a run below `runs:`, then nox -s train -- compile {name}-run\n{pasted}"

@@ -29,9 +29,7 @@ from envops.repository.registry_values import (
     Word,
 )
 
-Backend = Literal[
-    "prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl", "verifiers-rl", "local", "prime-lora"
-]
+Backend = Literal["prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl", "verifiers-rl", "local"]
 Schema = Literal["portable", "august", "later"]
 Algorithm = Literal["grpo", "max_rl", "rloo", "reinforce"]
 
@@ -214,7 +212,7 @@ class RunKeys:
 
     backend: Annotated[
         Backend,
-        Field(description="The trainer. prime is hosted training, local another name of trl; prime-lora is retired."),
+        Field(description="The trainer. prime is hosted training, local another name of trl."),
     ]
     schema: Annotated[
         Schema,

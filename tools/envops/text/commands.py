@@ -11,7 +11,7 @@ import re
 
 STARTED_BY = "ENVOPS_STARTED_BY"
 """The variable that noxfile.py sets for the programs that it starts, to `nox`."""
-SESSIONS_ONLY = frozenset({"bench", "learner", "lint", "models", "pages", "screenshots", "tests"})
+SESSIONS_ONLY = frozenset({"bench", "learner", "lint", "models", "pages", "screenshots", "tests", "trainers"})
 """Sessions of the tool's own repository that are not commands of `envops`."""
 _SESSION = re.compile(r"\bnox\s+-s\s+(?P<name>[a-z][a-z-]*)(?:\s+--(?=\s))?")
 

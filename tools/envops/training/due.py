@@ -18,7 +18,6 @@ from envops.repository.run import RunSpec
 from envops.repository.workspace import Workspace
 from envops.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envops.training.submit import Platform, RunIdentity, Submission, SubmissionOutcome, identity_of, submit
-from envops.training.trainers import SUBMITTED
 
 RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
 NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manual": "waits", "refused": "failed"}
@@ -31,7 +30,6 @@ class RunState:
     spec: RunSpec
     identity: RunIdentity
     hosted: bool
-    retired: str
     failing: tuple[str, ...]
     """Failing rules with findings."""
     missing: tuple[str, ...]
@@ -59,8 +57,6 @@ class RunDecision:
 
 def decision_on(run: RunState) -> RunDecision:
     """The decision on a run; nothing is submitted after a failed read."""
-    if run.retired:
-        return RunDecision("manual", f"retired: {run.retired}", f"use backend: {SUBMITTED.limits.name}")
     if run.failing:
         return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
     if not run.hosted:
@@ -183,7 +179,6 @@ def _decided(
         spec=spec,
         identity=identity,
         hosted=run.trainer.hosted,
-        retired=run.trainer.retired,
         failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
         missing=tuple(name for name in spec.environment_names if name not in ready),
         external=frozenset(registry.external),
@@ -196,7 +191,7 @@ def _decided(
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:
-    hosted = any(run.trainer.hosted and not run.trainer.retired for run in runs)
+    hosted = any(run.trainer.hosted for run in runs)
     if situation.prime is None or not hosted:
         return None, ""
     try:

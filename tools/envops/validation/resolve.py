@@ -72,7 +72,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     for part in ("prime", "inspect", "store", "tests", "pages", "lint", "train"):
         written.append(_resolve_part(tools, part, written, stop))
         yield written[-1]
-    for group in ("nox", "tinker", "prime-lora"):
+    for group in ("nox", "tinker"):
         yield _resolve_part(tools, group, (), stop)
     for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
         path = wanted_file.with_suffix(".lock")
@@ -84,8 +84,13 @@ def _resolve_part(tools: Path, part: str, agreeing: Sequence[Path], stop: thread
     """Write the lock of one extra or dependency group, which agrees with the given locks."""
     path, project = tools / f"requirements-{part}.lock", tools / "pyproject.toml"
     constraints: list[str | Path] = [option for lock in agreeing for option in ("--constraint", lock)]
-    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    declared = tomllib.loads(project.read_text(encoding="utf-8"))
+    extras = declared["project"]["optional-dependencies"]
     with temporary_scratch("lock") as folder:
+        # uv reads no configuration here, so it is given the project's overrides
+        overrides = folder / "overrides.txt"
+        overrides.write_text("\n".join(declared.get("tool", {}).get("uv", {}).get("override-dependencies", ())))
+        constraints += ["--overrides", overrides]
         wanted: list[str | Path] = ["--group", f"{project}:{part}"]
         if part in extras:
             wanted = [folder / f"{part}.in"]

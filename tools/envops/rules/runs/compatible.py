@@ -34,18 +34,6 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
             yield run.found(used.key, f"{used.id}: {reason}", fix, **evidence)
 
 
-@rule("RUN002", gate="run", severity="warning")
-def trainer_is_retired(run: RunSubject) -> Iterator[Found]:
-    """The trainer takes no new runs.
-
-    What: The owner of the backend has not shut it down.
-    Why: The configuration is compiled, and no trainer runs it. `envops train` does not submit it.
-    Fix: Use `backend: prime` (hosted) or `prime-rl` (self-managed).
-    """
-    if run.trainer.retired:
-        yield run.found("backend", f"{run.spec.backend} is retired: {run.trainer.retired}")
-
-
 @rule("RUN003", gate="run", severity="warning")
 def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
     """The trainer is not known to support the model, or the renderer.
@@ -168,7 +156,7 @@ def nothing_would_submit_it(run: RunSubject) -> Iterator[Found]:
     Why: The run would never start, silently.
     Fix: Set `submit: manual`, or `backend: prime`.
     """
-    if run.spec.submit == "on-release" and (not run.trainer.hosted or run.trainer.retired):
+    if run.spec.submit == "on-release" and not run.trainer.hosted:
         yield run.found("submit", f"submit is on-release, and nothing submits {run.spec.backend} runs")
 
 

@@ -65,7 +65,6 @@ class TrainerLimits:
     """Every model that it knows by name and the model's chat renderer; `None` if any name is taken."""
     renderers: Collection[str] = ()
     """Chat renderers that a run may name, which makes the model's name irrelevant."""
-    retired: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,9 +140,5 @@ def refusal_of_environment(
 def alternatives(
     trainers: Iterable[TrainerLimits], generation: Generation | None, requires: tuple[str, ...] | None
 ) -> tuple[str, ...]:
-    """The trainers that can run an environment and are not retired."""
-    return tuple(
-        trainer.name
-        for trainer in trainers
-        if not trainer.retired and not refusal_of_environment(trainer, generation, requires)
-    )
+    """The trainers that can run an environment."""
+    return tuple(trainer.name for trainer in trainers if not refusal_of_environment(trainer, generation, requires))

@@ -24,10 +24,9 @@ def _trainers() -> Iterator[Trainer]:
 
 
 TRAINERS: Mapping[str, Trainer] = {
-    trainer.limits.name: trainer
-    for trainer in sorted(_trainers(), key=lambda trainer: (bool(trainer.limits.retired), trainer.limits.name))
+    trainer.limits.name: trainer for trainer in sorted(_trainers(), key=lambda trainer: trainer.limits.name)
 }
-"""Name → trainer, retired ones last."""
+"""Name → trainer."""
 LIMITS = tuple(trainer.limits for trainer in TRAINERS.values())
 SUBMITTED = next(trainer for trainer in TRAINERS.values() if trainer.named is not None)
 """The trainer that `envops train` submits to."""
@@ -77,7 +76,7 @@ def with_matrix(page: str) -> str:
 
 def _matrix() -> str:
     columns = ["backend", "trainer", "generations", "releases of verifiers", "its batch counts"]
-    columns += ["several environments", "started by"]
+    columns += ["several environments", "started by", "kept of a finished run"]
     rows: list[list[str]] = [columns, ["---" for _ in columns]]
     for trainer in TRAINERS.values():
         limits = trainer.limits
@@ -85,5 +84,5 @@ def _matrix() -> str:
         several = "yes" if limits.many_environments else "no"
         generations = ", ".join(limits.generations)
         row = [f"`{limits.name}`{aliases}", limits.title, generations, limits.released, limits.batch_unit]
-        rows.append([*row, several, trainer.started_by])
+        rows.append([*row, several, trainer.started_by, trainer.keeps])
     return as_envops("".join(f"| {' | '.join(row)} |\n" for row in rows))

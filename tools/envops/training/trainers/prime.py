@@ -90,4 +90,5 @@ TRAINER = Trainer(
     settings=prime_rl_settings,
     refusals=_refusals,
     named=_named,
+    keeps="on the platform; its checkpoints are removed after the run, a `volume` is kept",
 )

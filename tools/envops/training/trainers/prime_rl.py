@@ -588,4 +588,5 @@ TRAINER = Trainer(
     settings=prime_rl_settings,
     refusals=prime_rl_refusals,
     metrics=METRICS,
+    keeps="checkpoints, `outputs/RUN/checkpoints/step_N`, on the machine's disk, until you delete them",
 )

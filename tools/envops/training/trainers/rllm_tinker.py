@@ -19,6 +19,9 @@ from envops.training.trainers.trainer import (
     console_lines,
     file_path,
     install_lines,
+    needs,
+    quick_test,
+    saved_every,
     script_heading,
     units,
     with_overrides,
@@ -41,12 +44,12 @@ from rllm.trainer import AgentTrainer
 def main(config):
     chosen = OmegaConf.to_container(config.verifiers, resolve=True)
     environment = vf.load_environment(chosen["env_id"], **chosen.get("env_args", {}))
-    name = chosen["dataset"]
+    name, most = chosen["dataset"], chosen.get("max_samples", -1)
     trainer = AgentTrainer(
         workflow_class=VerifiersWorkflow,
         workflow_args={"vf_env": environment, "sampling_args": chosen.get("sampling_args", {})},
-        train_dataset=DatasetRegistry.register_dataset(name, environment.get_dataset(), "train"),
-        val_dataset=DatasetRegistry.register_dataset(name, environment.get_eval_dataset(), "test"),
+        train_dataset=DatasetRegistry.register_dataset(name, environment.get_dataset(n=most), "train"),
+        val_dataset=DatasetRegistry.register_dataset(name, environment.get_eval_dataset(n=most), "test"),
         config=config,
         backend=config.rllm.backend,
     )
@@ -60,8 +63,8 @@ LIMITS = TrainerLimits(
     name="rllm-tinker",
     title="rLLM on Tinker",
     generations=("v0",),
-    releases=("0.1.8.post2", "0.1.9.post3"),
-    released="0.1.8.post2 and 0.1.9.post3",
+    releases=("0.1.9.post3",),
+    released="0.1.9.post3",
     batch_unit="tasks",
     lora="only",
     algorithms=tuple(ADVANTAGES),
@@ -80,6 +83,16 @@ PATHS = {
     "learning_rate": "training.learning_rate",
     "lora_rank": "model.lora_rank",
 }
+METRICS = {
+    "reward": ("reward/verifiers/mean",),
+    "reward_std": ("reward/verifiers/std",),
+    "kl": ("train/kl_sample_train_v2",),
+    "entropy": ("train/entropy",),
+    "learning_rate": ("progress/lr",),
+    "eval": ("val/reward/verifiers/mean",),
+}
+"""Source: rLLM 9beb6e0, trainer/algorithms/advantage.py and trainer/tinker/tinker_metrics_utils.py; `verifiers` is the
+name of a trajectory in examples/verifiers_env/workflow.py."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -94,9 +107,10 @@ def _compile(request: CompileRequest) -> Compiled:
         LIMITS.title,
         f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
         "With rLLM installed from its checkout (extra tinker), in its own .venv.",
+        quick_test(script, f"+verifiers.max_samples={2 * tasks}", "rllm.trainer.total_epochs=1"),
         *(f"left out: {line}" for line in config.left_out),
     )
-    before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")
+    before = [needs("TINKER_API_KEY"), *checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")]
     before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
     before.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
     arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
@@ -146,8 +160,8 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     )
     config.put("rllm.trainer.experiment_name", spec.name, "the run's name")
     config.put("rllm.trainer.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
-    saved = spec.checkpoints.interval if spec.checkpoints else None
-    config.put("rllm.trainer.save_freq", saved or -1, origin(spec, "checkpoints.interval"))
+    # with -1 rLLM saves nothing at the end either: 9beb6e0, trainer/tinker/tinker_backend.py, on_train_end
+    config.put("rllm.trainer.save_freq", saved_every(spec), origin(spec, "checkpoints.interval", "and the last step"))
     config.put("rllm.trainer.test_freq", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
     first = evaluated is not None and not evaluated.skip_first
     config.put("rllm.trainer.val_before_train", first, origin(spec, "eval.skip_first"))
@@ -164,5 +178,8 @@ TRAINER = Trainer(
     started_by="the compiled script and entry module, in a checkout",
     compile=_compile,
     settings=base_model_settings(PATHS, LIMITS),
-    metrics={"reward": ("batch/reward/mean",)},
+    metrics=METRICS,
+    zero_variance=("batch/solve_all", "batch/solve_none"),
+    keeps="every checkpoint and the last step, on Tinker, without expiry; addresses in "
+    "`outputs/RUN/global_step_N/checkpoint.json`",
 )

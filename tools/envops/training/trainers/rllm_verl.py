@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from envops.rules.runs.trainer import TrainerLimits
+from collections.abc import Mapping
+from dataclasses import replace
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from envops.rules.runs.trainer import TrainerLimits, TrainerSettings
 from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envops.training.trainers.trainer import (
     INSTALL,
@@ -14,23 +19,30 @@ from envops.training.trainers.trainer import (
     console_lines,
     file_path,
     install_lines,
+    quick_test,
+    saved_every,
     script_heading,
     settings_at,
     units,
     with_overrides,
 )
 
+if TYPE_CHECKING:
+    from envops.repository.run import RunSpec
+
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce_plus_plus"}
 ENTRY = "examples.verifiers_env.train"
 NEW_KEYS = ("verifiers",)
 """Blocks that are not in rLLM's configuration, so that Hydra requires a `+`."""
 MICRO_BATCH = 1
+SAVED = "divides max_steps: rLLM saves no last step of its own"
+"""Source: rLLM 9beb6e0, trainer/verl/agent_workflow_trainer.py, fit_agent, which also ends one step early."""
 LIMITS = TrainerLimits(
     name="rllm-verl",
     title="rLLM on verl",
     generations=("v0",),
-    releases=("0.1.8.post2", "0.1.9.post3"),
-    released="0.1.8.post2 and 0.1.9.post3",
+    releases=("0.1.9.post3",),
+    released="0.1.9.post3",
     batch_unit="tasks",
     lora="either",
     algorithms=tuple(ADVANTAGES),
@@ -72,6 +84,8 @@ def _compile(request: CompileRequest) -> Compiled:
         LIMITS.title,
         f"RLLM=/where/rllm/is {script}",
         "On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.",
+        # verifiers.max_samples of rLLM's example shortens a list that verl does not read: data/dataset.py, select
+        quick_test(script, f"data.train_max_samples={2 * tasks}", "trainer.total_epochs=1", "trainer.save_freq=1"),
         *(f"left out: {line}" for line in config.left_out),
     )
     before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
@@ -130,9 +144,16 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     return config
 
 
+def _save_interval(spec: RunSpec) -> int:
+    """The divisor of max_steps nearest to the declared interval, so that the last step is saved."""
+    divisors = (each for each in range(1, spec.max_steps + 1) if spec.max_steps % each == 0)
+    return min(divisors, key=lambda each: (abs(log(each / saved_every(spec))), each))
+
+
 def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     spec, gpus = request.spec, request.spec.gpus
-    config.put("trainer.total_training_steps", spec.max_steps, origin(spec, "max_steps"))
+    steps = origin(spec, "max_steps", "and one: rLLM ends before this step")
+    config.put("trainer.total_training_steps", spec.max_steps + 1, steps)
     config.put("trainer.total_epochs", spec.max_steps, "at most one per step: the steps decide")
     config.put("trainer.n_gpus_per_node", gpus.per_node if gpus.multi_node else gpus.train, origin(spec, "gpus.train"))
     config.put("trainer.nnodes", gpus.train_nodes or 1, origin(spec, "gpus.train_nodes"))
@@ -141,7 +162,7 @@ def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     config.put("trainer.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
     config.put("trainer.default_local_dir", f"outputs/{spec.name}", "checkpoints")
     kept, evaluated = spec.checkpoints, spec.eval
-    config.put("trainer.save_freq", (kept and kept.interval) or -1, origin(spec, "checkpoints.interval"))
+    config.put("trainer.save_freq", _save_interval(spec), origin(spec, "checkpoints.interval", SAVED))
     config.put("trainer.max_actor_ckpt_to_keep", kept.keep if kept else None, origin(spec, "checkpoints.keep"))
     config.put("trainer.test_freq", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
     first = evaluated is not None and not evaluated.skip_first
@@ -157,11 +178,18 @@ def _trainer(config: NativeConfig, request: CompileRequest) -> None:
         config.put("trainer.resume_from_path", spec.resume.folder, origin(spec, "resume.folder"))
 
 
+def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
+    """The settings; rLLM trains one step fewer than it is given."""
+    found = settings_at(PATHS, LIMITS)(spec, native)
+    return replace(found, max_steps=found.max_steps - 1) if found.max_steps else found
+
+
 TRAINER = Trainer(
     limits=LIMITS,
     started_by="the compiled script, in a checkout",
     compile=_compile,
-    settings=settings_at(PATHS, LIMITS),
+    settings=_settings,
     metrics=METRICS,
     zero_variance=("batch/solve_all", "batch/solve_none"),
+    keeps="every checkpoint, the last step included (shards): `$RLLM/outputs/RUN/global_step_N`, until you delete them",
 )

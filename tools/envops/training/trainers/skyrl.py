@@ -18,6 +18,7 @@ from envops.training.trainers.trainer import (
     checkout_lines,
     console_lines,
     file_path,
+    saved_every,
     script_heading,
     settings_at,
     units,
@@ -56,8 +57,10 @@ METRICS = {
     "kl": ("policy/policy_kl",),
     "entropy": ("policy/policy_entropy",),
     "grad_norm": ("policy/raw_grad_norm",),
+    "learning_rate": ("policy/policy_lr",),
     "length": ("generate/avg_num_tokens",),
 }
+"""Source: SkyRL a956457, train/trainer.py, train/generators/utils.py and backends/skyrl_train/workers/worker.py."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -145,8 +148,11 @@ def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     config.put("trainer.eval_interval", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
     first = evaluated is not None and not evaluated.skip_first
     config.put("trainer.eval_before_train", first, origin(spec, "eval.skip_first"))
-    config.put("trainer.ckpt_interval", (kept and kept.interval) or -1, origin(spec, "checkpoints.interval"))
-    config.put("trainer.max_ckpts_to_keep", kept.keep if kept else None, origin(spec, "checkpoints.keep"))
+    # with -1 SkyRL saves nothing at the end either; otherwise also after every epoch: a956457, train/trainer.py
+    note = "every epoch, and the last step"
+    config.put("trainer.ckpt_interval", saved_every(spec), origin(spec, "checkpoints.interval", note))
+    last = 1 if kept is None or kept.interval is None else None
+    config.put("trainer.max_ckpts_to_keep", (kept and kept.keep) or last, origin(spec, "checkpoints.keep"))
     config.put("trainer.ckpt_path", f"outputs/{spec.name}/checkpoints", "checkpoints")
     if spec.resume is not None and spec.resume.folder:
         config.put("trainer.resume_mode", "from_path", origin(spec, "resume.folder"))
@@ -178,4 +184,6 @@ TRAINER = Trainer(
     compile=_compile,
     settings=settings_at(PATHS, LIMITS),
     metrics=METRICS,
+    keeps="every checkpoint and the last step (shards): `$SKYRL/outputs/RUN/checkpoints/global_step_N`, "
+    "until you delete them",
 )

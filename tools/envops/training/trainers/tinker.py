@@ -17,7 +17,9 @@ from envops.training.trainers.trainer import (
     Trainer,
     file_path,
     install_lines,
+    needs,
     own_environment_lines,
+    saved_every,
     script_heading,
     settings_at,
     units,
@@ -27,18 +29,23 @@ from envops.training.trainers.trainer import (
 if TYPE_CHECKING:
     from envops.repository.run import RunSpec
 
+COOKBOOK = "0.6.1"
+"""The release whose parser and recipe the compiled arguments were checked with."""
+VERIFIERS = "0.1.9.post3"
+RENDERERS = "tml-renderers"
+"""Its bound on this package, which only Thinking Machines' own models load, is lifted: not every index has 0.4.1."""
 MODULE = "tinker_cookbook.recipes.verifiers_rl.train"
 LIMITS = TrainerLimits(
     name="tinker",
     title="tinker-cookbook",
     generations=("v0",),
-    releases=("0.1.8.post2", "0.1.9.post3"),
-    released="0.1.8.post2 and 0.1.9.post3",
+    releases=(VERIFIERS,),
+    released="0.1.9.post3",
     batch_unit="tasks",
     lora="only",
     algorithms=("grpo",),
     source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails (run_group's signature); "
-    "recipe verifiers_rl at 9dfcc3a",
+    "recipe verifiers_rl of tinker-cookbook 0.6.1, which requires verifiers >=0.1.9,<0.1.10",
     evaluates="none",
     replaces_groups=False,
     models=TINKER_RENDERERS,
@@ -57,9 +64,11 @@ METRICS = {
     "reward": ("env/all/reward/total",),
     "kl": ("optim/kl_sample_train_v2",),
     "entropy": ("optim/entropy",),
+    "learning_rate": ("optim/lr",),
+    "length": ("env/all/ac_tokens_per_turn",),
     "eval": ("test/env/all/reward/total",),
 }
-"""Source: tinker-cookbook rl/metrics."""
+"""Source: tinker_cookbook/rl/train.py, rl/metrics.py and rl/metric_util.py of 0.6.1."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -69,8 +78,9 @@ def _compile(request: CompileRequest) -> Compiled:
     script = file_path(request, "sh")
     left_out = [f"left out: {line}" for line in config.left_out]
     lines = script_heading(request, LIMITS.title, f"TINKER_API_KEY=… {script}", *left_out)
-    before = own_environment_lines(request, "3.11")
-    before += [f"{INSTALL} 'tinker-cookbook[verifiers]' 'verifiers==0.1.9.post3'", *install_lines(request)]
+    before = [needs("TINKER_API_KEY"), *own_environment_lines(request, "3.11")]
+    packages = f"'tinker-cookbook[verifiers]=={COOKBOOK}' 'verifiers=={VERIFIERS}'"
+    before += [f"{INSTALL} --overrides <(echo {RENDERERS}) {packages}", *install_lines(request)]
     source = request.only_source()
     tasks = request.tasks_per_step(source)
     return Compiled(
@@ -112,8 +122,9 @@ def _config(request: CompileRequest) -> NativeConfig:
     config.put("temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
     config.put("max_steps", spec.max_steps, origin(spec, "max_steps"))
     config.put("max_concurrent_generation", spec.max_concurrent, origin(spec, "max_concurrent"))
-    if spec.checkpoints is not None:
-        config.put("save_every", spec.checkpoints.interval, origin(spec, "checkpoints.interval"))
+    config.put("save_every", saved_every(spec), origin(spec, "checkpoints.interval", "kept for 7 days"))
+    if spec.checkpoints is not None and spec.checkpoints.keep is not None:
+        config.left_out.append("checkpoints.keep: Tinker removes each checkpoint after 7 days, the last one never")
     if spec.eval is not None:
         config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
         config.left_out.append("eval: the recipe makes no evaluation set, so nothing is evaluated")
@@ -142,5 +153,7 @@ TRAINER = Trainer(
     compile=_compile,
     settings=base_model_settings(PATHS, LIMITS),
     metrics=METRICS,
+    keeps="the last step on Tinker, without expiry, and checkpoints for 7 days; addresses in "
+    "`outputs/RUN/checkpoints.jsonl`",
     zero_variance=("env/all/by_group/frac_all_good", "env/all/by_group/frac_all_bad"),
 )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envops.facts.training_log import CONSOLE_LOG
@@ -155,6 +156,8 @@ class Trainer:
     """Other values of `backend` that mean this trainer."""
     named: Callable[[Compiled, str], str] | None = None
     """The configuration with the name that it is submitted under; `None` if `envops train` submits nothing."""
+    keeps: str = ""
+    """What is left of a finished run, where and how long, for the matrix in docs/training.md."""
 
 
 def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:
@@ -250,29 +253,60 @@ EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
 """`uv run` and `prime env install` follow these variables; another active environment has no effect."""
 
 
+LIST_LOCKED = (
+    "import sys; from importlib.metadata import distributions as all; "
+    "found = {f'{each.name}=={each.version}' for each in all() "
+    "if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\\n')"
+)
+"""Python: every package of the trainer at its version, but the environments."""
+
+
 def install_lines(request: CompileRequest) -> list[str]:
-    """Shell that installs each environment: the folder of this repository, or the Hub's package."""
+    """Shell that installs each environment, from its folder or from the Hub, and changes no package of the trainer.
+
+    The trainer's versions are listed first. A folder goes in without its requirements; the Hub's package brings what is
+    missing. Afterwards the requirements are checked, and the environments are imported with the trainer's Python.
+    """
     used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
+    names = [canonicalize_name(each.hub.rpartition("/")[2]) for each in used.values()]
+    lines = ['LOCKED="$VENV/locked.txt"', f'"$VENV/bin/python" -c "{LIST_LOCKED}" {" ".join(names)} > "$LOCKED"']
+    for environment in used.values():
+        folder = shlex.quote(f"environments/{folder_of(environment.name)}")
+        lines += _from_hub(environment) if environment.external else [f"{INSTALL} --no-deps {folder}"]
+    return [*lines, *_check_lines(used.values(), names)]
+
+
+def _check_lines(used: Collection[Environment], names: Iterable[str]) -> list[str]:
+    """Stop at a requirement of the environments that the trainer does not meet; `uv pip check` exits with 1 for any.
+
+    Another verifiers is only reported: the trainer's is a commit between two releases, so the import decides.
+    """
+    folders = [shlex.quote(f"environments/{folder_of(each.name)}") for each in used if not each.external]
+    add = f'{INSTALL} --overrides "$LOCKED" {" ".join(folders)}'.replace('"', '\\"')
+    of_environments = " ".join(f"-e '`{name}` requires'" for name in names)
+    modules = ", ".join(each.module for each in used)
     return [
-        line
-        for environment in used.values()
-        for line in (
-            _from_hub(environment)
-            if environment.external
-            else [f"{INSTALL} {shlex.quote(f'environments/{folder_of(environment.name)}')}"]
-        )
+        'CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }',
+        f'UNMET=$(grep -F {of_environments} <<<"$CHECK") && echo "$UNMET" >&2',
+        "if grep -v 'requires `verifiers' <<<\"$UNMET\" | grep -q .; then",
+        *([f'  echo "to add what is not installed, and change nothing of the trainer: {add}" >&2'] if folders else []),
+        '  echo "a version that differs is the trainer\'s: the environment needs another release or trainer" >&2',
+        "  exit 1",
+        "fi",
+        f'"$VENV/bin/python" -c "import {modules}"',
     ]
 
 
 def _from_hub(environment: Environment) -> list[str]:
-    """Install and check: `prime env install` (0.18.0) exits with 0 also when the installation failed."""
+    """Install and check: `prime env install` (0.18.0, commands/env.py) has no option for --no-deps, so uv reads the
+    trainer's versions as overrides, and it exits with 0 also when the installation failed."""
     wanted = f"{environment.hub}@{environment.version}"
     distribution = environment.hub.rpartition("/")[2]
     asked = f'from importlib.metadata import version; print(version("{distribution}"))'
     read = f"\"$VENV/bin/python\" -c '{asked}'"
     message = f"{wanted} was not installed into $VENV"
     return [
-        f"prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails: the next line checks",
+        f'UV_OVERRIDE="$LOCKED" prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails',
         f'[ "$({read})" = {shlex.quote(_released(environment.version))} ] || {{ echo "{message}" >&2; exit 1; }}',
     ]
 
@@ -283,6 +317,21 @@ def _released(version: str) -> str:
         return str(Version(version))
     except InvalidVersion:
         return version
+
+
+def saved_every(spec: RunSpec) -> int:
+    """Steps between checkpoints, for trainers that save at an interval or nothing: without a declared one, the last."""
+    return spec.checkpoints.interval if spec.checkpoints and spec.checkpoints.interval else spec.max_steps
+
+
+def needs(secret: str) -> str:
+    """Shell that stops before anything else if a secret is not set."""
+    return f': "${{{secret}:?is not set: the trainer cannot start without it}}"'
+
+
+def quick_test(script: str, *arguments: str) -> str:
+    """The comment of rLLM's scripts on a first try: the tasks of two steps, in one pass."""
+    return f"A first try, of two steps: bash {script} {' '.join(arguments)}"
 
 
 def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:

@@ -57,17 +57,20 @@ PATHS = {
     "lora_rank": "lora.r",
 }
 METRICS = {
-    "reward": ("rewards/mean", "train/reward"),
+    "reward": ("train/reward",),
     "reward_std": ("train/reward_std",),
     "zero_variance": ("frac_reward_zero_std", "train/frac_reward_zero_std"),
     "kl": ("train/kl",),
+    "entropy": ("train/entropy",),
     "grad_norm": ("train/grad_norm",),
     "truncated": ("completions/clipped_ratio", "train/completions/clipped_ratio"),
     "learning_rate": ("train/learning_rate",),
-    "length": ("completions/mean_length",),
-    "eval": ("eval_reward",),
+    "length": ("completions/mean_length", "train/completions/mean_length"),
+    "eval": ("eval_reward", "eval/reward"),
 }
-"""The names that differ from this tool's; `reward` and `reward_std` are TRL's too."""
+"""The names that differ from this tool's: `reward`, `reward_std`, `kl` (with a `beta` only), `entropy`, `grad_norm` and
+`learning_rate` are TRL's too. Source: trl/trainer/grpo_trainer.py of 1.16.0; with `train/` and `eval/` those of
+transformers for W&B."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -205,5 +208,6 @@ TRAINER = Trainer(
     compile=_compile,
     settings=_settings,
     metrics=METRICS,
+    keeps="the model or adapter in `outputs/RUN/final/`, checkpoints beside it, until you delete them",
     aliases=("local",),
 )

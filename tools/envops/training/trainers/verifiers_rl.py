@@ -13,6 +13,7 @@ from envops.training.trainers.trainer import (
     heading,
     install_lines,
     own_environment_lines,
+    saved_every,
     script_heading,
     settings_at,
     units,
@@ -102,7 +103,8 @@ def _config(request: CompileRequest) -> NativeConfig:
         "use_lora": (spec.lora is not None, origin(spec, "lora")),
         "lora_rank": (spec.lora.rank if spec.lora else None, origin(spec, "lora.rank")),
         "lora_alpha": (int(spec.lora.alpha) if spec.lora else None, origin(spec, "lora.alpha")),
-        "save_steps": (spec.checkpoints.interval if spec.checkpoints else None, origin(spec, "checkpoints.interval")),
+        "save_strategy": ("steps", "saves the last step as well"),
+        "save_steps": (saved_every(spec), origin(spec, "checkpoints.interval")),
         "save_total_limit": (spec.checkpoints.keep if spec.checkpoints else None, origin(spec, "checkpoints.keep")),
         "resume_from_checkpoint": (spec.resume.folder if spec.resume else None, origin(spec, "resume.folder")),
         "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
@@ -121,4 +123,5 @@ TRAINER = Trainer(
     started_by="the compiled script",
     compile=_compile,
     settings=settings_at(PATHS, LIMITS),
+    keeps="every checkpoint and the last step: `outputs/RUN/checkpoint-N`, until you delete them",
 )

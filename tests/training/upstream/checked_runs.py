@@ -1,0 +1,159 @@
+"""The runs that trainers check: the declared ones, one for each environment and each kind of `new`, and drawn ones."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envops.cli.main import main
+from envops.cli.new import KINDS
+from envops.repository.repository import Repository
+from envops.repository.run import RunSpec, run_spec
+from envops.training.declared_runs import DeclaredRun, declared_runs
+from envops.training.trainers import trainer_named
+from generated_runs import generated_run
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[3]
+HUB = "hub-texts"
+"""An environment of the Hub, whose package is importable under the Hub's name: a copy of reverse-text."""
+ONLY_WARNED = ("RUN003",)
+"""What prime-rl refuses and our rules only warn of: a model that a newer prime-rl may know."""
+SEVERAL_AGENTS = "meeting-time"
+PRIME_RL = ("prime", "prime-rl")
+USUAL: Mapping[str, Any] = {
+    "model": "Qwen/Qwen3-8B",
+    "environments": [{"id": "reverse-text"}],
+    "max_steps": 20,
+    "batch_size": 64,
+    "group_size": 8,
+    "sampling": {"max_tokens": 512},
+}
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "plain": {},
+    "lora": {"lora": {"rank": 16, "alpha": 32}},
+    "nodes": {"gpus": {"train_nodes": 2, "inference_nodes": 1, "tensor_parallel": 4}},
+    "hub": {"environments": [{"id": HUB}]},
+    "mix": {"environments": [{"id": "reverse-text"}, {"id": "word-problems", "ratio": 3.0}, {"id": HUB}]},
+    "eval": {"eval": {"interval": 10, "tasks": 10, "rollouts": 2}},
+    "checkpoints": {"checkpoints": {"interval": 10, "keep": 2}},
+    "resume": {"checkpoints": {"interval": 10}, "resume": {"step": 10}},
+    "harness": {"environments": [{"id": "reverse-text", "harness": {"id": "null"}, "max_turns": 4}]},
+}
+"""What a declaration adds to the usual run."""
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run with the folder of its compiled files."""
+
+    run: DeclaredRun
+    configuration: Path
+    """The compiled file that the trainer reads, or its script."""
+
+    @property
+    def backend(self) -> str:
+        """The trainer that it is compiled for."""
+        return self.run.spec.backend
+
+
+@dataclass(frozen=True)
+class CheckedRuns:
+    """The runs that pass our own rules, the places of their environments' code, and the others."""
+
+    runs: tuple[CheckedRun, ...]
+    packages: tuple[Path, ...]
+    """Folders that hold the packages of the environments."""
+    requires: tuple[str, ...]
+    """What these packages require beside verifiers."""
+    refused: Mapping[str, str]
+    """Runs that our own rules refuse, or that have no compiled form: name → reason."""
+
+
+def compiled_runs(folder: Path, drawn: int) -> CheckedRuns:
+    """Every run, compiled below `folder`, in a copy of the environments to which every kind of `new` is added.
+
+    `drawn` is the number of drawn declarations. Raises `SystemExit` if `new` fails.
+    """
+    repository = _repository(folder / "repository")
+    runs: list[CheckedRun] = []
+    refused: dict[str, str] = {}
+    specs = [*_specs(repository), *drawn_specs(drawn, sound=True), *drawn_specs(drawn, sound=False)]
+    for run in declared_runs(repository.registry, repository.packages, specs):
+        refusals = [each for each in run.findings if each.counts or each.rule in ONLY_WARNED]
+        found = "; ".join(f"{each.rule}: {each.message}" for each in refusals)
+        if found or run.compiled is None:
+            refused[run.spec.name] = found or "it has no compiled form"
+            continue
+        for name, text in run.compiled.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, "utf-8")
+        runs.append(CheckedRun(run, folder / next(iter(run.compiled.files))))
+    packages = sorted(path for path in (folder / "repository" / "environments").iterdir() if path.is_dir())
+    found = {each for package in repository.packages.values() for each in package.requires}
+    requires = sorted(each for each in found if Requirement(each).name != "verifiers")
+    return CheckedRuns(tuple(runs), tuple(packages), tuple(requires), refused)
+
+
+def drawn_specs(count: int, *, sound: bool) -> Iterator[RunSpec]:
+    """Declarations drawn at random; `sound` ones have nothing that a rule refuses."""
+    for seed in range(count):
+        name = f"drawn-{'sound' if sound else 'any'}-{seed}"
+        yield run_spec(name, generated_run(seed, sound=sound), {}, "registry.yaml")
+
+
+def arguments_of(script: str) -> list[str]:
+    """The arguments of a compiled script, as its shell hands them over."""
+    body = script.partition("arguments=(\n")[2].partition("\n)\n")[0]
+    return [word for line in body.splitlines() for word in shlex.split(line, comments=True)]
+
+
+def _repository(root: Path) -> Repository:
+    """The environments of this repository, one of each kind of `new`, and one of the Hub."""
+    shutil.copytree(ROOT / "environments", root / "environments", ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    declared = (ROOT / "registry.yaml").read_text("utf-8")
+    hub = f"  {HUB}:\n    hub: elsewhere/{HUB}@0.1.0\n    generation: v1\n"
+    (root / "registry.yaml").write_text(declared.replace("\nenvironments:\n", f"\nenvironments:\n{hub}"), "utf-8")
+    for kind in KINDS:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            code = main(["new", f"new-{kind}", "--kind", kind, "--root", str(root)])
+        if code:
+            raise SystemExit(f"envops new --kind {kind} exits with {code}:\n{printed.getvalue()}")
+    repository = Repository.load(root)
+    module = HUB.replace("-", "_")
+    package = root / "environments" / module / module
+    shutil.copytree(ROOT / "environments" / "reverse_text" / "reverse_text", package)
+    for source in package.glob("*.py"):
+        source.write_text(source.read_text("utf-8").replace("from reverse_text", f"from {module}"), "utf-8")
+    return repository
+
+
+def _specs(repository: Repository) -> Iterator[RunSpec]:
+    """The declared runs, then those of each environment and of each variant, for each trainer that takes them."""
+    yield from repository.registry.specs.values()
+    for backend in PRIME_RL:
+        for name, package in repository.packages.items():
+            if package.generation == "v1":
+                declared = {**USUAL, "backend": backend, "environments": [{"id": name}]}
+                yield run_spec(f"{backend}--{name}", declared, {}, "registry.yaml")
+        for name, variant in VARIANTS.items():
+            yield run_spec(f"{backend}--{name}", {**USUAL, **variant, "backend": backend}, {}, "registry.yaml")
+        for name in trainer_named(backend).limits.algorithms:
+            for environment in ("reverse-text", SEVERAL_AGENTS):
+                chosen = {"algorithm": name, "environments": [{"id": environment}]}
+                declared = {**USUAL, **chosen, "backend": backend}
+                yield run_spec(f"{backend}--{name}-{environment}", declared, {}, "registry.yaml")
+    for name in ("plain", "lora", "checkpoints"):
+        variant = {**USUAL, **VARIANTS[name]}
+        yield run_spec(f"trl--{name}", {**variant, "backend": "trl"}, {}, "registry.yaml")
+        yield run_spec(f"tinker--{name}", {**variant, **_FOR_TINKER, "backend": "tinker"}, {}, "registry.yaml")
+
+
+_FOR_TINKER: Mapping[str, Any] = {"environments": [{"id": "wordle"}], "lora": {"rank": 32}}

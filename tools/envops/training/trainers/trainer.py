@@ -58,6 +58,8 @@ class Environment:
     secrets: tuple[str, ...] = ()
     judge: str = ""
     """The declared endpoint of its judge; empty if it has none."""
+    agents: tuple[str, ...] | None = None
+    """The agents of its EnvConfig (v1), by its source; `None` if they are not known."""
     held_out: Mapping[str, Any] | None = None
     """Settings that select the tasks to evaluate on; empty for v0's own split, `None` without such tasks."""
 
@@ -188,6 +190,7 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
         requires=wanted,
         pinned=package.lock.pins.get("verifiers") if package.lock else None,
         secrets=entry.secrets,
+        agents=package.agents,
         held_out=held_out.settings(package.generation) if held_out is not None else None,
     )
 

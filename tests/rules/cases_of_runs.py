@@ -367,11 +367,11 @@ CASES = {
             "nothing is evaluated": run(replace(V1, held_out=None), without=("eval",)),
         },
     ),
-    "RUN032": RuleCases(
+    "RUN034": RuleCases(
         fires={"removed by an override": overridden("ckpt", None)},
         silent={"as compiled": run(), "declared": run(checkpoints={"interval": 50})},
     ),
-    "RUN033": RuleCases(
+    "RUN035": RuleCases(
         fires={
             "hosted without a volume": run(backend="prime"),
             "by nccl": overridden("weight_broadcast.type", "nccl", without=("lora",)),

@@ -234,23 +234,25 @@ def _agents_of_environment(name: str, classes: Mapping[str, ast.ClassDef]) -> tu
     """The agents of an Env class: those of the configuration in `Env[…]`, else those of its parent."""
     if name not in classes:
         return _AGENTS.get(name)
+    others = {each: definition for each, definition in classes.items() if each != name}
     for base in classes[name].bases:
-        if isinstance(base, ast.Subscript):
-            return _agents_of_config(_last_name(base.slice) or "", classes)
         parent = _last_name(base) or ""
-        if parent.endswith("Env") and parent != name:
-            return _agents_of_environment(parent, classes)
+        if isinstance(base, ast.Subscript):
+            return _agents_of_config(_last_name(base.slice) or "", others)
+        if parent in others or parent.endswith("Env"):
+            return _agents_of_environment(parent, others)
     return None
 
 
 def _agents_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
     if name not in classes:
         return _AGENTS.get(name.removesuffix("Config"))
+    others = {each: definition for each, definition in classes.items() if each != name}
     above: tuple[str, ...] | None = None
     for base in classes[name].bases:
         parent = _last_name(base) or ""
-        if parent.endswith("EnvConfig") and parent != name:
-            above = _agents_of_config(parent, classes)
+        if parent in others or parent.endswith("EnvConfig"):
+            above = _agents_of_config(parent, others)
     if above is None:
         return None
     own = [

@@ -230,7 +230,7 @@ def evaluated_on_what_is_trained_on(run: RunSubject) -> Iterator[Found]:
         yield run.found(used.key, message, fix, environment=used.id)
 
 
-@rule("RUN032", gate="run")
+@rule("RUN034", gate="run")
 def result_is_not_kept(run: RunSubject) -> Iterator[Found]:
     """The run keeps no result.
 
@@ -243,7 +243,7 @@ def result_is_not_kept(run: RunSubject) -> Iterator[Found]:
         yield run.found("overrides", "no checkpoint is written, and the result is lost when the run ends")
 
 
-@rule("RUN033", gate="run", severity="warning")
+@rule("RUN035", gate="run", severity="warning")
 def result_cannot_be_used_as_it_is(run: RunSubject) -> Iterator[Found]:
     """The result is deleted with the run, or no server loads it.
 

@@ -265,7 +265,9 @@ def _agents_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[s
 
 def _is_agent(field: ast.AnnAssign, classes: Mapping[str, ast.ClassDef]) -> bool:
     """Whether a field's annotation names `AgentConfig`, or a class of the package that derives from it."""
-    names = {_last_name(node) for node in ast.walk(field.annotation) if isinstance(node, ast.Name | ast.Attribute)}
+    names = {
+        _last_name(node) or "" for node in ast.walk(field.annotation) if isinstance(node, ast.Name | ast.Attribute)
+    }
     own = {name for name in names if name in classes and "AgentConfig" in map(_last_name, classes[name].bases)}
     return bool(own) or "AgentConfig" in names
 

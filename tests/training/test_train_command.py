@@ -106,7 +106,7 @@ def test_train_submits_due_run_once(
     assert train(repository, "hosted") == 0
     assert run["id"] in capsys.readouterr().out
     assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
-        "id": "acme/reverse-text"
+        "id": "acme/reverse-text@0.1.1"
     }
 
 

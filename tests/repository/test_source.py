@@ -256,3 +256,26 @@ def test_named_datasets_are_read_from_text_and_constants(tmp_path: Path) -> None
         WantedData("dataset", "acme/questions", place=Place("sums/servers.py", 9)),
         WantedData("dataset", "acme/pages", "en", commit, place=Place("sums/servers.py", 10)),
     ]
+
+
+AGENTS = "import verifiers.v1 as vf\n"
+TWO = "class C(vf.EnvConfig):\n    ana: vf.AgentConfig = vf.AgentConfig()\n    ben: Own = Own()\n    rounds: int = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "agents"),
+    [
+        (TASKSET, ("agent",)),
+        (f"class Own(vf.AgentConfig): pass\n{TWO}class E(vf.Env[C]): pass\n__all__ = ['E']", ("ana", "ben")),
+        (
+            "class Two(vf.SingleAgentEnvConfig):\n    critic: vf.AgentConfig = vf.AgentConfig()\n"
+            "class Base(vf.Env[Two]): pass\nclass E(Base): pass\n__all__ = ['E']",
+            ("agent", "critic"),
+        ),
+        ("class E(vf.UserSimEnv): pass\n__all__ = ['E']", ("assistant", "user")),
+        ("from elsewhere import Config\nclass E(vf.Env[Config]): pass\n__all__ = ['E']", None),
+        ("from elsewhere import TheirEnv\n__all__ = ['TheirEnv']", None),
+    ],
+)
+def test_source_agents_are_those_of_the_exported_env(tmp_path: Path, text: str, agents: tuple[str, ...] | None) -> None:
+    assert source(tmp_path, AGENTS + text).agents == agents

@@ -13,6 +13,9 @@ DEAD = Recorded("qwen3-4b", False, ((0.0,) * 8,) * 7 + ((0.0,) * 7 + (1.0,),), 0
 FINE = Recorded("qwen3-4b", False, tuple(tuple((t * 8 + r) / 64 for r in range(8)) for t in range(8)), 0.5)
 SCRIPTED = replace(DEAD, speaker="blend", scripted=True)
 ON_HUB = replace(V1, external=True, requires=None, pinned=None)
+SEVERAL = replace(V1, agents=("ana", "ben"))
+PROPOSER = replace(V1, agents=("proposer", "solver"), requires=("verifiers>=0.4,<0.5", "proposer-solver"))
+HIERARCHICAL = {"algorithm": "hierarchical_grpo", "algorithm_settings": {"episode_agents": ["solver"]}}
 TINKER = {"backend": "tinker", "model": "Qwen/Qwen3-8B"}
 
 CASES = {
@@ -121,16 +124,25 @@ CASES = {
         silent={"two with prime-rl": run(sources=[{"id": "plain-sums"}, {"id": "other-sums"}])},
     ),
     "RUN007": RuleCases(
-        fires={"another release": run(replace(V0, requires=("verifiers>=0.1.8,<0.4",), pinned="0.3.1"), **TINKER)},
+        fires={
+            "another release": run(replace(V0, requires=("verifiers>=0.1.8,<0.4",), pinned="0.3.1"), **TINKER),
+            "a release, and the trainer runs a commit": run(replace(V1, pinned="0.4.0")),
+        },
         silent={
             "the trainer's": run(V0, **TINKER),
             "in its own environment": run(replace(V0, pinned="0.3.1"), backend="trl"),
             "not here": run(ON_HUB),
+            "the trainer's commit": run(replace(V1, pinned="0.3.1.dev62+ga60a606ec")),
+            "hosted": run(replace(V1, pinned="0.4.0"), backend="prime"),
         },
     ),
     "RUN008": RuleCases(
         fires={
             "no such algorithm": run(algorithm="rloo"),
+            "several agents with tinker": run(V0, algorithm="rae", **TINKER),
+            "a parameter of another algorithm": run(
+                SEVERAL, algorithm="rae", algorithm_settings={"episode_agents": ["a"]}
+            ),
             "adapters only": run(V0, without=("lora",), **TINKER),
         },
         silent={"rloo with rllm": run(V0, backend="rllm-verl", algorithm="rloo"), "full": run(without=("lora",))},
@@ -194,6 +206,28 @@ CASES = {
             "bounds": overridden("orchestrator.concurrency", {"initial_inflight": 64, "max_inflight": 128}),
             "another trainer": overridden("trainer.max_steps", 100, backend="verifiers-rl"),
         },
+    ),
+    "RUN015": RuleCases(
+        fires={"of the Hub": run(replace(ON_HUB, agents=None))},
+        silent={
+            "read from the source": run(SEVERAL),
+            "named": run(replace(ON_HUB, agents=None), sources=[{"id": "plain-sums", "agents": {"ana": {}}}]),
+            "v0": run(replace(ON_HUB, agents=None, generation="v0")),
+        },
+    ),
+    "RUN016": RuleCases(
+        fires={
+            "another environment": run(SEVERAL, **HIERARCHICAL),
+            "no agents are named": run(PROPOSER, algorithm="hierarchical_grpo"),
+            "an agent that it has not": run(
+                PROPOSER, algorithm="hierarchical_grpo", algorithm_settings={"episode_agents": ["judge"]}
+            ),
+        },
+        silent={"proposer and solver": run(PROPOSER, **HIERARCHICAL), "rae": run(SEVERAL, algorithm="rae")},
+    ),
+    "RUN017": RuleCases(
+        fires={"one agent": run(algorithm="rae")},
+        silent={"two": run(SEVERAL, algorithm="rae"), "grpo": run()},
     ),
     "RUN020": RuleCases(
         fires={
@@ -332,6 +366,17 @@ CASES = {
             "nothing is evaluated": run(replace(V1, held_out=None), without=("eval",)),
         },
     ),
+    "RUN034": RuleCases(
+        fires={"removed by an override": overridden("ckpt", None)},
+        silent={"as compiled": run(), "declared": run(checkpoints={"interval": 50})},
+    ),
+    "RUN035": RuleCases(
+        fires={
+            "hosted without a volume": run(backend="prime"),
+            "by nccl": overridden("weight_broadcast.type", "nccl", without=("lora",)),
+        },
+        silent={"self-managed": run(without=("lora",)), "a volume": run(backend="prime", volume={"name": "kept"})},
+    ),
     "RUN040": RuleCases(
         fires={
             "adapter too fast": run(learning_rate=1e-3),
@@ -405,13 +450,14 @@ CASES = {
     ),
     "RUN046": RuleCases(
         fires={
-            "several turns": run(multi_turn=True),
-            "deepseek": run(multi_turn=True, model="deepseek-ai/DeepSeek-R1"),
+            "several turns": run(V0, multi_turn=True, **TINKER),
+            "deepseek": run(V0, multi_turn=True, **{**TINKER, "model": "deepseek-ai/DeepSeek-R1"}),
         },
         silent={
-            "one turn": run(),
-            "another template": run(multi_turn=True, model="meta-llama/Llama-3.2-3B-Instruct"),
-            "no thinking": run(multi_turn=True, model="Qwen/Qwen3-4B", sampling={"enable_thinking": False}),
+            "one turn": run(V0, **TINKER),
+            "another template": run(V0, multi_turn=True, **{**TINKER, "model": "meta-llama/Llama-3.2-3B"}),
+            "no thinking": run(V0, multi_turn=True, sampling={"enable_thinking": False}, **TINKER),
+            "a trainer that renders nothing again": run(multi_turn=True),
         },
     ),
     "RUN047": RuleCases(

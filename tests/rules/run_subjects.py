@@ -31,6 +31,7 @@ V1 = Environment(
     "0.1.0",
     "v1",
     requires=("verifiers>=0.4.0,<0.5",),
+    agents=("agent",),
     held_out={"split": "test"},
 )
 V0 = replace(V1, generation="v0", requires=("verifiers>=0.1.8,<0.1.10",), pinned="0.1.9.post3", held_out={})
@@ -78,6 +79,7 @@ def run(
             secrets=environment.secrets,
             judge_key=environment.judge,
             multi_turn=multi_turn,
+            agents=environment.agents,
             recorded=recorded,
             key=f"environments[{index}]",
         )

@@ -25,6 +25,8 @@ def generated_run(seed: int, *, sound: bool = False) -> dict[str, Any]:
         "batch_size": group * draw.choice([1, 4, 8, 32]),
         "group_size": group,
     }
+    if draw.random() < 0.25:
+        _several_agents(draw, declared)
     optional = _optional(draw, declared, sound=sound)
     declared |= {key: value for key, value in optional.items() if draw.random() < 0.5}
     if not sound and draw.random() < 0.3:
@@ -51,6 +53,18 @@ def _sources(draw: random.Random, group: int, *, sound: bool) -> list[dict[str, 
     if draw.random() < 0.2:
         sources.append({"id": chosen[0], "name": "again"} if sound else {"id": chosen[0]})
     return sources
+
+
+def _several_agents(draw: random.Random, declared: dict[str, Any]) -> None:
+    """An environment of two agents beside the others, or alone with an advantage for each agent."""
+    own: dict[str, Any] = {"harness": {"id": "bash"}, "runtime": {"type": "docker"}, "max_turns": 3}
+    agents = {"ben": {key: value for key, value in own.items() if draw.random() < 0.5}}
+    source = {"id": "meeting-time", **draw.choice([{}, {"max_turns": 6}, {"agents": agents}])}
+    if draw.random() < 0.5:
+        declared |= {"environments": [source], "algorithm": "rae"}
+        declared |= draw.choice([{}, {"algorithm_settings": {"decay": draw.choice([0, 0.5, 0.99])}}])
+    else:
+        declared["environments"].append(source)
 
 
 def _optional(draw: random.Random, declared: dict[str, Any], *, sound: bool) -> dict[str, Any]:
@@ -80,14 +94,16 @@ def _optional(draw: random.Random, declared: dict[str, Any], *, sound: bool) -> 
         "eval": {"interval": min(interval, declared["max_steps"]), "tasks": 10, "rollouts": 2, "skip_first": True}
         | held_out,
         "checkpoints": draw.choice([{}, {"interval": 1}, {"keep": 2}]),
+        "volume": draw.choice([{"name": "kept"}, {"name": "kept", "size": "500Gi"}]),
         "resume": draw.choice([{"step": 5}, {"folder": "outputs/x/checkpoints/step_50"}]),
         "wandb": {"project": "p", "tags": ["a", "b"]},
         "secrets": ["WANDB_API_KEY"],
         "gpus": gpus,
         "slurm": {"job_name": "x", "partition": "gpu"},
     }
-    if declared["backend"] == "prime":
-        optional.pop("slurm")
+    optional.pop("slurm" if declared["backend"] == "prime" else "volume")
+    if "algorithm" in declared:
+        optional.pop("algorithm")
     if not sound:
         optional["renderer"] = draw.choice(["qwen3", "default", "qwen33"])
     return optional
@@ -101,6 +117,7 @@ def _override(draw: random.Random) -> dict[str, Any]:
             {"orchestrator": {"batch_size": 100}},
             {"orchestrator": {"oversampling_factor": 2.0}},
             {"weight_broadcast": {"type": "nccl"}},
+            {"ckpt": None},
             {"trainer": {"model": {"cp": 2}}},
             {"deployment": {"num_train_gpus": 0}},
             {"inference": {"vllm": {"max_model_len": 1024, "max_num_seqs": 64}}},

@@ -50,13 +50,13 @@ def evaluated_tasksets(held_out: dict[str, Any] | None, **changes: Any) -> list[
 
 def test_evaluation_without_environments_has_the_held_out_tasks() -> None:
     training = [{"id": "sums", "taskset": {"seed": 0, "size": 9}}]
-    assert evaluated_tasksets({"seed": 1}, environments=training) == [{"id": "acme/sums", "seed": 1, "size": 9}]
+    assert evaluated_tasksets({"seed": 1}, environments=training) == [{"id": "acme/sums@0.1.0", "seed": 1, "size": 9}]
 
 
 def test_evaluation_with_environments_keeps_their_own_settings() -> None:
     named = {"interval": 50, "environments": [{"id": "sums", "taskset": {"seed": 7}}]}
     assert evaluated_tasksets({"seed": 1, "split": "test"}, eval=named) == [
-        {"id": "acme/sums", "seed": 7, "split": "test"}
+        {"id": "acme/sums@0.1.0", "seed": 7, "split": "test"}
     ]
 
 
@@ -121,9 +121,72 @@ def test_compiled_hosted_run_uses_hub_names() -> None:
         "source"
     ]
     assert [(each["env"]["taskset"]["id"], each["ratio"]) for each in sources] == [
-        ("acme/sums", 1.0),
-        ("elsewhere/texts", 3.0),
+        ("acme/sums@0.1.0", 1.0),
+        ("elsewhere/texts@0.2.0", 3.0),
     ]
+
+
+def test_compiled_self_managed_run_pins_packages_of_the_hub_only() -> None:
+    sources = native("prime-rl", environments=[{"id": "sums"}, {"id": "texts"}])["orchestrator"]["train"]["source"]
+    assert [(each["name"], each["env"]["taskset"]["id"]) for each in sources] == [
+        ("sums", "sums"),
+        ("texts", "elsewhere/texts@0.2.0"),
+    ]
+
+
+def with_agents(known: tuple[str, ...] | None, **source: Any) -> Any:
+    """The environment of the compiled training source, for an environment with these agents."""
+    declared = {**DECLARED, "backend": "prime-rl", "environments": [{"id": "sums", **source}]}
+    spec = run_spec("first", declared, {}, "registry.yaml")
+    made = compile_run(CompileRequest(spec, {"sums": replace(SUMS, agents=known)}))
+    return made.native.values["orchestrator"]["train"]["source"][0]["env"]
+
+
+def test_compiled_agents_have_their_own_harness_and_runtime() -> None:
+    own = {"harness": {"id": "bash"}, "runtime": {"type": "docker"}, "max_turns": 2}
+    env = with_agents(("ana", "ben"), max_turns=6, agents={"ben": own})
+    shared = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}, "max_turns": 6}
+    assert env == {"taskset": {"id": "sums"}, "ana": shared, "ben": own}
+
+
+def test_compiled_agents_that_the_source_does_not_show_are_named_or_refused() -> None:
+    assert {"ana", "ben"} < set(with_agents(None, agents={"ana": {}, "ben": {}}))
+    with pytest.raises(CompileError, match=r"does not show the agents .* environments\[0\].agents: {first"):
+        with_agents(None)
+    with pytest.raises(CompileError, match="sums has no agent bem; it has ana, ben"):
+        with_agents(("ana", "ben"), agents={"bem": {}})
+
+
+def test_compiled_algorithm_has_its_settings() -> None:
+    source = native("prime-rl", algorithm="rae", algorithm_settings={"decay": 0.9})["orchestrator"]["train"]["source"]
+    assert source[0]["algo"] == {"type": "rae", "decay": 0.9}
+
+
+def result_of(backend: str, **changes: Any) -> str | None:
+    """What is left of the last step of a compiled run."""
+    declared = {**DECLARED, "backend": backend, "lora": {}, **changes}
+    declared = {key: value for key, value in declared.items() if value is not None}
+    spec = run_spec("first", declared, {}, "registry.yaml")
+    return TRAINERS[backend].settings(spec, compiled(backend, **changes).native.values).result
+
+
+@pytest.mark.parametrize("lora", [None, {"rank": 16}])
+def test_compiled_run_without_checkpoints_keeps_the_last_step(lora: dict[str, int] | None) -> None:
+    values = native("prime-rl", lora=lora)
+    assert values["ckpt"] == {}
+    assert result_of("prime-rl", lora=lora) == "weights"
+    assert result_of("prime", lora=lora) == "cleaned up"
+    assert result_of("prime", lora=lora, volume={"name": "kept"}) == "weights"
+
+
+def test_compiled_result_follows_overrides() -> None:
+    assert result_of("prime-rl", lora=None, overrides={"weight_broadcast": {"type": "nccl"}}) == "shards"
+    assert result_of("prime-rl", overrides={"ckpt": None}) == "nothing"
+
+
+def test_compiled_volume_is_a_key_of_the_prime_cli() -> None:
+    values = native("prime", volume={"name": "kept", "size": "500Gi"})
+    assert (values["volume"], values["volume_size"]) == ("kept", "500Gi")
 
 
 def test_compiled_submission_contains_its_name() -> None:

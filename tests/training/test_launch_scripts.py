@@ -71,7 +71,7 @@ def hub_with_wordle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulat
 def machine(tmp_path: Path, hub_with_wordle: EmulatedHub) -> Machine:
     root, home, programs = tmp_path / "clone", tmp_path / "home", tmp_path / "bin"
     shutil.copytree(REPOSITORY / "configs", root / "configs")
-    for name in ("word-problems", "gsm8k"):
+    for name in ("word-problems", "gsm8k", "meeting-time"):
         write_environment(root / "environments", name)
     for folder in (home, programs):
         folder.mkdir()

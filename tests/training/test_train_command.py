@@ -106,7 +106,7 @@ def test_train_submits_due_run_once(
     assert train(repository, "hosted") == 0
     assert run["id"] in capsys.readouterr().out
     assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
-        "id": "acme/reverse-text"
+        "id": "acme/reverse-text@0.1.1"
     }
 
 
@@ -141,7 +141,7 @@ def test_train_hub_environment_needs_no_registry(
     assert train(tmp_path, *asked, "--yes") == 0
     [run] = signed_in.state()["run"]
     output = capsys.readouterr().out
-    assert 'env.taskset.id = "acme/gsm8k"' in output
+    assert 'env.taskset.id = "acme/gsm8k@' in output
     assert run["name"] in output
     assert (tmp_path / "configs" / "rl" / "gsm8k-qwen3-4b.toml").is_file()
 

@@ -6,7 +6,6 @@ import hashlib
 from typing import Any
 
 from envops.emulator.hub import (
-    ASSUMED,
     MEASURED,
     READ,
     HttpRefusal,
@@ -263,11 +262,28 @@ def models(_hub: Hub, request: HubRequest) -> HubResponse:
     return HubResponse({"models": [], "onDemand": [offer], "onDemandBetaAccess": True})
 
 
-@route("GET", "/training/volumes", ASSUMED)
-def volumes(_hub: Hub, request: HubRequest) -> HubResponse:
-    """Named volumes; there are none."""
+@route("GET", "/training/volumes", READ)
+def volumes(hub: Hub, request: HubRequest) -> HubResponse:
+    """Named volumes."""
     request.signed_in()
-    return HubResponse({"volumes": []})
+    return HubResponse({"volumes": list(hub.store.all("volume"))})
+
+
+@route("POST", "/training/volumes", READ, "a volume is there at once")
+def create_volume(hub: Hub, request: HubRequest) -> HubResponse:
+    """Create a named volume."""
+    request.writer()
+    name = str(request.body["name"])
+    volume: StoredDocument = {
+        "name": name,
+        "size": request.body.get("size"),
+        "status": "RUNNING",
+        "clusterId": "emulated",
+        "pvcName": name,
+        "createdAt": now(),
+    }
+    hub.store.put("volume", name, volume)
+    return HubResponse(volume, 201)
 
 
 def _model(config: dict[str, Any]) -> str | None:

@@ -134,6 +134,8 @@ class Package:
     """The evaluation split according to the source; empty if the source names none."""
     uses_judge: bool = False
     """Whether its source shows that a reward calls a model."""
+    agents: tuple[str, ...] | None = None
+    """The agents of its EnvConfig (v1) by its source; `None` if that does not show them."""
     is_harness: bool = False
     """Whether it exports only a v1 harness and no tasks, so that only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()

@@ -91,6 +91,7 @@ def _read(
         defines_load_environment=source.defines_load_environment,
         eval_split=source.eval_split,
         uses_judge=source.uses_judge,
+        agents=source.agents,
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,

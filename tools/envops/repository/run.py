@@ -31,13 +31,28 @@ from envops.repository.registry_values import (
 
 Backend = Literal["prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl", "verifiers-rl", "local"]
 Schema = Literal["portable", "august", "later"]
-Algorithm = Literal["grpo", "max_rl", "rloo", "reinforce"]
+Algorithm = Literal["grpo", "max_rl", "rloo", "reinforce", "rae", "hierarchical_grpo"]
 
 LORA_LEARNING_RATE = 1e-5
 FULL_LEARNING_RATE = 1e-6
 EVAL_INTERVAL = 50
 EXAMPLE_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 """The model of an entry or a command that a message proposes."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One agent of an environment of several, where it differs from the others."""
+
+    __pydantic_config__ = KEYS
+
+    harness: Annotated[
+        Omissible[Table], Field(description="Its harness, with its id; that of the environment by default.")
+    ] = None
+    runtime: Annotated[
+        Omissible[Table], Field(description="Where it runs, with its type; that of the environment by default.")
+    ] = None
+    max_turns: Annotated[Omissible[Count], Field(description="Its maximum turns of one rollout.")] = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,13 @@ class Source:
         Omissible[Table], Field(description="Where the harness runs (v1), with its type; subprocess by default.")
     ] = None
     max_turns: Annotated[Omissible[Count], Field(description="Maximum turns of one rollout.")] = None
+    agents: Annotated[
+        Mapping[Word, Agent],
+        Field(
+            description="The agents of an environment of several (v1), as its EnvConfig names them: `{ana: {}, ben: "
+            "{max_turns: 4}}`. Read from the source of an environment of this repository; required for one of the Hub."
+        ),
+    ] = field(default_factory=dict)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -118,12 +140,24 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Checkpoints while training."""
+    """Checkpoints while training; the last step is always kept, where the trainer can."""
 
     __pydantic_config__ = KEYS
 
     interval: Annotated[Omissible[Count], Field(description="Steps between checkpoints.")] = None
     keep: Annotated[Omissible[Count], Field(description="Latest checkpoints that are kept.")] = None
+
+
+@dataclass(frozen=True)
+class Volume:
+    """The volume of the hosted service that keeps a run's outputs."""
+
+    __pydantic_config__ = KEYS
+
+    name: Annotated[Slug, Field(description="Name of the volume; created if it does not exist.")]
+    size: Annotated[
+        Omissible[Word], Field(description="Its size if it is created, such as 500Gi or 2Ti; 5Ti by default.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -229,7 +263,15 @@ class RunKeys:
         Omissible[Positive], Field(description="Peak learning rate; 1e-5 by default with LoRA, 1e-6 without.")
     ] = None
     weight_decay: Annotated[PositiveOrZero, Field(description="Weight decay.")] = 0.0
-    algorithm: Annotated[Algorithm, Field(description="Computation of advantages.")] = "grpo"
+    algorithm: Annotated[
+        Algorithm,
+        Field(
+            description="Computation of advantages; rae and hierarchical_grpo are for environments of several agents."
+        ),
+    ] = "grpo"
+    algorithm_settings: Annotated[
+        Table, Field(description="Parameters of the algorithm (prime-rl), such as `{episode_agents: [solver]}`.")
+    ] = field(default_factory=dict)
     seq_len: Annotated[Count, Field(description="Maximum tokens of prompt and replies together.")] = 4096
     max_concurrent: Annotated[Omissible[Count], Field(description="Rollouts in flight at the same time.")] = None
     max_off_policy_steps: Annotated[
@@ -248,6 +290,7 @@ class RunKeys:
     lora: Omissible[Lora] = None
     eval: Omissible[Evaluation] = None
     checkpoints: Omissible[Checkpoints] = None
+    volume: Omissible[Volume] = None
     resume: Omissible[OneKey[Resume]] = None
     wandb: Omissible[Wandb] = None
     secrets: Annotated[

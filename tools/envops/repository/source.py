@@ -71,6 +71,8 @@ class ModuleSource:
     exports_harness: bool = False
     eval_split: str = ""
     uses_judge: bool = False
+    agents: tuple[str, ...] | None = None
+    """The agents of its EnvConfig (v1), in order; `None` if the source does not show them."""
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -106,7 +108,8 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
     loads = "load_environment" in _bound_names(main)
     split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
-    return ModuleSource(exports, loads, taskset, harness, split, judged, tuple(notes)), problems
+    agents = agents_of(trees.values(), exports)
+    return ModuleSource(exports, loads, taskset, harness, split, judged, agents, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -198,6 +201,75 @@ def _derived(trees: Iterable[ast.Module], ending: str) -> set[str]:
         if more <= found:
             return found
         found |= more
+
+
+_AGENTS: Mapping[str, tuple[str, ...]] = {
+    "Env": (),
+    "SingleAgentEnv": ("agent",),
+    "BestOfNEnv": ("agent",),
+    "AgenticJudgeEnv": ("solver", "judge"),
+    "SharedAgenticJudgeEnv": ("solver", "judge"),
+    "IsolatedAgenticJudgeEnv": ("solver", "judge"),
+    "UserSimEnv": ("assistant", "user"),
+}
+"""Class of verifiers → the agents of its configuration (verifiers/v1/envs/*/env.py@a60a606ec)."""
+
+
+def agents_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> tuple[str, ...] | None:
+    """The agents of the environment that a v1 package exports; `None` if the source does not show them.
+
+    They are the fields of its configuration that have an `AgentConfig` (verifiers/v1/configs/env.py@a60a606ec,
+    _declared_agent_configs); a package without an `Env` has the one agent of verifiers' SingleAgentEnv.
+    """
+    trees = tuple(trees)
+    statements = [statement for tree in trees for statement in _statements(tree)]
+    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
+    exported = sorted(_derived(trees, "Env") & set(exports))
+    if not exported:
+        return ("agent",)
+    return _agents_of_environment(exported[0], classes) if len(exported) == 1 else None
+
+
+def _agents_of_environment(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    """The agents of an Env class: those of the configuration in `Env[…]`, else those of its parent."""
+    if name not in classes:
+        return _AGENTS.get(name)
+    others = {each: definition for each, definition in classes.items() if each != name}
+    for base in classes[name].bases:
+        parent = _last_name(base) or ""
+        if isinstance(base, ast.Subscript):
+            return _agents_of_config(_last_name(base.slice) or "", others)
+        if parent in others or parent.endswith("Env"):
+            return _agents_of_environment(parent, others)
+    return None
+
+
+def _agents_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    if name not in classes:
+        return _AGENTS.get(name.removesuffix("Config"))
+    others = {each: definition for each, definition in classes.items() if each != name}
+    above: tuple[str, ...] | None = None
+    for base in classes[name].bases:
+        parent = _last_name(base) or ""
+        if parent in others or parent.endswith("EnvConfig"):
+            above = _agents_of_config(parent, others)
+    if above is None:
+        return None
+    own = [
+        field.target.id
+        for field in classes[name].body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and _is_agent(field, classes)
+    ]
+    return tuple(dict.fromkeys((*above, *own)))
+
+
+def _is_agent(field: ast.AnnAssign, classes: Mapping[str, ast.ClassDef]) -> bool:
+    """Whether a field's annotation names `AgentConfig`, or a class of the package that derives from it."""
+    names = {
+        _last_name(node) or "" for node in ast.walk(field.annotation) if isinstance(node, ast.Name | ast.Attribute)
+    }
+    own = {name for name in names if name in classes and "AgentConfig" in map(_last_name, classes[name].bases)}
+    return bool(own) or "AgentConfig" in names
 
 
 def _eval_split(trees: Iterable[ast.Module]) -> str:

@@ -222,6 +222,7 @@ def _trained_on(
         secrets=environment.secrets,
         judge_key=_judge_key(environment, package),
         multi_turn=package is not None and "multi-turn" in package.tags,
+        agents=environment.agents,
         recorded=recorded[source.id],
         key=f"environments[{index}]",
     )

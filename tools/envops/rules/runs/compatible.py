@@ -118,12 +118,22 @@ def run_cannot_be_compiled(run: RunSubject) -> Iterator[Found]:
 def trained_with_another_release(run: RunSubject) -> Iterator[Found]:
     """The environment's lock has another release of verifiers than the trainer runs.
 
-    What: The release in requirements.lock is one that the trainer's integration works with.
+    What: The release in requirements.lock is one that the trainer's integration works with, or the commit that the
+        trainer's own commit pins. prime-rl at 559b447 pins one between two releases (deps/verifiers), which no release
+        equals. What the hosted service runs is not public, and not judged.
     Why: Rewards were proven with one release and will be earned with another.
-    Fix: Bound verifiers in pyproject.toml to the trainer's release and lock again, so that the gates use it too.
+    Fix: Bound verifiers in pyproject.toml to the trainer's release, or name its commit in `[tool.uv.sources]`, and lock
+        again, so that the gates use it too. `git submodule status deps/verifiers` in a checkout of prime-rl shows it.
     """
     for used in run.trained_on:
-        if used.pinned is None or run.trainer.any_release or not run.trainer.releases or used.generation == "v1":
+        if used.pinned is None or run.trainer.any_release or not run.trainer.releases:
+            continue
+        commit = run.trainer.verifiers_commit
+        if commit and commit.partition(" ")[0] not in used.pinned:
+            message = f"{used.id} is proven with verifiers {used.pinned}, {run.spec.backend} runs its commit {commit}"
+            yield run.found(used.key, f"{message}, which is no release", environment=used.id)
+            continue
+        if used.generation == "v1":
             continue
         refused = refusal_of_environment(run.trainer, used.generation, used.requires)
         if used.pinned not in run.trainer.releases and not refused:
@@ -135,7 +145,8 @@ def trained_with_another_release(run: RunSubject) -> Iterator[Found]:
 def trainer_lacks_the_algorithm(run: RunSubject) -> Iterator[Found]:
     """The trainer has no such algorithm, or trains adapters only.
 
-    What: `algorithm` is one that the trainer has, and runs of trainers that only train LoRA adapters declare `lora`.
+    What: `algorithm` is one that the trainer has, `algorithm_settings` are parameters of it, and runs of trainers that
+        only train LoRA adapters declare `lora`. Source: prime-rl configs/algorithm.py@559b447.
     Why: The run would differ from its declaration.
     Fix: Choose an algorithm of the trainer, or add `lora: {rank: 16}`.
     """
@@ -143,6 +154,11 @@ def trainer_lacks_the_algorithm(run: RunSubject) -> Iterator[Found]:
     if spec.algorithm not in run.trainer.algorithms:
         fix = f"{spec.backend} has: {', '.join(run.trainer.algorithms)}."
         yield run.found("algorithm", f"{spec.backend} has no algorithm {spec.algorithm}", fix)
+    known = run.trainer.algorithm_settings.get(spec.algorithm, ())
+    for name in spec.algorithm_settings if run.trainer.algorithm_settings else ():
+        if name not in known:
+            fix = f"It has: {', '.join(known) or 'none'}."
+            yield run.found(f"algorithm_settings.{name}", f"{spec.algorithm} has no parameter {name}", fix)
     if run.trainer.lora == "only" and spec.lora is None:
         fix = "Add `lora: {rank: 16}`."
         yield run.found("backend", f"{spec.backend} trains LoRA adapters only, and lora is not declared", fix)
@@ -223,6 +239,68 @@ def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
     Fix: Change the override that the message names.
     """
     yield from run.refused("combination")
+
+
+@rule("RUN015", gate="run", severity="warning")
+def agents_are_unknown(run: RunSubject) -> Iterator[Found]:
+    """The agents of an environment of the Hub are unknown.
+
+    What: A v1 environment of the Hub names its `agents`. Its code is not here, so it is compiled for the one agent of
+        verifiers' SingleAgentEnv. Those of an environment of this repository are read from its source.
+    Why: If its EnvConfig has others, prime-rl refuses `env.agent`: "Extra inputs are not permitted".
+    Fix: `agents: {agent: {}}` confirms the one agent, `agents: {ana: {}, ben: {}}` names several; the fields of its
+        EnvConfig that have an AgentConfig. Source: verifiers/v1/configs/env.py@a60a606ec.
+    """
+    if not run.trainer.many_agents:
+        return
+    for used, source in zip(run.trained_on, run.spec.environments, strict=True):
+        if used.agents is None and used.generation != "v0" and not source.agents:
+            message = f"the agents of {used.id} are unknown, it is compiled for one called agent"
+            yield run.found(used.key, message, environment=used.id)
+
+
+@rule("RUN016", gate="run")
+def environment_does_not_fit_the_algorithm(run: RunSubject) -> Iterator[Found]:
+    """hierarchical_grpo trains environments of a proposer and a solver only.
+
+    What: hierarchical_grpo has `episode_agents`, which are agents of the environment, and the environment is
+        `proposer-solver` of prime-rl or a package that requires it. Source: prime-rl configs/algorithm.py@559b447,
+        HierarchicalGRPOAlgoConfig.validate_env.
+    Why: prime-rl refuses the configuration: with hosted training, on the cluster.
+    Fix: `algorithm_settings: {episode_agents: [solver]}`; `algorithm: rae` for other environments of several agents.
+    """
+    if "hierarchical_grpo" not in run.settings.algorithms:
+        return
+    named = run.spec.algorithm_settings.get("episode_agents")
+    if run.spec.algorithm == "hierarchical_grpo" and not named:
+        yield run.found("algorithm", "hierarchical_grpo needs algorithm_settings.episode_agents")
+    for used, source in zip(run.trained_on, run.spec.environments, strict=True):
+        requires = " ".join((used.id, *(used.requires or ()))).replace("_", "-")
+        if used.requires is not None and "proposer-solver" not in requires:
+            message = f"{used.id} is no environment of a proposer and a solver, which hierarchical_grpo compares"
+            yield run.found(used.key, message, environment=used.id)
+        known = used.agents or tuple(source.agents)
+        for name in named if isinstance(named, list) and known else ():
+            if name not in known:
+                message = f"{used.id} has no agent {name}; it has {', '.join(known)}"
+                yield run.found("algorithm_settings.episode_agents", message, environment=used.id)
+
+
+@rule("RUN017", gate="run", severity="warning")
+def algorithm_is_for_several_agents(run: RunSubject) -> Iterator[Found]:
+    """rae trains an environment of one agent.
+
+    What: An environment that is trained with rae has several agents. prime-rl accepts one. Source: prime-rl
+        configs/algorithm.py@559b447, RAEAlgoConfig.
+    Why: rae subtracts each agent's average reward over all tasks; with one agent, an easy task is always an advantage,
+        however it is solved. grpo compares the replies to one task.
+    Fix: Use `algorithm: grpo`, or an environment of several agents.
+    """
+    if "rae" not in run.settings.algorithms:
+        return
+    for used in run.trained_on:
+        if used.agents is not None and len(used.agents) == 1:
+            yield run.found("algorithm", f"rae trains {used.id}, which has one agent", environment=used.id)
 
 
 @rule("RUN090", gate="run", severity="warning")

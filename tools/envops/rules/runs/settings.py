@@ -189,7 +189,8 @@ def nothing_is_sampled(run: RunSubject) -> Iterator[Found]:
 def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """A declared setting has no place in the trainer's configuration.
 
-    What: Every declared key has a place in the compiled configuration.
+    What: Every declared key has a place in the compiled configuration. `volume` is for hosted training, `agents` and
+        `algorithm_settings` are for prime-rl.
     Why: The run would silently differ from its declaration.
     Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that supports it.
     """
@@ -197,6 +198,15 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
         key = line.partition(":")[0].partition(" ")[0]
         if run.spec.says(key):
             yield run.found(key, f"left out: {line}")
+    spec, trainer = run.spec, run.trainer
+    if spec.volume is not None and not trainer.hosted:
+        yield run.found("volume", f"left out: volume: {spec.backend} writes to your own disk")
+    if spec.algorithm_settings and not trainer.algorithm_settings:
+        yield run.found("algorithm_settings", f"left out: algorithm_settings: {spec.backend} has none")
+    for index, source in enumerate(spec.environments):
+        if source.agents and not trainer.many_agents:
+            key = f"environments[{index}].agents"
+            yield run.found(key, f"left out: {key}: {spec.backend} does not configure agents")
 
 
 @rule("RUN031", gate="run")
@@ -218,3 +228,39 @@ def evaluated_on_what_is_trained_on(run: RunSubject) -> Iterator[Found]:
             fix = f"{run.spec.backend} evaluates on the package's own eval_dataset (v0). Give it one, or remove eval."
         message = f"{used.id} is trained on and evaluated on with the same tasks"
         yield run.found(used.key, message, fix, environment=used.id)
+
+
+@rule("RUN034", gate="run")
+def result_is_not_kept(run: RunSubject) -> Iterator[Found]:
+    """The run keeps no result.
+
+    What: The trainer writes a checkpoint of the last step. prime-rl writes it only if `ckpt` is configured
+        (trainer/rl/train.py@559b447), which envops always writes and an override can remove.
+    Why: The run is paid, and nothing of it is left.
+    Fix: Remove the override; docs/training.md shows what each trainer keeps, and where.
+    """
+    if run.settings.result == "nothing":
+        yield run.found("overrides", "no checkpoint is written, and the result is lost when the run ends")
+
+
+@rule("RUN035", gate="run", severity="warning")
+def result_cannot_be_used_as_it_is(run: RunSubject) -> Iterator[Found]:
+    """The result is deleted with the run, or no server loads it.
+
+    What: A hosted run has a `volume`: of runs that ended, the platform deletes the checkpoints (prime 0.18.0,
+        api/rl.py, restart_run). A run of prime-rl broadcasts its weights through the file system, which leaves those
+        of the last step as vLLM loads them; NCCL and NIXL leave only the shards of a checkpoint
+        (transports/weights/filesystem.py@559b447).
+    Why: After the run there would be nothing to evaluate or serve.
+    Fix: Declare `volume: {name: NAME}`, which keeps the outputs below runs/ID/ and is paid by its size; volumes are in
+        closed beta. Or remove weight_broadcast from the overrides.
+    """
+    if run.settings.result == "cleaned up":
+        fix = f"Declare `volume: {{name: {run.spec.name}, size: 500Gi}}`, or copy the checkpoint before the run ends."
+        message = "without a volume, the platform deletes the checkpoints when the run ends, and the result is lost"
+        yield run.found("backend", message, fix)
+    elif run.settings.result == "shards":
+        how = run.settings.broadcast or "nccl"
+        message = f"weights are broadcast by {how}: the result is a sharded checkpoint, which vLLM does not load"
+        fix = "Remove weight_broadcast from the overrides, or convert the checkpoint after the run."
+        yield run.found("overrides.weight_broadcast", message, fix)

@@ -150,13 +150,15 @@ def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
 
     What: Environments of several turns are not trained with models whose template removes earlier `<think>`
         sections: Qwen3 (also the Instruct models, which share it) and DeepSeek-R1. Source: their chat templates;
-        tinker-cookbook's README of verifiers_rl.
+        tinker-cookbook's README of verifiers_rl. Trainers that append to the tokens as sampled are not judged: the
+        renderers of prime-rl begin a new sample where that is not possible, which costs speed only, and TRL's rollouts
+        here keep the thinking.
     Why: In turn two the model does not see its own reply of turn one: the tokens that are trained differ from
         those that were sampled, and rewards that look for `<think>` find none.
     Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
     """
     model = run.settings.model or run.spec.model
-    if not _drops_thinking(model) or run.spec.sampling.enable_thinking is False:
+    if not run.trainer.renders_again or not _drops_thinking(model) or run.spec.sampling.enable_thinking is False:
         return
     for used in run.trained_on:
         if used.multi_turn:

@@ -89,6 +89,8 @@ class TrainedOn:
     judge_key: str = ""
     """The key that its judge needs: its variable, or a description if no declaration names it."""
     multi_turn: bool = False
+    agents: tuple[str, ...] | None = ("agent",)
+    """The agents of its EnvConfig; `None` if they are not known."""
     recorded: Recorded | None = None
     key: str = "environments"
     """The place in the run that names it."""

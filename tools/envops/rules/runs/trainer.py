@@ -21,6 +21,9 @@ RefusalKind = Literal["schema", "service", "names", "combination"]
 clash; combination: settings that the trainer does not take together."""
 
 
+Result = Literal["weights", "shards", "cleaned up", "nothing"]
+"""weights: weights or an adapter that vLLM loads; shards: a checkpoint that has to be converted first; cleaned up: a
+checkpoint that the platform deletes when the run ends; nothing: no checkpoint."""
 EvaluationTasks = Literal["declared", "own split", "kept from training", "none"]
 """declared: the tasks that the configuration names; own split: the result of get_eval_dataset; kept from training:
 tasks that the trainer does not train on; none: the trainer evaluates nothing."""
@@ -58,6 +61,14 @@ class TrainerLimits:
     """Whether it can bound the age of rollouts (`max_off_policy_steps`)."""
     replaces_groups: bool = True
     """Whether it can replace groups without variance (`difficulty_filter`)."""
+    algorithm_settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Algorithm → its parameters."""
+    many_agents: bool = False
+    """Whether it trains environments of several agents."""
+    renders_again: bool = True
+    """Whether it renders earlier turns again, by the model's chat template."""
+    verifiers_commit: str = ""
+    """The commit of verifiers that the trainer's own commit pins, between two releases; empty if it runs a release."""
     schemas: tuple[str, ...] = ()
     """Versions of its configuration that `schema` chooses from."""
     most_lora_rank: int | None = None
@@ -104,6 +115,8 @@ class TrainerSettings:
     """Whether groups without variance are replaced."""
     difficulty_bounds: tuple[tuple[float, ...], ...] = ()
     """The thresholds of each pool of difficulties."""
+    result: Result | None = None
+    """What is left of the last step; `None` if it is not known."""
 
 
 @dataclass(frozen=True)

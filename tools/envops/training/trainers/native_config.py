@@ -61,7 +61,7 @@ class NativeConfig:
             holder = holder.setdefault(step, {})
 
     def merge(self, overrides: Mapping[str, Any], origin: str) -> None:
-        """Merge declared overrides: tables key by key, everything else as a whole."""
+        """Merge declared overrides: tables key by key, everything else as a whole; `None` removes a key."""
         for steps, value in leaves(overrides):
             holder = self.values
             for step in steps[:-1]:
@@ -71,6 +71,9 @@ class NativeConfig:
                 holder = holder[step]
             replaced = holder.get(steps[-1])
             self._compare(steps, replaced, value)
+            if value is None:
+                holder.pop(steps[-1], None)
+                continue
             holder[steps[-1]] = copy.deepcopy(value)
             for known in [known for known in self.origins if known[: len(steps)] == steps]:
                 del self.origins[known]
@@ -78,7 +81,7 @@ class NativeConfig:
             self.origins[tuple(steps)] = origin + note
 
     def _compare(self, steps: tuple[str, ...], replaced: Any, value: Any) -> None:
-        if replaced is not None and _kind(replaced) != _kind(value):
+        if replaced is not None and value is not None and _kind(replaced) != _kind(value):
             self.misfits[".".join(steps)] = f"{_kind(replaced)} is replaced by {_kind(value)}"
 
     def origin(self, path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envops.rules.runs.trainer import RefusedSetting, TrainerSettings
 from envops.training.trainers import prime_rl
-from envops.training.trainers.native_config import toml_text
+from envops.training.trainers.native_config import origin, toml_text
 from envops.training.trainers.prime_rl import prime_rl_config, prime_rl_refusals, prime_rl_settings
 from envops.training.trainers.trainer import (
     Compiled,
@@ -34,6 +34,7 @@ LIMITS = replace(
     title="Prime Intellect, hosted",
     source="prime 0.18.0 measured against a loopback server; prime-rl dropped v0 in 03f12efba (2026-08-10)",
     hosted=True,
+    verifiers_commit="",
     forwards=FORWARDED,
 )
 
@@ -41,7 +42,11 @@ LIMITS = replace(
 def _compile(request: CompileRequest) -> Compiled:
     """A prime-rl TOML with the keys that only the CLI reads."""
     spec = request.spec
-    config = with_overrides(prime_rl_config(request, hosted=True), spec)
+    config = prime_rl_config(request, hosted=True)
+    if spec.volume is not None:
+        config.put("volume", spec.volume.name, origin(spec, "volume.name", "keeps runs/ID/ after the run"))
+        config.put("volume_size", spec.volume.size, origin(spec, "volume.size", "if it is created"))
+    config = with_overrides(config, spec)
     path = file_path(request, "toml")
     about = heading(request, LIMITS.title, f"prime train {path}", f"Schema: {spec.schema}; see docs/training.md.")
     command = ["prime", "train", path, "-y", "-o", "json"]
@@ -83,11 +88,21 @@ def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSetting
         yield RefusedSetting("service", "gpus.inference", "the hosted service needs GPUs for inference")
 
 
+def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
+    """The settings of a configuration; without a volume, the platform deletes the checkpoints of an ended run.
+
+    Source: prime 0.18.0, api/rl.py (restart_run) and commands/rl.py (`--volume`).
+    """
+    settings = prime_rl_settings(spec, native)
+    lost = settings.result != "nothing" and not native.get("volume")
+    return replace(settings, result="cleaned up") if lost else settings
+
+
 TRAINER = Trainer(
     limits=LIMITS,
     started_by="`envops train`, through the prime CLI",
     compile=_compile,
-    settings=prime_rl_settings,
+    settings=_settings,
     refusals=_refusals,
     named=_named,
     keeps="on the platform; its checkpoints are removed after the run, a `volume` is kept",

@@ -17,6 +17,7 @@ from envops.training.trainers.native_config import NativeConfig, origin, script_
 from envops.training.trainers.trainer import (
     HELD_OUT,
     Compiled,
+    CompileError,
     CompileRequest,
     Trainer,
     checkout_lines,
@@ -33,7 +34,11 @@ from envops.training.trainers.trainer import (
 
 if TYPE_CHECKING:
     from envops.repository.run import Evaluation, RunSpec, Source
+    from envops.rules.runs.trainer import Result
+    from envops.training.trainers.trainer import Environment
 
+SINGLE_AGENT = ("agent",)
+"""The agent of verifiers' SingleAgentEnv (verifiers/v1/envs/single_agent/env.py@a60a606ec)."""
 NULL_HARNESS = {"id": "null"}
 SUBPROCESS = {"type": "subprocess"}
 DEFAULT_BATCH, DEFAULT_SEQ_LEN, DEFAULT_RANK = 128, 2048, 16
@@ -183,6 +188,7 @@ def prime_rl_config(request: CompileRequest, *, hosted: bool) -> NativeConfig:
         config.put("run.name", spec.name, "the run's name; the folder below outputs/")
     config.put("model.name", spec.model, origin(spec, "model"))
     _deployment(config, spec, hosted=hosted)
+    _result(config, spec, hosted=hosted)
     _checkpoints(config, spec, hosted=hosted)
     _wandb(config, spec)
     config.table("trainer")
@@ -212,10 +218,23 @@ def _deployment(config: NativeConfig, spec: RunSpec, *, hosted: bool) -> None:
             config.put(("slurm", key), value, origin(spec, "slurm"))
 
 
+def _result(config: NativeConfig, spec: RunSpec, *, hosted: bool) -> None:
+    """What is left of the last step.
+
+    The trainer writes its final checkpoint only if `ckpt` is there, as shards that vLLM does not load. There is no
+    setting for weights beside them: the file system's broadcast writes those of every step, or the adapter, in the form
+    that vLLM loads, and the last two stay (trainer/rl/train.py, transports/weights/filesystem.py@559b447). prime-rl's
+    own default for full fine-tuning, NCCL, leaves none.
+    """
+    config.table("ckpt")
+    if not hosted or spec.volume is not None:
+        note = "the last step's weights stay in broadcasts/, as vLLM loads them"
+        config.put("weight_broadcast.type", "filesystem", note)
+
+
 def _checkpoints(config: NativeConfig, spec: RunSpec, *, hosted: bool) -> None:
     kept = spec.checkpoints
     if kept is not None:
-        config.table("ckpt")
         config.put("ckpt.interval", kept.interval, origin(spec, "checkpoints.interval"))
         config.put("ckpt.keep_last", kept.keep, origin(spec, "checkpoints.keep"))
     if spec.resume is not None:
@@ -289,6 +308,8 @@ def _train_source(config: NativeConfig, request: CompileRequest, index: int, sou
     config.put((*at, "group_size"), spec.group_of(source), origin(spec, size, "rollouts of each task"))
     _environment(config, request, at, source, key, source.settings, hosted=hosted)
     config.put((*at, "algo", "type"), spec.algorithm, origin(spec, "algorithm"))
+    for name, value in spec.algorithm_settings.items():
+        config.put((*at, "algo", name), value, origin(spec, f"algorithm_settings.{name}"))
     if spec.difficulty_filter:
         _difficulty_filter(config, spec, at)
 
@@ -316,18 +337,45 @@ def _environment(
     hosted: bool,
 ) -> None:
     spec, environment = request.spec, request.environment(source)
-    taskset = environment.hub if hosted or environment.external else environment.id
-    where = "the Hub's" if taskset == environment.hub else "the package installed beside prime-rl"
+    published = f"{environment.hub}@{environment.version}" if environment.version else environment.hub
+    taskset = published if hosted or environment.external else environment.id
+    where = "the Hub's, at this version" if taskset == published else "the package installed beside prime-rl"
     config.put((*at, "env", "taskset", "id"), taskset, origin(spec, f"{key}.id", where))
     for name, value in settings.items():
         comment = origin(spec, f"{key}.taskset.{name}") if name in source.settings else HELD_OUT
         config.put((*at, "env", "taskset", name), value, comment)
-    for name, value in (source.harness or NULL_HARNESS).items():
-        config.put((*at, "env", "agent", "harness", name), value, origin(spec, f"{key}.harness"))
-    for name, value in (source.runtime or SUBPROCESS).items():
-        note = "" if source.runtime else "prime-rl's own default is a paid sandbox"
-        config.put((*at, "env", "agent", "runtime", name), value, origin(spec, f"{key}.runtime", note))
-    config.put((*at, "env", "agent", "max_turns"), source.max_turns, origin(spec, f"{key}.max_turns"))
+    for name in _agents(environment, source, key):
+        _agent(config, spec, (*at, "env", name), source, key, name)
+
+
+def _agents(environment: Environment, source: Source, key: str) -> tuple[str, ...]:
+    """The agents whose harness and runtime are written; raises `CompileError` if they are unknown or misspelt."""
+    known, named = environment.agents, tuple(source.agents)
+    if known is None:
+        if named or environment.external:
+            return named or SINGLE_AGENT
+        fix = f"name them, as its EnvConfig does: {key}.agents: {{first: {{}}, second: {{}}}}"
+        raise CompileError(f"the source of {source.id} does not show the agents of its EnvConfig; {fix}")
+    for name in named:
+        if name not in known:
+            raise CompileError(f"{key}.agents: {source.id} has no agent {name}; it has {', '.join(known) or 'none'}")
+    return known
+
+
+def _agent(config: NativeConfig, spec: RunSpec, at: tuple[str | int, ...], source: Source, key: str, name: str) -> None:
+    own = source.agents.get(name)
+    place = {field: f"{key}.agents.{name}.{field}" for field in ("harness", "runtime", "max_turns")}
+    place = {
+        field: path if own and getattr(own, field) is not None else f"{key}.{field}" for field, path in place.items()
+    }
+    harness = (own and own.harness) or source.harness or NULL_HARNESS
+    runtime = (own and own.runtime) or source.runtime
+    for field, value in harness.items():
+        config.put((*at, "harness", field), value, origin(spec, place["harness"]))
+    for field, value in (runtime or SUBPROCESS).items():
+        note = "" if runtime else "prime-rl's own default is a paid sandbox"
+        config.put((*at, "runtime", field), value, origin(spec, place["runtime"], note))
+    config.put((*at, "max_turns"), (own and own.max_turns) or source.max_turns, origin(spec, place["max_turns"]))
 
 
 def _evaluation(config: NativeConfig, request: CompileRequest, evaluated: Evaluation, *, hosted: bool) -> None:
@@ -405,7 +453,17 @@ def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSetti
         broadcast=value_at(native, "weight_broadcast.type"),
         replaces_groups=any(_replaces_groups(each) for each in trained),
         difficulty_bounds=tuple(bounds for each in trained for bounds in _difficulty_bounds(each)),
+        result=_kept(native),
     )
+
+
+def _kept(native: Mapping[str, Any]) -> Result:
+    """What the trainer leaves of the last step on its own disk (trainer/rl/train.py, configs/rl.py@559b447)."""
+    if native.get("ckpt") is None and value_at(native, "trainer.ckpt") is None:
+        return "nothing"
+    adapter, served = value_at(native, "trainer.model.lora") is not None, native.get("inference") is not None
+    broadcast = value_at(native, "weight_broadcast.type") or ("nccl" if served and not adapter else "filesystem")
+    return "weights" if broadcast == "filesystem" else "shards"
 
 
 def _sources(native: Mapping[str, Any], kind: str = "train") -> list[Mapping[str, Any]]:
@@ -571,7 +629,15 @@ LIMITS = TrainerLimits(
     released="0.3.1 to 0.4",
     batch_unit="rollouts",
     lora="either",
-    algorithms=("grpo", "max_rl"),
+    algorithms=("grpo", "max_rl", "rae", "hierarchical_grpo"),
+    algorithm_settings={
+        "grpo": ("length_penalty",),
+        "rae": ("decay",),
+        "hierarchical_grpo": ("episode_agents",),
+    },
+    many_agents=True,
+    renders_again=False,
+    verifiers_commit="a60a606ec (v0.3.0 and 62 commits)",
     source="measured: prime-rl's schema package with verifiers 0.3.1 and 0.4.0; v0 dropped in 03f12efba",
     evaluates="declared",
     many_environments=True,

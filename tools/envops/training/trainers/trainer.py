@@ -59,6 +59,8 @@ class Environment:
     secrets: tuple[str, ...] = ()
     judge: str = ""
     """The declared endpoint of its judge; empty if it has none."""
+    agents: tuple[str, ...] | None = ("agent",)
+    """The agents of its EnvConfig (v1), by its source; `None` if they are not known."""
     held_out: Mapping[str, Any] | None = None
     """Settings that select the tasks to evaluate on; empty for v0's own split, `None` without such tasks."""
 
@@ -171,7 +173,9 @@ def _external(entry: ExternalEntry) -> Environment:
     hub = f"{entry.hub_owner}/{entry.hub_name}"
     module = entry.hub_name.replace("-", "_")
     held_out = entry.eval.settings(entry.generation) if entry.eval else None
-    return Environment(entry.name, module, hub, entry.version, entry.generation, external=True, held_out=held_out)
+    return Environment(
+        entry.name, module, hub, entry.version, entry.generation, external=True, agents=None, held_out=held_out
+    )
 
 
 def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
@@ -191,6 +195,7 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
         requires=wanted,
         pinned=package.lock.pins.get("verifiers") if package.lock else None,
         secrets=entry.secrets,
+        agents=package.agents,
         held_out=held_out.settings(package.generation) if held_out is not None else None,
     )
 

@@ -40,6 +40,7 @@ LIMITS = TrainerLimits(
     batch_unit="rollouts",
     lora="either",
     algorithms=("grpo",),
+    renders_again=False,
     source="measured: TRL 1.16.0 with rollout_func, two turns and a mask of the environment's own tokens",
     evaluates="kept from training",
     any_release=True,

@@ -418,12 +418,14 @@ CASES = {
     "RUN047": RuleCases(
         fires={
             "a judge's key": run(replace(V1, secrets=("OPENAI_API_KEY",)), backend="prime"),
-            "the declared judge's": run(replace(V1, judge="PRIME_API_KEY"), backend="prime"),
+            "the declared judge's": run(replace(V1, judge="OPENAI_API_KEY"), backend="prime"),
             "the run's": run(backend="prime", secrets=["SERPER_API_KEY"]),
         },
         silent={
             "forwarded": run(backend="prime", secrets=["WANDB_API_KEY", "HF_TOKEN"]),
             "one's own machine": run(replace(V1, secrets=("OPENAI_API_KEY",))),
+            "what the service provides": run(backend="prime", secrets=["PRIME_API_KEY"]),
+            "a judge with the key that the service provides": run(replace(V1, judge="PRIME_API_KEY"), backend="prime"),
             "a judge that needs what is forwarded": run(replace(V1, judge="HF_TOKEN"), backend="prime"),
         },
     ),

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from envops.repository.run import RunSpec
 
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
-"""The only secrets that the prime CLI forwards (0.18.0, commands/rl.py)."""
+"""The only secrets that the prime CLI forwards (0.18.0, commands/rl.py, _collect_secrets)."""
+PROVIDED = ("PRIME_API_KEY",)
+"""The service gives the orchestrator a key of the run's own (0.18.0, commands/rl.py, _report_dispatch)."""
 LORA_UNKNOWN = "lora: the CLI accepts it; the service is described as full fine-tuning; not tried"
 LIMITS = replace(
     prime_rl.LIMITS,
@@ -35,6 +37,7 @@ LIMITS = replace(
     source="prime 0.18.0 measured against a loopback server; prime-rl dropped v0 in 03f12efba (2026-08-10)",
     hosted=True,
     forwards=FORWARDED,
+    provides=PROVIDED,
 )
 
 

@@ -169,7 +169,8 @@ def run_problems(
         if finding.counts
     ]
     stale = write_configs(root, [run for run in runs if not run.fails], lambda _path, _text: None)
-    return failing + [Problem(name, None, "is out of date with registry.yaml", fix="nox -s train -- compile") for name in stale]
+    fix = "nox -s train -- compile"
+    return failing + [Problem(name, None, "the compiled run is out of date", fix=fix) for name in stale]
 
 
 def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:

@@ -187,8 +187,8 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
             if name not in reached:
                 message = f"{used.id} needs {name}, which hosted training does not forward"
                 fix = f"Link it once: prime secret list, then prime env secret link ID {used.hub or 'OWNER/NAME'}"
-                found = run.found(used.key, message, f"{fix}; or train with prime-rl.", environment=used.id, secret=name)
-                yield replace(found, severity="warning")
+                fix += "; or train with prime-rl."
+                yield replace(run.found(used.key, message, fix, environment=used.id, secret=name), severity="warning")
 
 
 @rule("RUN048", gate="run")

@@ -24,8 +24,8 @@ GIB = 2**30
 WEIGHT_BYTES, GRADIENT_BYTES, MOMENT_BYTES = 4, 4, 8
 SAMPLED_WEIGHT_BYTES, KV_BYTES = 2, 2
 UTILIZATION = 0.9
-ASSUMED_GIB = 80.0
-"""Memory of one GPU, if its type is not declared: that of an H100 or A100."""
+ASSUMED_GIB, LARGE_GIB = 80.0, 141.0
+"""Memory of one GPU, if its type is not declared: that of an H100 or A100, and what an H200 has at best."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from envops.rules.runs.subject import RunSubject
 from envops.statistics.model_memory import (
     ASSUMED_GIB,
     GIB,
+    LARGE_GIB,
     ModelShape,
     gpu_memory,
     least_tensor_parallel,
@@ -36,7 +37,8 @@ def model_does_not_fit_its_gpus(run: RunSubject) -> Iterator[Found]:
         parameter divided by tensor_parallel, and one sequence of seq_len in the KV cache, in 90 % of a GPU. More than
         a GPU has is an error; a training state above 80 %, or room for less than one group of sequences, a warning.
         The formulas are in envops/statistics/model_memory.py, from prime-rl 559b447. `gpus.type` names the memory
-        (H200_141GB); 80 GiB are assumed without it. A model of unknown size is advice. Activations are not counted.
+        (H200_141GB). Without it 80 GiB are assumed, and what fits 141 GiB is a warning, not an error. A model of
+        unknown size is advice. Activations are not counted.
     Why: The run ends out of memory after its GPUs were reserved.
     Fix: Use the counts that the message proposes, name `gpus.type`, train an adapter (`lora`), or a smaller model.
     """
@@ -60,6 +62,11 @@ def _memory_of_gpu(run: RunSubject) -> tuple[float, str]:
     if known is not None:
         return known, f"{known:g} GiB ({run.spec.gpus.type})"
     return ASSUMED_GIB, f"{ASSUMED_GIB:g} GiB (assumed: gpus.type names no memory)"
+
+
+def _best_case(run: RunSubject) -> float:
+    """GiB below which an undeclared GPU may still hold it; 0 for a declared one."""
+    return LARGE_GIB if gpu_memory(run.spec.gpus.type) is None else 0.0
 
 
 def _named(run: RunSubject, shape: ModelShape) -> str:
@@ -87,7 +94,7 @@ def _training(run: RunSubject, shape: ModelShape) -> Iterator[Found]:
     fix += f" ({least} GPUs), {'or ' if lora else 'add `lora`, '}name gpus.type with more memory."
     key = "gpus.train_nodes" if settings.multi_node else "gpus.train"
     found = run.found(key, message, fix, gpus=count, gib=round(needed, 1), least=least)
-    yield found if needed > gib else replace(found, severity="warning")
+    yield found if needed > max(gib, _best_case(run)) else replace(found, severity="warning")
 
 
 def _sampling(run: RunSubject, shape: ModelShape) -> Iterator[Found]:
@@ -105,7 +112,9 @@ def _sampling(run: RunSubject, shape: ModelShape) -> Iterator[Found]:
         where = f"on each of {parallel} GPUs with {named}"
         message = f"{_named(run, shape)}: sampling needs {needed} of {length} tokens {where}"
         fix = f"Set gpus.tensor_parallel to {least} and gpus.inference to a multiple of it, or name gpus.type."
-        yield run.found("gpus.tensor_parallel", message, fix, **evidence)
+        found = run.found("gpus.tensor_parallel", message, fix, **evidence)
+        at_best = sampling_memory(shape, max(gib, _best_case(run)), parallel, length)
+        yield replace(found, severity="warning") if at_best.fits else found
         return
     group = max(settings.groups.values(), default=run.spec.group_size)
     copies = max((settings.inference_gpus or parallel) // parallel, 1)

@@ -67,6 +67,7 @@ def documented(page: str, text: str) -> list[Documented]:
 
 
 WHERE: dict[str, tuple[str, ...]] = {
+    "doctor": ["tests/cli/test_doctor.py"],
     "adopt": ("tests/cli/test_adopt.py",),
     "bump": ("tests/release",),
     "cases add": ("tests/cli/test_cases_add.py",),

@@ -7,16 +7,19 @@ import json
 import os
 import shutil
 import sys
+import threading
 from dataclasses import asdict, replace
 
 from envops import exit_codes
 from envops.cli import arguments
 from envops.repository.workspace import InUse, Workspace
+from envops.validation.job_checks import job_checks
 from envops.validation.machine import HealthCheck, Machine, examined, look
 
 EXAMPLES = """examples:
   envops doctor
   envops doctor --fix              removes virtual environments that are incomplete
+  envops doctor --for release      also fails where a release would: key, prime CLI, platform, permission, git
   envops doctor --format json      for machines; exit code 1 if a requirement is missing
 """
 
@@ -25,6 +28,8 @@ SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--fix", action="store_true", help="apply safe fixes")
+    jobs = ("train", "release")
+    command.add_argument("--for", dest="job", choices=jobs, help="also check what this job needs, and ask the platform")
     command.add_argument("--offline", action="store_true", help="do not check whether endpoints can be reached")
     arguments.printed(command)
     arguments.root(command)
@@ -36,6 +41,9 @@ def run(options: argparse.Namespace) -> int:
     machine = look(root, os.environ, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
     checks = examined(replace(machine, unsound=()) if fixed else machine)
+    if options.job:
+        known = job_checks(root, options.job, threading.Event())
+        checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
     if options.format == "json":
         print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
     else:

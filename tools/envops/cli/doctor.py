@@ -12,7 +12,9 @@ from dataclasses import asdict, replace
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.repository.run import RunSpec
 from envops.repository.workspace import InUse, Workspace
+from envops.training.trainers import trainer_named
 from envops.validation.job_checks import job_checks
 from envops.validation.machine import HealthCheck, Machine, examined, look
 
@@ -42,13 +44,18 @@ def run(options: argparse.Namespace) -> int:
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
     checks = examined(replace(machine, unsound=()) if fixed else machine)
     if options.job:
-        known = job_checks(root, options.job, threading.Event())
+        known = job_checks(root, options.job, _is_hosted, threading.Event())
         checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
     if options.format == "json":
         print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         _print(checks, fixed)
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
+
+
+def _is_hosted(spec: RunSpec) -> bool:
+    limits = trainer_named(spec.backend).limits
+    return limits.hosted and not limits.retired
 
 
 def _fixed(machine: Machine, workspace: Workspace) -> int:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from envops.repository.git import git
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import ENVIRONMENTS_FOLDER
+from envops.repository.run import RunSpec
 from envops.repository.tool_source import REGISTRY_FILE
 from envops.validation.machine import HealthCheck
 
@@ -25,16 +26,16 @@ PaidJob = Literal["train", "release"]
 DOES = {"train": "submitted", "release": "released"}
 
 
-def job_checks(root: Path, job: PaidJob, stop: threading.Event) -> list[HealthCheck]:
+def job_checks(root: Path, job: PaidJob, hosted: Callable[[RunSpec], bool], stop: threading.Event) -> list[HealthCheck]:
     """Every requirement of a job, the platform's as it answers now. Raises `Interrupted`.
 
-    Without a hosted run, `train` needs no platform.
+    `hosted` returns whether the platform trains a run; without such a run, `train` needs no platform.
     """
     try:
         registry = load_registry(root)
     except DeclarationError:
         return []  # the check of declarations reports it
-    if job == "train" and all(spec.backend != "prime" for spec in registry.specs.values()):
+    if job == "train" and not any(map(hosted, registry.specs.values())):
         return [HealthCheck("platform", "ok", "no hosted run is declared: training here needs none")]
     access, prime = hub_access(), find_prime()
     identity, version, refusal = None, "", None

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envops.emulator.server import emulator
+from envops.validation.job_checks import DOES
 from small_repository import ROOT, edit, small_repository
 
 SECRET = "sk-not-to-be-shown-1234567890"
@@ -66,6 +68,53 @@ def test_doctor_fix_removes_broken_virtual_environment(repository: Path):
     assert broken.is_dir()
     assert checks(doctor(repository, "--fix", "--format", "json"))["venvs"]["level"] == "ok"
     assert not broken.exists()
+
+
+@pytest.mark.parametrize("job", ["train", "release"])
+def test_doctor_for_a_job_without_key_fails_as_the_job_does(repository: Path, job: str):
+    declare_hosted_run(repository)
+    done = doctor(repository, "--for", job, "--format", "json")
+    assert done.returncode == 1
+    check = checks(done)["key"]
+    assert (check["level"], check["found"]) == ("fail", f"nothing can be {DOES[job]}: no API key")
+    assert "PRIME_API_KEY" in check["do"]
+
+
+def test_doctor_for_train_without_hosted_run_needs_no_platform(repository: Path):
+    done = doctor(repository, "--for", "train", "--format", "json")
+    assert done.returncode == 0, done.stdout
+    assert checks(done)["platform"]["level"] == "ok"
+
+
+def test_doctor_for_release_asks_the_platform_and_git(repository: Path, tmp_path: Path):
+    with emulator(tmp_path / "hub", teams=["acme"]) as hub:
+        done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert checks(done)["platform"]["found"] == "answers as rehearsal"
+        (repository / "environments" / "reverse_text" / "notes.py").write_text("")
+        reading = {**hub.environment, "PRIME_API_KEY": "emulated-key-read-only"}
+        done = doctor(repository, "--for", "release", "--format", "json", **reading)
+        assert done.returncode == 1
+        assert {name for name, check in checks(done).items() if check["level"] == "fail"} == {"permission", "committed"}
+        edit(repository / "registry.yaml", "owner: acme", "owner: strangers")
+        done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
+        assert checks(done)["owner"]["level"] == "fail"
+
+
+@pytest.mark.parametrize("fault", ["GET /user/whoami status code=401", "GET /user/whoami reset times=always"])
+def test_doctor_for_a_job_fails_where_the_platform_does(repository: Path, tmp_path: Path, fault: str):
+    with emulator(tmp_path / "hub") as hub:
+        hub.break_with(fault)
+        done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
+        assert done.returncode == 1
+        assert checks(done)["platform"]["level"] == "fail"
+        assert hub.key not in done.stdout
+
+
+def declare_hosted_run(root: Path) -> None:
+    run = "    backend: prime\n    model: Qwen/Qwen3-4B\n    environments: [{id: reverse-text}]\n    max_steps: 20\n"
+    with (root / "registry.yaml").open("a") as registry:
+        registry.write(f"runs:\n  first:\n{run}")
 
 
 class Refusing(http.server.BaseHTTPRequestHandler):

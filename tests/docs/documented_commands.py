@@ -78,6 +78,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "distribution": ("tests/cli",),
     "distribution hosted": ("tests/release",),
     "distribution results": ("tests/cli",),
+    "doctor": ("tests/cli/test_doctor.py",),
     "emulator": ("tests/emulator",),
     "endpoint": ("tests/cli", "tests/validation"),
     "init": ("tests/cli/test_init.py", "tests/attacks/test_hostile_initial_folders.py"),

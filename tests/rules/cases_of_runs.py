@@ -366,6 +366,31 @@ CASES = {
             "nothing is evaluated": run(replace(V1, held_out=None), without=("eval",)),
         },
     ),
+    "RUN032": RuleCases(
+        fires={
+            "a very large model on two GPUs": run(model="Qwen/Qwen3-235B-A22B", without=("lora",)),
+            "hosted": run(model="Qwen/Qwen3-235B-A22B", backend="prime", gpus={"type": "H200_141GB"}),
+            "a full state above a GPU": run(model="Qwen/Qwen3-8B", without=("lora",)),
+            "a tight full state": run(
+                model="Qwen/Qwen3-4B", without=("lora",), gpus={"train": 1, "inference": 1, "type": "A40_72GB"}
+            ),
+            "sampling alone": run(model="Qwen/Qwen3-32B", gpus={"train": 4, "inference": 1, "type": "A100_40GB"}),
+            "less than a group in the cache": run(
+                model="Qwen/Qwen3-32B", seq_len=32768, gpus={"train": 4, "inference": 1}
+            ),
+            "a size by its name": run(model="acme/our-235B", renderer="qwen3"),
+            "an unknown size": run(model="acme/our-own", renderer="qwen3"),
+        },
+        silent={
+            "an adapter": run(),
+            "a full state over two GPUs": run(without=("lora",), gpus={"train": 2, "inference": 2}),
+            "nodes": run(model="Qwen/Qwen3-30B-A3B", without=("lora",), gpus={"train_nodes": 2, "inference_nodes": 1}),
+            "offloaded": run(
+                model="Qwen/Qwen3-8B", without=("lora",), overrides={"trainer": {"model": {"full_offload": True}}}
+            ),
+            "another trainer": run(V0, **TINKER),
+        },
+    ),
     "RUN034": RuleCases(
         fires={"removed by an override": overridden("ckpt", None)},
         silent={"as compiled": run(), "declared": run(checkpoints={"interval": 50})},
@@ -463,12 +488,14 @@ CASES = {
     "RUN047": RuleCases(
         fires={
             "a judge's key": run(replace(V1, secrets=("OPENAI_API_KEY",)), backend="prime"),
-            "the declared judge's": run(replace(V1, judge="PRIME_API_KEY"), backend="prime"),
+            "the declared judge's": run(replace(V1, judge="OPENAI_API_KEY"), backend="prime"),
             "the run's": run(backend="prime", secrets=["SERPER_API_KEY"]),
         },
         silent={
             "forwarded": run(backend="prime", secrets=["WANDB_API_KEY", "HF_TOKEN"]),
             "one's own machine": run(replace(V1, secrets=("OPENAI_API_KEY",))),
+            "what the service provides": run(backend="prime", secrets=["PRIME_API_KEY"]),
+            "a judge with the key that the service provides": run(replace(V1, judge="PRIME_API_KEY"), backend="prime"),
             "a judge that needs what is forwarded": run(replace(V1, judge="HF_TOKEN"), backend="prime"),
         },
     ),

@@ -13,6 +13,7 @@ from envops.hub.access import HubAccess, find_prime
 from envops.training.submit import Platform
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
+sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 
 @pytest.fixture(autouse=True)

@@ -54,6 +54,8 @@ def branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A branch that has just left a main branch with the runs `first` and `second`."""
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     (root / "registry.yaml").write_text(registry_with(first="", second=""))
+    assert main(["train", "compile", "--quiet", "--root", str(root)]) == 0
+    git(root, "add", "configs")
     git(root, "commit", "-qam", "runs")
     git(root, "switch", "-q", "-c", "topic")
     for name in ("PRIME_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
@@ -90,6 +92,16 @@ def test_changed_run_with_error_fails_plan_validation_and_shard(
     assert main(["shards", "--changed", "main", "--root", str(branch), "--format", "json"]) == 0
     [shard] = json.loads(capsys.readouterr().out)["include"]
     assert (shard["names"], shard["runs"], shard["total"]) == ("", "first", 1)
+
+
+def test_run_with_stale_config_fails_validation_with_the_command_that_fixes_it(branch: Path) -> None:
+    stale = branch / "configs" / "rl" / "second.toml"
+    stale.write_text(stale.read_text().replace("20", "21"))
+    assert main(["validate", "--runs", "second", "--root", str(branch), "--quiet"]) == 2
+    [problem] = reported(branch, "validate.json")["problems"]
+    assert (problem["file"], problem["fix"]) == ("configs/rl/second.toml", "nox -s train -- compile")
+    assert main(["train", "compile", "--quiet", "--root", str(branch)]) == 0
+    assert main(["validate", "--runs", "second", "--root", str(branch), "--quiet"]) == 0
 
 
 def test_changed_run_is_annotated_and_shown_in_the_comment(

@@ -7,16 +7,21 @@ import json
 import os
 import shutil
 import sys
+import threading
 from dataclasses import asdict, replace
 
 from envops import exit_codes
 from envops.cli import arguments
+from envops.repository.run import RunSpec
 from envops.repository.workspace import InUse, Workspace
+from envops.training.trainers import trainer_named
+from envops.validation.job_checks import job_checks
 from envops.validation.machine import HealthCheck, Machine, examined, look
 
 EXAMPLES = """examples:
   envops doctor
   envops doctor --fix              removes virtual environments that are incomplete
+  envops doctor --for release      also fails where a release would: key, prime CLI, platform, permission, git
   envops doctor --format json      for machines; exit code 1 if a requirement is missing
 """
 
@@ -25,6 +30,8 @@ SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--fix", action="store_true", help="apply safe fixes")
+    jobs = ("train", "release")
+    command.add_argument("--for", dest="job", choices=jobs, help="also check what this job needs, and ask the platform")
     command.add_argument("--offline", action="store_true", help="do not check whether endpoints can be reached")
     arguments.printed(command)
     arguments.root(command)
@@ -36,11 +43,19 @@ def run(options: argparse.Namespace) -> int:
     machine = look(root, os.environ, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
     checks = examined(replace(machine, unsound=()) if fixed else machine)
+    if options.job:
+        known = job_checks(root, options.job, _is_hosted, threading.Event())
+        checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
     if options.format == "json":
         print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         _print(checks, fixed)
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
+
+
+def _is_hosted(spec: RunSpec) -> bool:
+    limits = trainer_named(spec.backend).limits
+    return limits.hosted and not limits.retired
 
 
 def _fixed(machine: Machine, workspace: Workspace) -> int:

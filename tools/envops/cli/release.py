@@ -36,6 +36,7 @@ from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import on_one_line
 from envops.training.due import Situation, carry_out, decided_runs
 from envops.training.submit import Submission, SubmissionOutcome
+from envops.validation.job_checks import platform_checks, refuse_unready
 
 EXAMPLES = """examples:
   envops release --dry-run                         the plan, and nothing else
@@ -128,10 +129,9 @@ def _released(root: Path, reports: Path, options: argparse.Namespace) -> int:
 
 def _refuse_to_write(planned: Planned) -> None:
     if planned.hub is None and (planned.plan.steps or any(run.action == "not-asked" for run in planned.plan.runs)):
-        raise HubUnavailable(f"nothing can be released: {planned.plan.not_asked}", "set PRIME_API_KEY, or: --dry-run")
-    if planned.hub is not None and not planned.hub.identity.may_write and planned.plan.writes:
-        message = f"the key of {planned.hub.identity.slug} can read environments but not write them"
-        raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
+        refuse_unready(platform_checks("release", planned.access, planned.prime, None))
+    if planned.hub is not None and planned.plan.writes:
+        refuse_unready(platform_checks("release", planned.access, planned.prime, planned.hub.identity))
 
 
 def _loaded(root: Path, file: LedgerFile, *, quiet: bool) -> None:

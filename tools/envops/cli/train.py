@@ -22,6 +22,7 @@ from envops.system.subprocesses import Interrupted
 from envops.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envops.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envops.training.trainers import trainer_named
+from envops.validation.job_checks import platform_checks, refuse_unready
 
 EXAMPLES = """examples:
   envops train                                 submit runs that are due: submit: on-release, and not submitted yet
@@ -78,11 +79,8 @@ def _submit(root: Path, options: argparse.Namespace) -> int:
     registry = load_registry(root)
     names = checked_names(registry, options.names)
     situation = _situation(root, registry, names)
-    if situation.prime is None and not options.dry_run:
-        raise HubUnavailable(
-            "nothing can be submitted without a key",
-            "set PRIME_API_KEY, or run: prime login; --dry-run only shows what would be",
-        )
+    if not options.dry_run:
+        refuse_unready(platform_checks("train", situation.access, situation.prime, None))
     decided = decided_runs(situation, names, asked=options.names)
     states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}

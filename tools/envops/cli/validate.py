@@ -209,7 +209,7 @@ def _observation_request(
 
 
 def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:
-    """The failing rules of declared training runs. They refuse the run; environments are judged all the same.
+    """The failing rules and stale files of declared runs. They refuse the run; environments are judged all the same.
 
     A run of an environment that cannot be read is left out: that environment fails already.
     """
@@ -221,4 +221,4 @@ def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:
     usual = runs_of_packages(repository.registry, repository.packages)
     asked = {name for name in choice.runs if repository.broken.keys().isdisjoint(specs[name].environment_names)}
     others = packages_of_runs(root, repository.registry, [specs[name] for name in asked - usual])
-    return tuple(run_problems(repository.registry, {**others, **repository.packages}, usual | asked))
+    return tuple(run_problems(root, repository.registry, {**others, **repository.packages}, usual | asked))

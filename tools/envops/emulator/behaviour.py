@@ -34,7 +34,7 @@ ASSUMPTIONS = {
     "run_names": Assumption("May two runs have one name?", ("free", "unique")),
     "prepare": Assumption(
         "Is a training config checked before it is submitted? If so, the CLI installs what the server names.",
-        ("unsupported", "missing"),
+        ("unsupported", "missing", "checked"),
     ),
 }
 

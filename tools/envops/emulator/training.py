@@ -17,6 +17,7 @@ from envops.emulator.hub import (
     team_id,
     without_secrets,
 )
+from envops.emulator.schema_package import SCHEMA_COMMIT, stand_in_install
 from envops.emulator.store import StoredDocument
 
 ENDED = ("COMPLETED", "FAILED", "STOPPED")
@@ -24,21 +25,32 @@ GPU = "H200_141GB"
 DOLLARS_PER_GPU_HOUR = 3.5
 
 
-@route("POST", "/training/runs/prepare", READ, "prepare: missing answers 404, which the CLI skips as well")
+@route(
+    "POST",
+    "/training/runs/prepare",
+    READ,
+    "prepare: missing answers 404, which the CLI skips as well; checked names a stand-in of prime-rl's schema, which"
+    " knows the top keys only",
+)
 def prepare(hub: Hub, request: HubRequest) -> HubResponse:
-    """The prime-rl that checks configs; there is none here, and the CLI continues without."""
+    """The prime-rl that checks configs, for `prime train validate` as well; the CLI submits without it too."""
     request.signed_in()
     if hub.behaviour.prepare == "missing":
         raise HttpRefusal(404, "Not Found")
-    commit, digest = hashlib.sha1(b"emulated").hexdigest(), f"sha256:{hashlib.sha256(b'emulated').hexdigest()}"
+    checked = hub.behaviour.prepare == "checked"
+    commit = SCHEMA_COMMIT if checked else hashlib.sha1(b"emulated").hexdigest()
+    digest = f"sha256:{hashlib.sha256(b'emulated').hexdigest()}"
+    nothing: dict[str, Any] = {"python": "3.12", "requirements": [], "constraints": []}
     runtime = {"repository": "ghcr.io/primeintellect-ai/prime-rl", "digest": digest}
-    runtime |= {"image_commit": commit, "source_commit": commit, "schema_commit": commit}
+    # another source than the schema's: the CLI then validates nothing, before it installs anything
+    source = commit if checked else hashlib.sha1(b"another").hexdigest()
+    runtime |= {"image_commit": commit, "source_commit": source, "schema_commit": commit}
     return HubResponse(
         {
             "contract_version": 1,
             "mode": request.body.get("mode") or "rl",
             "runtime": runtime,
-            "schema_install": {"python": "3.12", "requirements": [], "constraints": []},
+            "schema_install": stand_in_install(hub.store.folder) if checked else nothing,
             "submission_supported": False,
         }
     )

@@ -14,7 +14,7 @@ from envops.facts.observed import Facts
 from envops.hub.access import HubAccess, HubUnavailable, Prime, find_prime, hub_access, install_prime
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envops.hub.state import HubEnvironment, HubReading, HubState, read_hub
-from envops.repository.changes import Change, changed_environments
+from envops.repository.changes import Change, changed_environments, changed_keys, registry_at
 from envops.repository.git import ContentMissing
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
@@ -23,7 +23,7 @@ from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry
 from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_findings
-from envops.training.due import DecidedRun, Situation, decided_runs
+from envops.training.due import DecidedRun, RunSize, Situation, decided_runs
 from envops.training.submit import RunIdentity
 
 ReleaseAction = Literal[
@@ -184,6 +184,10 @@ class PlannedRun:
     """Findings of the rules of runs."""
     played: tuple[str, ...] = ()
     """The recordings of a model on each of its environments."""
+    changed: str = ""
+    """What this change does to it; empty if the plan is not of a change."""
+    size: RunSize | None = None
+    """Its model, steps, rollouts, GPUs, hours and dollars; `None` if it cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +308,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     situation = Situation(root, registry, access, prime if hub else None, ready, stop)
     plan = ReleasePlan(
         steps=steps,
-        runs=tuple(_planned_runs(situation, concerned, broken)),
+        runs=tuple(_planned_runs(situation, concerned, broken, _changes(root, registry, choice, concerned))),
         removed_runs=_removed_runs(removed, situation),
         findings=findings,
         unplayed=_unplayed(root, registry, steps),
@@ -348,14 +352,17 @@ def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRu
 
 
 def _planned_runs(
-    situation: Situation, concerned: Mapping[str, set[str]], broken: Mapping[str, ReleaseStep]
+    situation: Situation,
+    concerned: Mapping[str, set[str]],
+    broken: Mapping[str, ReleaseStep],
+    changes: Mapping[str, str],
 ) -> Iterator[PlannedRun]:
     """The action for each run; a run on an environment that cannot be read is refused by itself."""
     readable = [name for name, used in concerned.items() if used.isdisjoint(broken)]
     decided = {each.run.spec.name: each for each in decided_runs(situation, readable)}
     for name, used in concerned.items():
         if name in decided:
-            yield _planned_run(decided[name])
+            yield replace(_planned_run(decided[name]), changed=changes.get(name, ""))
             continue
         cause = broken[min(used & broken.keys())]
         reason = f"{cause.desired.name} cannot be read: {cause.reason}"
@@ -372,7 +379,24 @@ def _planned_run(each: DecidedRun) -> PlannedRun:
         decision.next,
         each.run.findings,
         each.run.played,
+        size=each.size,
     )
+
+
+def _changes(root: Path, registry: Registry, choice: _Choice, concerned: Mapping[str, set[str]]) -> Mapping[str, str]:
+    """What a change does to each run: new, the keys that are declared differently, its changed environments."""
+    change = choice.change
+    if change is None or not concerned:
+        return {}
+    before = registry_at(root, change.base) if change.base else None
+    found = {}
+    for name, used in concerned.items():
+        new = before is not None and name not in before.runs
+        keys = ", ".join(changed_keys(before, registry, name))
+        environments = ", ".join(sorted(used & change.names))
+        parts = [*(["new"] if new else []), *([f"keys {keys}"] if keys else [])]
+        found[name] = "; ".join([*parts, *([f"environments {environments}"] if environments else [])])
+    return found
 
 
 def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:

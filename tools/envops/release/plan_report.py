@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from envops.release.plan import PlannedRun, ReleasePlan, ReleaseStep, RemovedRun
     from envops.rules.engine import Finding
+    from envops.training.due import RunSize
 
 PlanFormat = Literal["text", "json", "markdown"]
 
@@ -65,6 +66,8 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
 def _heads(plan: ReleasePlan) -> Iterator[str]:
     if plan.not_asked:
         yield f"The Hub was not read: {plan.not_asked}. This plan shows the declarations only."
+        if plan.runs or plan.steps:
+            yield "Not asked: platform validation, Hub state; set PRIME_API_KEY."
     else:
         yield f"Read from the Hub as {plan.whose or 'a user without a name'}, with prime {plan.prime}."
     yield from plan.notes
@@ -93,6 +96,10 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
+        if run.changed:
+            yield f"  changed: {run.changed}"
+        if run.size is not None and str(run.size) not in run.reason:
+            yield f"  {run.size}"
         yield from (f"  {each}" for each in run.played)
         yield from (f"  {_worded(each)}" for each in run.findings if each.severity != "advice")
     for removed in plan.removed_runs:
@@ -184,8 +191,16 @@ def plan_data(plan: ReleasePlan) -> dict[str, Any]:
 
 
 def _run_data(run: PlannedRun) -> dict[str, Any]:
-    kept = ("name", "backend", "action", "reason", "next", "played")
-    return {**{key: getattr(run, key) for key in kept}, "findings": [finding_data(each) for each in run.findings]}
+    kept = ("name", "backend", "action", "reason", "next", "played", "changed")
+    known = {key: getattr(run, key) for key in kept} | ({} if run.size is None else _size_data(run.size))
+    return {**known, "findings": [finding_data(each) for each in run.findings]}
+
+
+def _size_data(size: RunSize) -> dict[str, Any]:
+    spec = size.spec
+    counted = {"model": spec.model, "steps": spec.max_steps, "rollouts": spec.max_steps * spec.batch_size}
+    cost = {"gpus": spec.gpus.total, "hours": spec.budget.hours, "gpu_hours": size.gpu_hours}
+    return {**counted, **cost, "gpu_hour_price": size.gpu_hour_price, "dollars": size.dollars}
 
 
 def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:

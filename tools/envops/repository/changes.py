@@ -177,6 +177,15 @@ def _changed_runs(before: Registry, now: Registry) -> set[str]:
     }
 
 
+def changed_keys(before: Registry | None, now: Registry, run: str) -> tuple[str, ...]:
+    """The top keys of a run that are declared differently than before; empty for a new or unchanged run."""
+    former = before.runs.get(run) if before else None
+    if former is None:
+        return ()
+    declared = now.runs[run]
+    return tuple(key for key in {**former, **declared} if former.get(key) != declared.get(key))
+
+
 def registry_at(root: Path, commit: str) -> Registry | None:
     """The declarations of registry.yaml at a commit; `None` if it cannot be read."""
     shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")

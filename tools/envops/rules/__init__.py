@@ -33,6 +33,7 @@ MODULES = (
     "recordings",
     "runs.compatible",
     "runs.settings",
+    "runs.memory",
     "runs.signal",
     "diagnosis",
     "release.versions",

@@ -151,20 +151,26 @@ def runs_of_packages(registry: Registry, packages: Collection[str]) -> set[str]:
     }
 
 
-def run_problems(registry: Registry, packages: Mapping[str, Package], names: Collection[str]) -> list[Problem]:
-    """Failing findings of the named runs, as problems of the declaration."""
+def run_problems(
+    root: Path, registry: Registry, packages: Mapping[str, Package], names: Collection[str]
+) -> list[Problem]:
+    """Failing findings of the named runs, and stale compiled files of the others, as problems of the declaration."""
     specs = [spec for name, spec in registry.specs.items() if name in names]
-    return [
+    runs = declared_runs(registry, packages, specs)
+    failing = [
         Problem(
-            spec.file,
+            run.spec.file,
             finding.place.line if finding.place else None,
             f"{finding.rule}: {finding.message}",
             fix=finding.fix,
         )
-        for spec, run in zip(specs, declared_runs(registry, packages, specs), strict=True)
+        for run in runs
         for finding in run.findings
         if finding.counts
     ]
+    stale = write_configs(root, [run for run in runs if not run.fails], lambda _path, _text: None)
+    fix = "nox -s train -- compile"
+    return failing + [Problem(name, None, "the compiled run is out of date", fix=fix) for name in stale]
 
 
 def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:
@@ -173,7 +179,6 @@ def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path
     for run in runs:
         for name, text in (run.compiled.files if run.compiled else {}).items():
             path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 write(path, text)
                 changed.append(name)
@@ -218,6 +223,7 @@ def _trained_on(
         pinned=environment.pinned,
         external=environment.external,
         version=environment.version,
+        hub=environment.hub,
         on_hub=on_hub(environment),
         secrets=environment.secrets,
         judge_key=_judge_key(environment, package),

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from envops.hub.access import HubAccess, HubUnavailable, Prime
 from envops.hub.client import HubCall, call_hub
 from envops.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envops.hub.training_offer import read_training_offer
 from envops.repository.git import git
 from envops.repository.package import Package
 from envops.repository.registry import Registry
 from envops.repository.run import RunSpec
 from envops.repository.workspace import Workspace
 from envops.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
+from envops.training.platform_validation import platform_check
 from envops.training.submit import Platform, RunIdentity, Submission, SubmissionOutcome, identity_of, submit
 
 RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
@@ -46,6 +48,48 @@ class RunState:
 
 
 @dataclass(frozen=True)
+class RunSize:
+    """The size and the cost of one run, before it starts."""
+
+    spec: RunSpec
+    price: float | None = None
+    """The platform's price of an hour of one GPU, used where the run declares none."""
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """GPUs × `budget.hours`, the author's estimate; `None` without it."""
+        return None if self.spec.budget.hours is None else self.spec.budget.hours * self.spec.gpus.total
+
+    @property
+    def gpu_hour_price(self) -> float | None:
+        """Dollars of one GPU for one hour: the declared price, or the platform's."""
+        return self.price if self.spec.budget.gpu_hour_price is None else self.spec.budget.gpu_hour_price
+
+    @property
+    def dollars(self) -> float | None:
+        """GPU hours × price; `None` if one of them is unknown."""
+        hours, price = self.gpu_hours, self.gpu_hour_price
+        return None if hours is None or price is None else hours * price
+
+    def __str__(self) -> str:
+        spec, hours, price = self.spec, self.spec.budget.hours, self.gpu_hour_price
+        work = f"{spec.max_steps:,} steps × {spec.batch_size:,} rollouts = {spec.max_steps * spec.batch_size:,}"
+        parts = [spec.model, work, f"{spec.gpus.total} GPUs"]
+        parts.append("no hours declared" if hours is None else f"{hours:g} hours, {self.gpu_hours:g} GPU hours")
+        if price is None:
+            parts.append("no price declared")
+        else:
+            of = "declared" if spec.budget.gpu_hour_price is not None else "the platform's"
+            total = "" if self.dollars is None else f"about ${self.dollars:,.2f} at "
+            parts.append(f"{total}${price:g} a GPU hour ({of}), ${price * spec.gpus.total:,.2f} an hour")
+        if spec.budget.max_gpu_hours is not None:
+            parts.append(f"budget {spec.budget.max_gpu_hours:g} GPU hours")
+        if spec.budget.max_dollars is not None:
+            parts.append(f"budget ${spec.budget.max_dollars:,.2f}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
 class RunDecision:
     """The decision on one run, with its reason."""
 
@@ -62,9 +106,11 @@ def decision_on(run: RunState) -> RunDecision:
     if not run.hosted:
         return RunDecision("manual", "self-managed; start it yourself", run.command)
     if run.platform is None:
-        return RunDecision(
-            "unreadable" if run.unreadable else "not-asked", run.unreadable or "the platform was not queried"
-        )
+        if run.unreadable:
+            return RunDecision("unreadable", run.unreadable)
+        if run.spec.submit == "manual" and not run.named:
+            return RunDecision("not-asked", "submit: manual, a merge does not submit it")
+        return RunDecision("not-asked", "a merge submits it, unless the platform has this version already")
     same = [each for each in run.platform if run.identity.is_this(each.name)]
     if same:
         return _there(same)
@@ -76,22 +122,7 @@ def decision_on(run: RunState) -> RunDecision:
         return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
-    return RunDecision("submit", f"{changed}{bounds(run.spec)}")
-
-
-def bounds(spec: RunSpec) -> str:
-    """GPUs, hours and dollars, as far as they are declared."""
-    parts = [f"{spec.gpus.total} GPUs"]
-    hours = spec.budget.hours * spec.gpus.total if spec.budget.hours is not None else None
-    if hours is not None:
-        parts.append(f"about {hours:g} GPU hours")
-        if spec.budget.gpu_hour_price is not None:
-            parts.append(f"about ${hours * spec.budget.gpu_hour_price:,.2f}")
-    if spec.budget.max_gpu_hours is not None:
-        parts.append(f"budget {spec.budget.max_gpu_hours:g} GPU hours")
-    if spec.budget.max_dollars is not None:
-        parts.append(f"budget ${spec.budget.max_dollars:,.2f}")
-    return ", ".join(parts)
+    return RunDecision("submit", f"{changed}{RunSize(run.spec)}")
 
 
 def _there(same: Sequence[PlatformRun]) -> RunDecision:
@@ -124,8 +155,10 @@ class DecidedRun:
     """A declared run, its name on the platform, and the action for it."""
 
     run: DeclaredRun
+    """The run as it would be submitted: compiled for the platform's schema, if the platform was asked."""
     identity: RunIdentity
     decision: RunDecision
+    size: RunSize
 
 
 def decided_runs(
@@ -146,7 +179,46 @@ def decided_runs(
     platform, unreadable = _platform_runs(situation, runs)
     ready = situation.ready | (_external_ready(situation, runs) if platform is not None else frozenset())
     commit = git(situation.root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
-    return [_decided(run, registry, packages, commit, platform, unreadable, ready, asked) for run in runs]
+    decided = [_decided(run, registry, packages, commit, platform, unreadable, ready, asked) for run in runs]
+    prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
+    return [_checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
+
+
+def _prices(situation: Situation) -> Mapping[str, float | None]:
+    """GPU type → the platform's dollars for an hour of one GPU; empty if the list cannot be read."""
+    if situation.prime is None:
+        return {}
+    try:
+        return read_training_offer(situation.prime, situation.access, situation.stop).gpus
+    except HubUnavailable:
+        return {}
+
+
+def _checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float | None]) -> DecidedRun:
+    """A due run after the platform's own check, which may refuse it, and with the platform's price."""
+    if situation.prime is None:
+        return each
+    cache = Workspace(situation.root).base
+    found = platform_check(each.run, each.identity, situation.prime, situation.access, cache, situation.stop)
+    if found.refusal:
+        refused = RunDecision(
+            "refused", f"the platform refuses it: {found.refusal}", "correct it: nothing was submitted"
+        )
+        return replace(each, run=found.run, decision=refused)
+    size = RunSize(each.run.spec, _price(each.run.spec, prices))
+    dollars, most = size.dollars, each.run.spec.budget.max_dollars
+    if dollars is not None and most is not None and dollars > most:
+        message = f"about ${dollars:,.2f} at the platform's price exceed budget.max_dollars, ${most:,.2f}"
+        then = "lower gpus or hours, choose another gpus.type, or raise the budget"
+        return replace(each, run=found.run, decision=RunDecision("refused", message, then), size=size)
+    reason = each.decision.reason.replace(str(each.size), str(size))
+    return replace(each, run=found.run, decision=replace(each.decision, reason=f"{reason}; {found.note}"), size=size)
+
+
+def _price(spec: RunSpec, prices: Mapping[str, float | None]) -> float | None:
+    """The platform's price of the declared GPU type, or of its only type."""
+    known = list(prices.values())
+    return prices.get(spec.gpus.type) if spec.gpus.type else known[0] if len(known) == 1 else None
 
 
 def carry_out(situation: Situation, each: DecidedRun) -> Submission:
@@ -187,7 +259,7 @@ def _decided(
         named=spec.name in asked,
         command=" ".join(run.compiled.command) if run.compiled else "",
     )
-    return DecidedRun(run, identity, decision_on(state))
+    return DecidedRun(run, identity, decision_on(state), RunSize(spec))
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:

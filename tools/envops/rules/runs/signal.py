@@ -170,23 +170,27 @@ def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
 def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
     """A secret that the run needs does not reach it.
 
-    What: Hosted training forwards WANDB_API_KEY and HF_TOKEN, and refuses every other name (prime 0.18.0,
-        commands/rl.py). The rule covers the run's `secrets`, those of its environments, and the key of the endpoint
-        that `judge` of an environment names.
+    What: Hosted training forwards WANDB_API_KEY and HF_TOKEN, and refuses every other name of the run's `secrets`.
+        It gives the orchestrator a PRIME_API_KEY of the run's own. Secrets of an environment, and the key of the
+        endpoint that its `judge` names, can be linked to it on the Hub, which is not read here: a warning. Source:
+        prime 0.18.0, commands/rl.py (_collect_secrets, _report_dispatch) and commands/env.py (env_secret_link).
     Why: The judge would fail on every rollout, or the submission is refused.
     Fix: Train where the variable can be set (prime-rl), or judge without a key.
     """
     forwarded = run.trainer.forwards
     if forwarded is None:
         return
+    reached = {*forwarded, *run.trainer.provides}
     for name in run.spec.secrets:
-        if name not in forwarded:
+        if name not in reached:
             yield run.found("secrets", f"hosted training does not forward {name}", secret=name)
     for used in run.trained_on:
         for name in (*used.secrets, *([used.judge_key] if used.judge_key else [])):
-            if name not in forwarded:
+            if name not in reached:
                 message = f"{used.id} needs {name}, which hosted training does not forward"
-                yield run.found(used.key, message, environment=used.id, secret=name)
+                fix = f"Link it once: prime secret list, then prime env secret link ID {used.hub or 'OWNER/NAME'}"
+                fix += "; or train with prime-rl."
+                yield replace(run.found(used.key, message, fix, environment=used.id, secret=name), severity="warning")
 
 
 @rule("RUN048", gate="run")

@@ -83,6 +83,8 @@ class TrainedOn:
     pinned: str | None = None
     external: bool = False
     version: str = ""
+    hub: str = ""
+    """`owner/name` on the Hub."""
     on_hub: str | None = None
     """The latest version on the Hub; `None` if it was not read."""
     secrets: tuple[str, ...] = ()

@@ -57,6 +57,8 @@ class TrainerLimits:
     """`envops train RUN` trains it."""
     forwards: tuple[str, ...] | None = None
     """The only secrets that reach the run; `None` if the run sees those of its own machine."""
+    provides: tuple[str, ...] = ()
+    """Secrets that the service itself gives to each run."""
     bounds_age: bool = False
     """Whether it can bound the age of rollouts (`max_off_policy_steps`)."""
     replaces_groups: bool = True

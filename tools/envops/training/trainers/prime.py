@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from envops.repository.run import RunSpec
 
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
-"""The only secrets that the prime CLI forwards (0.18.0, commands/rl.py)."""
+"""The only secrets that the prime CLI forwards (0.18.0, commands/rl.py, _collect_secrets)."""
+PROVIDED = ("PRIME_API_KEY",)
+"""The service gives the orchestrator a key of the run's own (0.18.0, commands/rl.py, _report_dispatch)."""
 LORA_UNKNOWN = "lora: the CLI accepts it; the service is described as full fine-tuning; not tried"
 LIMITS = replace(
     prime_rl.LIMITS,
@@ -36,6 +38,7 @@ LIMITS = replace(
     hosted=True,
     verifiers_commit="",
     forwards=FORWARDED,
+    provides=PROVIDED,
 )
 
 

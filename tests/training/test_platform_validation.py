@@ -1,0 +1,204 @@
+"""The platform's own check before a submission: the real CLI's `prime train validate` against a Hub on loopback."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.cli.main import main
+from envops.emulator.schema_package import SCHEMA_COMMIT
+from envops.emulator.server import EmulatedHub
+from envops.repository.repository import Repository
+from envops.repository.run import run_spec
+from envops.repository.workspace import Workspace
+from envops.training.declared_runs import DeclaredRun
+from envops.training.platform_validation import PlatformCheck, platform_check, schema_of
+from envops.training.submit import Platform, RunIdentity
+from envops.training.trainers import compile_run
+from envops.training.trainers.trainer import CompileRequest, Environment
+from installed_schema import install_schema
+from published import publish
+from small_repository import git, small_repository
+
+
+@pytest.fixture
+def checks(hub: EmulatedHub, platform: Platform, tmp_path: Path) -> None:
+    """The emulator checks configs, and its schema is installed already: the CLI itself would fetch a Python 3.12."""
+    hub.assume("prepare=checked")
+    install_schema(tmp_path / "hub", platform.notes.parent / "cache")
+
+
+SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1", held_out={"split": "test"})
+DECLARED: dict[str, Any] = {
+    "backend": "prime",
+    "model": "Qwen/Qwen3-4B",
+    "environments": [{"id": "sums"}],
+    "max_steps": 20,
+    "difficulty_filter": True,
+    "eval": {"interval": 10, "tasks": 40},
+}
+
+
+def declared(lines: dict[str, int] | None = None, **changes: Any) -> DeclaredRun:
+    request = CompileRequest(
+        run_spec("first", {**DECLARED, **changes}, lines or {"": 7}, "registry.yaml"), {"sums": SUMS}
+    )
+    return DeclaredRun(request.spec, request, compile_run(request), ())
+
+
+def checked(run: DeclaredRun, platform: Platform) -> PlatformCheck:
+    cache = platform.notes.parent / "cache"
+    return platform_check(run, RunIdentity("first", "0" * 12), platform.prime, platform.access, cache, platform.stop)
+
+
+def text_of(run: DeclaredRun) -> str:
+    assert run.compiled is not None
+    return next(iter(run.compiled.files.values()))
+
+
+@pytest.mark.usefixtures("checks")
+def test_accepted_run_is_compiled_for_the_platforms_schema(hub: EmulatedHub, platform: Platform) -> None:
+    portable = declared()
+    assert "advantage_range" not in text_of(portable)
+    found = checked(portable, platform)
+    assert (found.refusal, found.not_checked, found.commit) == ("", "", SCHEMA_COMMIT)
+    assert found.run.spec.schema == "august"
+    assert "advantage_range" in text_of(found.run)
+    assert "num_examples = 40" in text_of(found.run)
+    assert found.note == "validated against the platform's prime-rl 559b44772 (schema: august)"
+    assert hub.state().get("run", []) == []
+
+
+@pytest.mark.usefixtures("checks")
+def test_refused_run_names_the_platforms_message_and_the_line(platform: Platform) -> None:
+    run = declared({"": 7, "overrides": 9, "overrides.surprise": 10}, overrides={"surprise": 1})
+    found = checked(run, platform)
+    assert found.refusal == "registry.yaml:10: surprise: Extra inputs are not permitted"
+    assert found.note == ""
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [["prepare=missing"], ["prepare=unsupported"], "POST /training/runs/prepare status code=503 times=always"],
+)
+def test_run_that_could_not_be_checked_says_so(hub: EmulatedHub, platform: Platform, broken: list[str] | str) -> None:
+    if isinstance(broken, str):
+        hub.break_with(broken)
+    else:
+        hub.assume(*broken)
+    found = checked(declared(), platform)
+    assert (found.refusal, found.commit, found.run.spec.schema) == ("", "", "portable")
+    assert found.note.startswith("not asked: platform validation (")
+    assert hub.key not in found.note
+
+
+def test_run_is_not_checked_by_a_cli_without_the_command(platform: Platform, tmp_path: Path) -> None:
+    program = tmp_path / "prime"
+    program.write_text("#!/bin/sh\necho 'Config file not found: validate'\nexit 1\n")
+    program.chmod(0o755)
+    older = replace(platform, prime=replace(platform.prime, program=program))
+    assert "0.18 has" in checked(declared(), older).not_checked
+
+
+@pytest.mark.usefixtures("hub")
+def test_schema_of_unknown_commit_stays_portable_with_a_note(platform: Platform, tmp_path: Path) -> None:
+    program = tmp_path / "prime"
+    program.write_text(f'#!/bin/sh\necho \'{{"schema_commit": "{"e" * 40}"}}\'\n')
+    program.chmod(0o755)
+    found = checked(declared(), replace(platform, prime=replace(platform.prime, program=program)))
+    assert found.run.spec.schema == "portable"
+    assert "a commit of unknown schema: only common keys are sent" in found.note
+
+
+def test_schema_of_a_commit_is_known_by_its_table() -> None:
+    assert schema_of(SCHEMA_COMMIT) == "august"
+    assert schema_of("0" * 40) is schema_of("") is None
+
+
+RUN = """runs:
+  first:
+    backend: prime
+    model: Qwen/Qwen3-0.6B
+    environments: [{id: reverse-text}]
+    max_steps: 20
+    group_size: 8
+    difficulty_filter: true
+    submit: on-release
+    baseline: {none: a test}
+    budget: {hours: 2%s}
+"""
+
+
+@pytest.fixture
+def signed_in(hub: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one due run, a key, and the schema package of a Hub that checks configs."""
+    root = small_repository(tmp_path / "repository", "reverse_text")
+    (root / "registry.yaml").write_text((root / "registry.yaml").read_text() + RUN % "")
+    package = Repository.load(root).packages["reverse-text"]
+    publish(hub, "reverse-text", package.version, package.hub_hash)
+    hub.assume("prepare=checked")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    install_schema(tmp_path / "hub", Workspace(root).base)
+    return root
+
+
+def planned(root: Path) -> dict[str, Any]:
+    main(["plan", "--root", str(root)])
+    [run] = json.loads((root / "reports" / "plan.json").read_text())["runs"]
+    return dict(run)
+
+
+def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: EmulatedHub, signed_in: Path) -> None:
+    run = planned(signed_in)
+    assert run["action"] == "submit"
+    assert "validated against the platform's prime-rl 559b44772 (schema: august)" in run["reason"]
+    assert (run["rollouts"], run["gpus"], run["gpu_hour_price"], run["dollars"]) == (2560, 2, 3.5, 14.0)
+    assert main(["train", "--root", str(signed_in)]) == 0
+    [sent] = hub.state()["submitted"]
+    gates = sent["config"]["orchestrator"]["train"]["source"][0]["curriculum"]["gates"]
+    assert gates == {"no_signal": {"type": "advantage_range"}}
+
+
+def test_refusal_of_the_platform_stops_plan_and_train(
+    hub: EmulatedHub, signed_in: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (signed_in / "registry.yaml").open("a") as registry:
+        registry.write("    overrides: {surprise: 1}\n")
+    run = planned(signed_in)
+    assert run["action"] == "refused"
+    assert "surprise: Extra inputs are not permitted" in run["reason"]
+    capsys.readouterr()
+    assert main(["train", "--root", str(signed_in)]) == 1
+    assert "surprise: Extra inputs are not permitted" in capsys.readouterr().out
+    assert hub.state()["run"] == []
+
+
+def test_run_above_its_budget_by_the_platforms_price_is_refused(hub: EmulatedHub, signed_in: Path) -> None:
+    registry = signed_in / "registry.yaml"
+    registry.write_text(registry.read_text().replace("{hours: 2}", "{hours: 2, max_dollars: 10}"))
+    run = planned(signed_in)
+    assert run["action"] == "refused"
+    assert "$14.00 at the platform's price exceed budget.max_dollars, $10.00" in run["reason"]
+    assert hub.state()["run"] == []
+
+
+def test_plan_without_key_says_what_was_not_asked_and_what_a_merge_submits(
+    signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(signed_in, "add", "-A")
+    git(signed_in, "commit", "-qm", "run")
+    registry = signed_in / "registry.yaml"
+    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 30"))
+    monkeypatch.delenv("PRIME_API_KEY")
+    assert main(["plan", "--changed", "HEAD", "--root", str(signed_in)]) == 0
+    output = capsys.readouterr().out
+    assert "Not asked: platform validation, Hub state; set PRIME_API_KEY." in output
+    assert "a merge submits it, unless the platform has this version already" in output
+    assert "changed: keys max_steps" in output
+    size = "Qwen/Qwen3-0.6B, 30 steps × 128 rollouts = 3,840, 2 GPUs, 2 hours, 4 GPU hours, no price declared"
+    assert size in output

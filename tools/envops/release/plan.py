@@ -184,6 +184,8 @@ class PlannedRun:
     """Findings of the rules of runs."""
     played: tuple[str, ...] = ()
     """The recordings of a model on each of its environments."""
+    size: tuple[str, ...] = ()
+    """Size of a step and power of the evaluation, each with its formula."""
 
 
 @dataclass(frozen=True)
@@ -372,6 +374,7 @@ def _planned_run(each: DecidedRun) -> PlannedRun:
         decision.next,
         each.run.findings,
         each.run.played,
+        each.run.size,
     )
 
 

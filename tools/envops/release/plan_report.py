@@ -94,6 +94,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
         yield from (f"  {each}" for each in run.played)
+        yield from (f"  {each}" for each in run.size)
         yield from (f"  {_worded(each)}" for each in run.findings if each.severity != "advice")
     for removed in plan.removed_runs:
         yield from _removed(removed)
@@ -184,7 +185,7 @@ def plan_data(plan: ReleasePlan) -> dict[str, Any]:
 
 
 def _run_data(run: PlannedRun) -> dict[str, Any]:
-    kept = ("name", "backend", "action", "reason", "next", "played")
+    kept = ("name", "backend", "action", "reason", "next", "played", "size")
     return {**{key: getattr(run, key) for key in kept}, "findings": [finding_data(each) for each in run.findings]}
 
 

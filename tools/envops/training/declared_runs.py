@@ -15,6 +15,7 @@ from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
+from envops.statistics.run_power import power_line, size_lines
 from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import (
     COMPILED_BY,
@@ -50,6 +51,21 @@ class DeclaredRun:
     def played(self) -> tuple[str, ...]:
         """A line on the last recording of a model for each environment."""
         return tuple(played_by(used, self.spec) for used in self.trained_on)
+
+    @property
+    def size(self) -> tuple[str, ...]:
+        """Size of a step and power of the evaluation, one line each, from recordings of models."""
+        spec, total = self.spec, sum(source.ratio for source in self.spec.environments)
+        lines = []
+        for source, used in zip(spec.environments, self.trained_on, strict=False):
+            known = used.recorded is not None and not used.recorded.scripted
+            rewards = used.recorded.rewards if used.recorded is not None and known else ()
+            batch = spec.batch_size * source.ratio / total
+            found = [*size_lines(rewards, batch=batch, size=spec.group_of(source))]
+            if spec.eval is not None and source.id in {each.id for each in spec.evaluated}:
+                found.append(power_line(rewards, tasks=spec.eval.tasks, rollouts=spec.eval.rollouts))
+            lines += [f"{source.label}: {line}" for line in found]
+        return tuple(lines)
 
     @property
     def trainer(self) -> TrainerLimits:

@@ -34,10 +34,14 @@ def test_detectable_effect_is_found_in_80_percent_of_simulations() -> None:
 
 def test_power_line_without_recording_is_unknown() -> None:
     assert "unknown" in power_line((), tasks=50, rollouts=1)
-    assert "unknown" in "\n".join(size_lines((), batch=128, size=8))
+    assert "unknown" in "\n".join(size_lines((), batch=128, size=8, tokens=None))
 
 
 def test_power_line_with_recording_reports_the_effect() -> None:
     clusters = [[0.0, 1.0]] * 10
     effect = detectable_effect(variance_parts(clusters).within, 50, 2)
     assert f"{effect:.3g} or more" in power_line(clusters, tasks=50, rollouts=2)
+
+
+def test_size_lines_with_recorded_tokens_count_those_of_a_step() -> None:
+    assert "about 12,800 (" in "\n".join(size_lines([[0.0, 1.0]], batch=128, size=8, tokens=100.0))

@@ -43,10 +43,17 @@ def informative_groups(clusters: Clusters, size: int, groups: float) -> float | 
     return groups * mean([predicted_live(cluster, size) for cluster in several]) if several else None
 
 
-def size_lines(clusters: Clusters, *, batch: float, size: int) -> Iterator[str]:
+def size_lines(clusters: Clusters, *, batch: float, size: int, tokens: float | None) -> Iterator[str]:
     """The size of a training step in one environment; unknown without recorded rewards."""
     groups = batch / size
     yield f"rollouts per step: {batch:g} = {groups:g} groups of {size}"
+    yield (
+        "sampled tokens per step: unknown without recorded tokens"
+        if tokens is None
+        else (
+            f"sampled tokens per step: about {batch * tokens:,.0f} (rollouts × {tokens:,.0f} recorded tokens of a rollout)"
+        )
+    )
     live = informative_groups(clusters, size, groups)
     method = "groups × mean over recorded tasks of 1 − Σ pᵥ^G"
     yield (

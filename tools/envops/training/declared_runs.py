@@ -61,7 +61,8 @@ class DeclaredRun:
             known = used.recorded is not None and not used.recorded.scripted
             rewards = used.recorded.rewards if used.recorded is not None and known else ()
             batch = spec.batch_size * source.ratio / total
-            found = [*size_lines(rewards, batch=batch, size=spec.group_of(source))]
+            tokens = used.recorded.tokens if used.recorded is not None and known else None
+            found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=tokens)]
             if spec.eval is not None and source.id in {each.id for each in spec.evaluated}:
                 found.append(power_line(rewards, tasks=spec.eval.tasks, rollouts=spec.eval.rollouts))
             lines += [f"{source.label}: {line}" for line in found]
@@ -284,6 +285,7 @@ def last_recording(package: Package) -> Recorded | None:
     for _, row in latest.rows:
         if row.reward is not None:
             by_task[row.task_key].append(row.reward)
+    counted_tokens = [row.tokens.completion for _, row in latest.rows if row.tokens is not None]
     tasks = latest.baseline.get("tasks", {})
     counted = [(each["count"], each["mean"]) for each in tasks.values() if isinstance(each, dict)]
     total = sum(count for count, _ in counted)
@@ -299,6 +301,7 @@ def last_recording(package: Package) -> Recorded | None:
         interval=_interval(latest.baseline.get("interval")),
         scripted_judge=latest.baseline.get("judge") == "scripted",
         split=split_of(latest.baseline),
+        tokens=sum(counted_tokens) / len(counted_tokens) if counted_tokens else None,
     )
 
 

@@ -50,9 +50,7 @@ def size_lines(clusters: Clusters, *, batch: float, size: int, tokens: float | N
     yield (
         "sampled tokens per step: unknown without recorded tokens"
         if tokens is None
-        else (
-            f"sampled tokens per step: about {batch * tokens:,.0f} (rollouts × {tokens:,.0f} recorded tokens of a rollout)"
-        )
+        else (f"sampled tokens per step: about {batch * tokens:,.0f} (rollouts × {tokens:,.0f} recorded tokens)")
     )
     live = informative_groups(clusters, size, groups)
     method = "groups × mean over recorded tasks of 1 − Σ pᵥ^G"

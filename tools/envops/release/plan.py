@@ -188,6 +188,8 @@ class PlannedRun:
     """What this change does to it; empty if the plan is not of a change."""
     size: RunSize | None = None
     """Its model, steps, rollouts, GPUs, hours and dollars; `None` if it cannot be read."""
+    expected: tuple[str, ...] = ()
+    """Its steps' rollouts, tokens and informative groups, and what its evaluation detects, from recordings."""
 
 
 @dataclass(frozen=True)
@@ -380,6 +382,7 @@ def _planned_run(each: DecidedRun) -> PlannedRun:
         each.run.findings,
         each.run.played,
         size=each.size,
+        expected=each.run.expected,
     )
 
 

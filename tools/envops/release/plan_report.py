@@ -101,6 +101,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
         if run.size is not None and str(run.size) not in run.reason:
             yield f"  {run.size}"
         yield from (f"  {each}" for each in run.played)
+        yield from (f"  {each}" for each in run.expected)
         yield from (f"  {_worded(each)}" for each in run.findings if each.severity != "advice")
     for removed in plan.removed_runs:
         yield from _removed(removed)
@@ -191,7 +192,7 @@ def plan_data(plan: ReleasePlan) -> dict[str, Any]:
 
 
 def _run_data(run: PlannedRun) -> dict[str, Any]:
-    kept = ("name", "backend", "action", "reason", "next", "played", "changed")
+    kept = ("name", "backend", "action", "reason", "next", "played", "changed", "expected")
     known = {key: getattr(run, key) for key in kept} | ({} if run.size is None else _size_data(run.size))
     return {**known, "findings": [finding_data(each) for each in run.findings]}
 

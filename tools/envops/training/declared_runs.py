@@ -15,6 +15,7 @@ from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
+from envops.statistics.run_power import power_line, size_lines
 from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import (
     COMPILED_BY,
@@ -50,6 +51,22 @@ class DeclaredRun:
     def played(self) -> tuple[str, ...]:
         """A line on the last recording of a model for each environment."""
         return tuple(played_by(used, self.spec) for used in self.trained_on)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """Size of a step and power of the evaluation, one line each, from recordings of models."""
+        spec, total = self.spec, sum(source.ratio for source in self.spec.environments)
+        lines = []
+        for source, used in zip(spec.environments, self.trained_on, strict=False):
+            known = used.recorded is not None and not used.recorded.scripted
+            rewards = used.recorded.rewards if used.recorded is not None and known else ()
+            batch = spec.batch_size * source.ratio / total
+            tokens = used.recorded.tokens if used.recorded is not None and known else None
+            found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=tokens)]
+            if spec.eval is not None and source.id in {each.id for each in spec.evaluated}:
+                found.append(power_line(rewards, tasks=spec.eval.tasks, rollouts=spec.eval.rollouts))
+            lines += [f"{source.label}: {line}" for line in found]
+        return tuple(lines)
 
     @property
     def trainer(self) -> TrainerLimits:
@@ -275,6 +292,7 @@ def last_recording(package: Package) -> Recorded | None:
     for _, row in latest.rows:
         if row.reward is not None:
             by_task[row.task_key].append(row.reward)
+    counted_tokens = [row.tokens.completion for _, row in latest.rows if row.tokens is not None]
     tasks = latest.baseline.get("tasks", {})
     counted = [(each["count"], each["mean"]) for each in tasks.values() if isinstance(each, dict)]
     total = sum(count for count, _ in counted)
@@ -290,6 +308,7 @@ def last_recording(package: Package) -> Recorded | None:
         interval=_interval(latest.baseline.get("interval")),
         scripted_judge=latest.baseline.get("judge") == "scripted",
         split=split_of(latest.baseline),
+        tokens=sum(counted_tokens) / len(counted_tokens) if counted_tokens else None,
     )
 
 

@@ -39,6 +39,8 @@ class Recorded:
     interval: tuple[float, float] | None = None
     """The interval of the mean reward, with the recording's confidence."""
     split: Split = "train"
+    tokens: float | None = None
+    """Mean sampled tokens of a rollout, as the provider counted them; `None` if no row has them."""
     scripted_judge: bool = False
     """Whether a scripted judge judged a model's rollouts."""
 

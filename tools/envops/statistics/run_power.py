@@ -1,0 +1,75 @@
+"""What a run costs in samples and what its evaluation can detect, from recorded rewards, before anything is paid.
+
+Each number comes as text with its formula, because people decide on it in a pull request.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from envops.statistics.clusters import Clusters, variance_parts
+from envops.statistics.groups import predicted_live
+from envops.statistics.intervals import t_quantile
+from envops.statistics.summary import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POWER, CONFIDENCE = 0.8, 0.95
+
+
+def detectable_effect(within: float, tasks: int, rollouts: int) -> float:
+    """The smallest mean change that a paired comparison detects with 80 % power at 5 %, in units of the reward.
+
+    (t + z) · √(2 · within / rollouts / tasks): each side plays each task `rollouts` times, so the difference of a
+    task has the variance of both means. Tasks that change by unequal amounts add variance that no recording of one
+    policy shows, so this is the least. Infinite with fewer than two tasks.
+
+    Source: E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640 (its power analysis of paired differences),
+    with Student's t over tasks in place of z for the level.
+    """
+    level = t_quantile(CONFIDENCE, tasks - 1)
+    return (level + NormalDist().inv_cdf(POWER)) * math.sqrt(2 * within / rollouts / max(1, tasks))
+
+
+def informative_groups(clusters: Clusters, size: int, groups: float) -> float | None:
+    """Expected groups of a step that have variance, at the recorded rates; `None` without a task of two rollouts.
+
+    groups · mean over tasks of 1 − Σ pᵥᴳ, which is 1 − pᴳ − (1 − p)ᴳ for rewards of two values (`predicted_live`).
+    """
+    several = [cluster for cluster in clusters if len(cluster) > 1]
+    return groups * mean([predicted_live(cluster, size) for cluster in several]) if several else None
+
+
+def size_lines(clusters: Clusters, *, batch: float, size: int, tokens: float | None) -> Iterator[str]:
+    """The size of a training step in one environment; unknown without recorded rewards."""
+    groups = batch / size
+    yield f"rollouts per step: {batch:g} = {groups:g} groups of {size}"
+    yield (
+        "sampled tokens per step: unknown without recorded tokens"
+        if tokens is None
+        else (f"sampled tokens per step: about {batch * tokens:,.0f} (rollouts × {tokens:,.0f} recorded tokens)")
+    )
+    live = informative_groups(clusters, size, groups)
+    method = "groups × mean over recorded tasks of 1 − Σ pᵥ^G"
+    yield (
+        f"informative groups per step: unknown without a recording of a model ({method})"
+        if live is None
+        else (f"informative groups per step: about {live:.1f} of {groups:g} ({method})")
+    )
+
+
+def power_line(clusters: Clusters, *, tasks: int | None, rollouts: int) -> str:
+    """The smallest effect that the evaluation detects; unknown without the number of tasks or repeated rollouts."""
+    if tasks is None or not any(len(cluster) > 1 for cluster in clusters):
+        return "detectable effect: unknown without eval.tasks and a recording with several rollouts of each task"
+    within = variance_parts(clusters).within
+    if within == 0:
+        return "detectable effect: unknown, because the recorded rollouts of each task all earned the same"
+    effect = detectable_effect(within, tasks, rollouts)
+    return (
+        f"detectable effect: {effect:.3g} or more in the mean reward, with 80 % power at 5 %, over {tasks} tasks with "
+        f"{rollouts} rollouts each ((t + z) · √(2 · variance within tasks / rollouts / tasks), paired by task)"
+    )

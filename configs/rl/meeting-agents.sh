@@ -10,6 +10,16 @@ PRIME_RL=$(cd "$PRIME_RL" && pwd)
 VENV="$PRIME_RL/.venv"
 [ -x "$VENV/bin/python" ] || { echo "$VENV does not exist; in $PRIME_RL run: uv sync --all-extras" >&2; exit 2; }
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
-uv pip install --python "$VENV/bin/python" environments/meeting_time
+LOCKED="$VENV/locked.txt"
+"$VENV/bin/python" -c "import sys; from importlib.metadata import distributions as all; found = {f'{each.name}=={each.version}' for each in all() if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\n')" meeting-time > "$LOCKED"
+uv pip install --python "$VENV/bin/python" --no-deps environments/meeting_time
+CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }
+UNMET=$(grep -F -e '`meeting-time` requires' <<<"$CHECK") && echo "$UNMET" >&2
+if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
+  echo "to add what is not installed, and change nothing of the trainer: uv pip install --python \"$VENV/bin/python\" --overrides \"$LOCKED\" environments/meeting_time" >&2
+  echo "a version that differs is the trainer's: the environment needs another release or trainer" >&2
+  exit 1
+fi
+"$VENV/bin/python" -c "import meeting_time"
 
 exec uv run --project "$PRIME_RL" rl @ "$PWD/configs/rl/meeting-agents.toml" "$@"

@@ -54,8 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_hosted(spec: RunSpec) -> bool:
-    limits = trainer_named(spec.backend).limits
-    return limits.hosted and not limits.retired
+    return trainer_named(spec.backend).limits.hosted
 
 
 def _fixed(machine: Machine, workspace: Workspace) -> int:

@@ -41,7 +41,7 @@ EXAMPLE_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 
 
 @dataclass(frozen=True)
-class Agent:
+class AgentSettings:
     """One agent of an environment of several, where it differs from the others."""
 
     __pydantic_config__ = KEYS
@@ -82,7 +82,7 @@ class Source:
     ] = None
     max_turns: Annotated[Omissible[Count], Field(description="Maximum turns of one rollout.")] = None
     agents: Annotated[
-        Mapping[Word, Agent],
+        Mapping[Word, AgentSettings],
         Field(
             description="The agents of an environment of several (v1), as its EnvConfig names them: `{ana: {}, ben: "
             "{max_turns: 4}}`. Read from the source of an environment of this repository; required for one of the Hub."

@@ -54,15 +54,14 @@ class DeclaredRun:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """Size of a step and power of the evaluation, one line each, from recordings of models."""
+        """Size of a step and power of the evaluation, one line each, where a model was recorded."""
         spec, total = self.spec, sum(source.ratio for source in self.spec.environments)
         lines = []
         for source, used in zip(spec.environments, self.trained_on, strict=False):
-            known = used.recorded is not None and not used.recorded.scripted
-            rewards = used.recorded.rewards if used.recorded is not None and known else ()
-            batch = spec.batch_size * source.ratio / total
-            tokens = used.recorded.tokens if used.recorded is not None and known else None
-            found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=tokens)]
+            if used.recorded is None or used.recorded.scripted:
+                continue
+            rewards, batch = used.recorded.rewards, spec.batch_size * source.ratio / total
+            found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=used.recorded.tokens)]
             if spec.eval is not None and source.id in {each.id for each in spec.evaluated}:
                 found.append(power_line(rewards, tasks=spec.eval.tasks, rollouts=spec.eval.rollouts))
             lines += [f"{source.label}: {line}" for line in found]
@@ -266,7 +265,7 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
     recorded = used.recorded
     if recorded is None or recorded.scripted:
         why = f"; {spec.baseline.none}" if spec.baseline else ""
-        return f"{used.id}: no model recorded yet{why}"
+        return f"{used.id}: no model recorded yet{why or '; informative groups and detectable effect are unknown'}"
     interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
     reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
     reward += " by a scripted judge" if recorded.scripted_judge else ""

@@ -21,7 +21,7 @@ RefusalKind = Literal["schema", "service", "names", "combination"]
 clash; combination: settings that the trainer does not take together."""
 
 
-Result = Literal["weights", "shards", "cleaned up", "nothing"]
+KeptResult = Literal["weights", "shards", "cleaned up", "nothing"]
 """weights: weights or an adapter that vLLM loads; shards: a checkpoint that has to be converted first; cleaned up: a
 checkpoint that the platform deletes when the run ends; nothing: no checkpoint."""
 EvaluationTasks = Literal["declared", "own split", "kept from training", "none"]
@@ -117,7 +117,7 @@ class TrainerSettings:
     """Whether groups without variance are replaced."""
     difficulty_bounds: tuple[tuple[float, ...], ...] = ()
     """The thresholds of each pool of difficulties."""
-    result: Result | None = None
+    result: KeptResult | None = None
     """What is left of the last step; `None` if it is not known."""
 
 

@@ -34,7 +34,7 @@ from envops.training.trainers.trainer import (
 
 if TYPE_CHECKING:
     from envops.repository.run import Evaluation, RunSpec, Source
-    from envops.rules.runs.trainer import Result
+    from envops.rules.runs.trainer import KeptResult
     from envops.training.trainers.trainer import Environment
 
 SINGLE_AGENT = ("agent",)
@@ -457,7 +457,7 @@ def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSetti
     )
 
 
-def _kept(native: Mapping[str, Any]) -> Result:
+def _kept(native: Mapping[str, Any]) -> KeptResult:
     """What the trainer leaves of the last step on its own disk (trainer/rl/train.py, configs/rl.py@559b447)."""
     if native.get("ckpt") is None and value_at(native, "trainer.ckpt") is None:
         return "nothing"

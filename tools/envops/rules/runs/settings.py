@@ -235,7 +235,7 @@ def result_is_not_kept(run: RunSubject) -> Iterator[Found]:
     """The run keeps no result.
 
     What: The trainer writes a checkpoint of the last step. prime-rl writes it only if `ckpt` is configured
-        (trainer/rl/train.py@559b447), which envops always writes and an override can remove.
+        (trainer/rl/train.py@559b447). Compiled runs have it, and an override can remove it.
     Why: The run is paid, and nothing of it is left.
     Fix: Remove the override; docs/training.md shows what each trainer keeps, and where.
     """

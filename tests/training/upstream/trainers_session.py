@@ -90,12 +90,13 @@ TRAINERS = (
         requires=(
             "packages/prime-rl-configs",
             *("psutil", "setproctitle", "jinja2", "loguru"),  # of rl --dry-run
-            *("torch", "numpy", "orjson", "msgspec", "wandb"),  # of the orchestrator's metrics
+            # of the orchestrator's metrics; wandb-workspaces imports what wandb 0.28 left out
+            *("torch", "numpy", "orjson", "msgspec", "wandb<0.28", "wandb-workspaces", "prime"),
         ),
         sources=("src", "packages/prime-rl-configs/src"),
         vendored=("deps/verifiers", "deps/renderers", "deps/pydantic-config"),
         backends=("prime", "prime-rl"),
-        records={"prime_rl.json": "in_prime_rl.py"},
+        records={"prime_rl.json": "in_prime_rl.py", "prime_rl_metrics.json": "in_prime_rl_metrics.py"},
     ),
     Trainer(
         name="trl",

@@ -411,7 +411,7 @@ def site(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def pages(session: nox.Session) -> None:
-    """The documentation and, beside it, the catalogue, as static pages in reports/site. `-- --out FOLDER`"""
+    """The documentation and, beside it, the catalogue, as static pages in reports/site. `-- --private`"""
     run(session, "pages", "python", "-m", "docs_site", *session.posargs)
 
 

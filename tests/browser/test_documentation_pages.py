@@ -28,7 +28,7 @@ BLOCKS = ("li", "pre", "table", "td", "h1", "h2", "h3", "img")
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
-    command = [sys.executable, "-m", "docs_site", "--out", str(folder)]
+    command = [sys.executable, "-m", "docs_site", "--private", "--out", str(folder)]
     built = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert built.returncode == 0, f"{built.stdout}{built.stderr}"
     return folder
@@ -135,6 +135,13 @@ def test_problems_of_a_sound_page_are_none(tmp_path: Path) -> None:
 def test_relinked_page_points_to_the_site(link: str, shown: str) -> None:
     repository = DescribedRepository(ROOT, "https://example.org/x")
     assert relinked(f"a [b]({link})", "docs/reports.md", repository) == f"a [b]({shown})"
+
+
+def test_relinked_page_points_to_the_code_of_hidden_environments() -> None:
+    repository = DescribedRepository(ROOT, "https://example.org/x", hidden=frozenset(["reverse-text"]))
+    text = "a [b](../environments/reverse_text)"
+    shown = "a [b](https://example.org/x/tree/main/environments/reverse_text)"
+    assert relinked(text, "docs/reports.md", repository) == shown
 
 
 def test_relinked_code_is_unchanged() -> None:

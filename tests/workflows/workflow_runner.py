@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +167,7 @@ class Runner:
             if not self._due(step, job, place.values):
                 continue
             done = self._carried_out(step, place, env)
-            if not step.get("continue-on-error"):
-                job.steps.append(done)
+            job.steps.append(replace(done, code=0) if step.get("continue-on-error") else done)
             if "id" in step:
                 pairs = (line.split("=", 1) for line in _text(workspace.parent / "output").splitlines())
                 outputs |= {f"steps.{step['id']}.outputs.{key}": value for key, value in pairs}

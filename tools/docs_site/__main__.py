@@ -2,6 +2,7 @@
 
     python -m docs_site              in reports/site/
     python -m docs_site --out public/
+    python -m docs_site --private    with environments that are PRIVATE on the Hub
 
 Fails on a link without a target, on a page outside of the navigation, and on what is loaded from another host.
 """
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from envops.files.atomic_write import write_whole
 from envops.reports.documentation import documentation_address
 from envops.reports.site.build import NotOurs, emptied
+from envops.repository.registry import load_registry
 
 from docs_site.built_pages import problems
 from docs_site.staged_pages import CATALOGUE, CONFIG, NotInNavigation, stage
@@ -34,15 +36,17 @@ def main(arguments: list[str] | None = None) -> int:
         prog="nox -s pages --", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=ROOT / "reports" / "site", help="folder (default: reports/site)")
+    parser.add_argument("--private", action="store_true", help="also show environments that are PRIVATE on the Hub")
     options = parser.parse_args(arguments)
+    hidden = frozenset() if options.private else load_registry(ROOT).private
     try:
         emptied(options.out)
-        build_documentation(ROOT, options.out)
+        build_documentation(ROOT, options.out, hidden)
     except (NotOurs, NotInNavigation, NotBuilt) as error:
         print(error, file=sys.stderr)
         return 1
     catalogue = [sys.executable, "-m", "envops", "site", "--root", str(ROOT), "--out", str(options.out / CATALOGUE)]
-    code = subprocess.run(catalogue, check=False).returncode
+    code = subprocess.run([*catalogue, *["--private"] * options.private], check=False).returncode
     link_parts(options.out)
     found = list(problems(options.out, served=urlsplit(documentation_address()).path, without=CATALOGUE))
     for problem in found[:MOST_PROBLEMS]:
@@ -55,10 +59,13 @@ class NotBuilt(Exception):
     """The generator refused the pages: its message names page and line."""
 
 
-def build_documentation(root: Path, out: Path) -> None:
-    """Write the documentation of a checkout into a folder. Raises `NotBuilt` or `NotInNavigation`."""
+def build_documentation(root: Path, out: Path, hidden: frozenset[str]) -> None:
+    """Write the documentation of a checkout into a folder; links to `hidden` environments show their code.
+
+    Raises `NotBuilt` or `NotInNavigation`.
+    """
     with tempfile.TemporaryDirectory(prefix="envops-pages-") as made:
-        stage(root, Path(made))
+        stage(root, Path(made), hidden)
         shutil.copytree(generated(Path(made)), out, dirs_exist_ok=True)
 
 

@@ -40,6 +40,8 @@ class DescribedRepository:
     root: Path
     source: str
     """The address of its files on the web."""
+    hidden: frozenset[str] = frozenset()
+    """Environments without a page in the catalogue, by name."""
 
     def pages(self) -> dict[str, str]:
         """Path of each page in the repository → its path on the site, without the pages of rules."""
@@ -54,18 +56,19 @@ class DescribedRepository:
         folder = self.root / path
         if path.startswith("environments/") and (folder / "pyproject.toml").is_file():
             project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-            return f"{documentation_address()}{CATALOGUE}/environments/{project['name']}/index.html"
+            if project["name"] not in self.hidden:
+                return f"{documentation_address()}{CATALOGUE}/environments/{project['name']}/index.html"
         return f"{self.source}/{'tree' if folder.is_dir() else 'blob'}/main/{path}"
 
 
-def stage(root: Path, folder: Path) -> None:
-    """Write configuration, theme and pages into an empty folder.
+def stage(root: Path, folder: Path, hidden: frozenset[str] = frozenset()) -> None:
+    """Write configuration, theme and pages into an empty folder; links to `hidden` environments show their code.
 
     Raises `NotInNavigation` if a page of docs/ has no place in the navigation.
     """
     settings = root / "tools" / "docs_site"
     config = (settings / CONFIG).read_text(encoding="utf-8")
-    repository = DescribedRepository(root, source_address(root))
+    repository = DescribedRepository(root, source_address(root), hidden)
     pages = repository.pages()
     listed = set(_listed(tomllib.loads(config)["project"]["nav"]))
     if missing := sorted(page for page, staged in pages.items() if staged not in listed):

@@ -41,8 +41,7 @@ def run(options: argparse.Namespace) -> int:
     reports: Path = options.reports or root / "reports"
     out: Path = options.out or reports / "site"
     repository = Repository.load(root, set_apart=True)
-    private = {name for name, entry in repository.registry.environments.items() if entry.visibility == "PRIVATE"}
-    hidden = frozenset() if options.private else frozenset(private)
+    hidden = frozenset() if options.private else repository.registry.private
     catalogue, problems = _catalogue(repository, reports, hidden)
     broken = [problem for found in repository.broken.values() for problem in found]
     for problem in (*broken, *problems):

@@ -342,6 +342,11 @@ class Registry:
     """The line of each run."""
     maintainers: tuple[str, ...] = ()
 
+    @property
+    def private(self) -> frozenset[str]:
+        """The environments of this repository that strangers cannot see on the Hub."""
+        return frozenset(name for name, entry in self.environments.items() if entry.visibility == "PRIVATE")
+
 
 def registry_schema() -> dict[str, Any]:
     """The JSON Schema of registry.yaml, which `envops docs` writes beside this module for editors."""

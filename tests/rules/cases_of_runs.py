@@ -329,6 +329,8 @@ CASES = {
         fires={
             "size of an evaluation": run(schema="portable", eval={"tasks": 50}),
             "a filter": run(schema="portable", difficulty_filter=True),
+            "difficulty with a schema without pools": run(schema="later", difficulty={"above": 0.1, "up_to": 0.9}),
+            "difficulty with tinker": run(V0, difficulty={"above": 0.1, "up_to": 0.9}, **TINKER),
             "evaluation with verifiers-rl": run(V0, backend="verifiers-rl"),
             "evaluation with tinker": run(V0, **TINKER),
             "thinking that no renderer takes": run(
@@ -337,6 +339,7 @@ CASES = {
         },
         silent={
             "a schema is named": run(schema="later", eval={"tasks": 50}, difficulty_filter=True),
+            "difficulty": run(schema="august", difficulty={"above": 0.1, "up_to": 0.9}),
             "a default": run(V0, lora={"rank": 16}, without=("eval",), **TINKER),
         },
     ),

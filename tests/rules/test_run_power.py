@@ -8,7 +8,14 @@ from statistics import NormalDist
 
 import pytest
 from envops.statistics.clusters import paired_difference, variance_parts
-from envops.statistics.run_power import detectable_effect, informative_groups, power_line, size_lines
+from envops.statistics.run_power import (
+    detectable_effect,
+    informative_groups,
+    never_learned_line,
+    power_line,
+    prompt_line,
+    size_lines,
+)
 
 
 def test_informative_groups_equal_enumeration_of_every_group() -> None:
@@ -45,3 +52,19 @@ def test_power_line_with_recording_reports_the_effect() -> None:
 
 def test_size_lines_with_recorded_tokens_count_those_of_a_step() -> None:
     assert "about 12,800 (" in "\n".join(size_lines([[0.0, 1.0]], batch=128, size=8, tokens=100.0))
+
+
+def test_never_learned_line_names_tries_and_the_bound_of_the_rate() -> None:
+    line = never_learned_line({"hard": [0.0] * 4, "mixed": [0.0, 1.0], "unscored": []}, 0.0)
+    high = 1.959964**2 / (4 + 1.959964**2)  # the upper end of Wilson's interval at 0 of 4, in closed form
+    assert line is not None
+    assert f"1 of 3 recorded tasks: hard (0 of 4, true rate up to {high:.0%})" in line
+
+
+def test_never_learned_line_with_successes_is_left_out() -> None:
+    assert never_learned_line({"mixed": [0.0, 1.0]}, 0.0) is None
+
+
+def test_prompt_line_without_recorded_tokens_is_unknown() -> None:
+    assert prompt_line(None, None).count("unknown") == 2
+    assert "about 1,200; turns: 2.5" in prompt_line(1200.0, 2.5)

@@ -223,6 +223,20 @@ def test_compiled_named_schema_uses_its_own_spelling(schema: str, size: dict[str
     assert gate.items() <= values["train"]["source"][0].items()
 
 
+def test_compiled_difficulty_draws_learnable_tasks_most_often() -> None:
+    values = native("prime", schema="august", difficulty={"above": 0.1, "up_to": 0.9})["orchestrator"]
+    sampler = values["train"]["source"][0]["curriculum"]["sampler"]
+    assert sampler["type"] == "difficulty_pool"
+    assert sampler["pools"]["hard"] == {"threshold": 0.1, "weight": 0.2}
+    assert sampler["pools"]["learnable"] == {"threshold": 0.9, "weight": 1.0}
+    assert sampler["pools"]["easy"]["weight"] == 0.2
+
+
+def test_compiled_difficulty_without_learnable_tasks_is_refused() -> None:
+    with pytest.raises(CompileError, match="no task would be learnable"):
+        compiled("prime", schema="august", difficulty={"above": 0.9, "up_to": 0.9})
+
+
 def test_compiled_multi_node_run_uses_slurm() -> None:
     values = native("prime-rl", gpus={"train_nodes": 2, "inference_nodes": 1}, slurm={"partition": "gpu"})
     assert values["deployment"] == {"type": "multi_node", "num_train_nodes": 2, "num_infer_nodes": 1}

@@ -85,6 +85,7 @@ Share = Annotated[StrictFloat, Field(ge=0, le=1)]
 OpenShare = Annotated[StrictFloat, Field(gt=0, lt=1)]
 Positive = Annotated[StrictFloat, Field(gt=0)]
 PositiveOrZero = Annotated[StrictFloat, Field(ge=0)]
+FiniteNumber = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 Temperature = Annotated[StrictFloat, Field(ge=0, le=2)]
 Table = Mapping[Text, Any]
 """A mapping with arbitrary keys."""

@@ -14,6 +14,7 @@ from envops.repository.registry_values import (
     Count,
     CountOrZero,
     Filled,
+    FiniteNumber,
     Flag,
     Ignored,
     Omissible,
@@ -146,6 +147,16 @@ class Checkpoints:
 
     interval: Annotated[Omissible[Count], Field(description="Steps between checkpoints.")] = None
     keep: Annotated[Omissible[Count], Field(description="Latest checkpoints that are kept.")] = None
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """The mean rewards of a task's latest group between which it is drawn most often."""
+
+    __pydantic_config__ = KEYS
+
+    above: Annotated[FiniteNumber, Field(description="Tasks with this mean reward or less are drawn less often.")]
+    up_to: Annotated[FiniteNumber, Field(description="Tasks with a higher mean reward are drawn less often.")]
 
 
 @dataclass(frozen=True)
@@ -282,6 +293,7 @@ class RunKeys:
         Flag,
         Field(description="Drop groups without variance and sample others in their place, if the trainer can."),
     ] = False
+    difficulty: Omissible[Difficulty] = None
     renderer: Annotated[
         Omissible[Slug],
         Field(description="Name of the chat renderer; required if the trainer does not know the model."),

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from envops.statistics.clusters import Clusters, variance_parts
 from envops.statistics.groups import predicted_live
-from envops.statistics.intervals import t_quantile
+from envops.statistics.intervals import t_quantile, wilson_of
 from envops.statistics.summary import mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 POWER, CONFIDENCE = 0.8, 0.95
+MOST_NAMED = 5
 
 
 def detectable_effect(within: float, tasks: int, rollouts: int) -> float:
@@ -58,6 +59,33 @@ def size_lines(clusters: Clusters, *, batch: float, size: int, tokens: float | N
         f"informative groups per step: unknown without a recording of a model ({method})"
         if live is None
         else (f"informative groups per step: about {live:.1f} of {groups:g} ({method})")
+    )
+
+
+def prompt_line(prompt_tokens: float | None, turns: float | None) -> str:
+    """Recorded means of one rollout: prompt tokens, counted again in each turn as providers do, and replies."""
+    tokens = "unknown without recorded tokens" if prompt_tokens is None else f"about {prompt_tokens:,.0f}"
+    replies = "unknown without recorded conversations" if turns is None else f"{turns:.2g}"
+    return f"prompt tokens per rollout: {tokens}; turns: {replies} (recorded means)"
+
+
+def never_learned_line(rewards: Mapping[str, Sequence[float]], floor: float) -> str | None:
+    """The tasks that earned at most `floor` in every recorded try; `None` if each of them earned more once.
+
+    A try without success is no proof: each task has the upper end of Wilson's interval of its success rate.
+    """
+    never = {task: len(tries) for task, tries in rewards.items() if tries and max(tries) <= floor}
+    if not never:
+        return None
+    most = sorted(never, key=lambda task: (-never[task], task))
+    named = [
+        f"{task} (0 of {never[task]}, true rate up to {wilson_of(0, never[task], CONFIDENCE).high:.0%})"
+        for task in most[:MOST_NAMED]
+    ]
+    more = f" and {len(most) - MOST_NAMED} more" if len(most) > MOST_NAMED else ""
+    return (
+        f"never earned more than {floor:g}: {len(most)} of {len(rewards)} recorded tasks: {', '.join(named)}{more} "
+        "(Wilson, 95 %)"
     )
 
 

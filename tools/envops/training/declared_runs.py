@@ -15,7 +15,7 @@ from envops.repository.recordings import RecordingOnDisk, read_recordings
 from envops.repository.repository import Repository
 from envops.rules.engine import Finding, findings
 from envops.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
-from envops.statistics.run_power import power_line, size_lines
+from envops.statistics.run_power import never_learned_line, power_line, prompt_line, size_lines
 from envops.training.trainers import LIMITS, compile_run, trainer_named
 from envops.training.trainers.trainer import (
     COMPILED_BY,
@@ -62,8 +62,15 @@ class DeclaredRun:
                 continue
             rewards, batch = used.recorded.rewards, spec.batch_size * source.ratio / total
             found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=used.recorded.tokens)]
+            found.append(prompt_line(used.recorded.prompt_tokens, used.recorded.turns))
+            found.append("GPU hours and dollars: unknown, because no throughput of this model was measured")
+            floor = spec.difficulty.above if spec.difficulty else 0.0
+            never = never_learned_line(dict(zip(used.recorded.tasks, rewards, strict=False)), floor)
+            found += [never] if never else []
             if spec.eval is not None and source.id in {each.id for each in spec.evaluated}:
                 found.append(power_line(rewards, tasks=spec.eval.tasks, rollouts=spec.eval.rollouts))
+            else:
+                found.append("detectable effect: unknown, because the run evaluates nothing in this environment")
             lines += [f"{source.label}: {line}" for line in found]
         return tuple(lines)
 
@@ -292,6 +299,12 @@ def last_recording(package: Package) -> Recorded | None:
         if row.reward is not None:
             by_task[row.task_key].append(row.reward)
     counted_tokens = [row.tokens.completion for _, row in latest.rows if row.tokens is not None]
+    counted_prompts = [row.tokens.prompt for _, row in latest.rows if row.tokens is not None]
+    replies = [
+        sum(message.get("role") == "assistant" for message in row.completion)
+        for _, row in latest.rows
+        if row.completion is not None
+    ]
     tasks = latest.baseline.get("tasks", {})
     counted = [(each["count"], each["mean"]) for each in tasks.values() if isinstance(each, dict)]
     total = sum(count for count, _ in counted)
@@ -307,6 +320,9 @@ def last_recording(package: Package) -> Recorded | None:
         interval=_interval(latest.baseline.get("interval")),
         scripted_judge=latest.baseline.get("judge") == "scripted",
         split=split_of(latest.baseline),
+        tasks=tuple(by_task),
+        prompt_tokens=sum(counted_prompts) / len(counted_prompts) if counted_prompts else None,
+        turns=sum(replies) / len(replies) if replies else None,
         tokens=sum(counted_tokens) / len(counted_tokens) if counted_tokens else None,
     )
 

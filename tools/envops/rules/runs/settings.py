@@ -190,7 +190,7 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """A declared setting has no place in the trainer's configuration.
 
     What: Every declared key has a place in the compiled configuration. `volume` is for hosted training, `agents` and
-        `algorithm_settings` are for prime-rl.
+        `algorithm_settings` are for prime-rl, and only its schema `august` has a sampler for `difficulty`.
     Why: The run would silently differ from its declaration.
     Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that supports it.
     """
@@ -203,6 +203,10 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
         yield run.found("volume", f"left out: volume: {spec.backend} writes to your own disk")
     if spec.algorithm_settings and not trainer.algorithm_settings:
         yield run.found("algorithm_settings", f"left out: algorithm_settings: {spec.backend} has none")
+    if spec.difficulty is not None and not run.settings.difficulty_bounds:
+        where = f"schema {spec.schema}" if "prime" in spec.backend else spec.backend
+        message = f"left out: difficulty: envops has no sampler by difficulty for {where}; use prime-rl, schema august"
+        yield run.found("difficulty", message)
     for index, source in enumerate(spec.environments):
         if source.agents and not trainer.many_agents:
             key = f"environments[{index}].agents"

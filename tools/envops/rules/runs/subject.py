@@ -41,6 +41,12 @@ class Recorded:
     split: Split = "train"
     tokens: float | None = None
     """Mean sampled tokens of a rollout, as the provider counted them; `None` if no row has them."""
+    tasks: Sequence[str] = ()
+    """The tasks of `rewards`, in the same order."""
+    prompt_tokens: float | None = None
+    """Mean prompt tokens of a rollout over all turns; `None` if no row has them."""
+    turns: float | None = None
+    """Mean replies of a rollout; `None` if no row has its conversation."""
     scripted_judge: bool = False
     """Whether a scripted judge judged a model's rollouts."""
 

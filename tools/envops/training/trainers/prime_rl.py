@@ -33,7 +33,7 @@ from envops.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from envops.repository.run import Evaluation, RunSpec, Source
+    from envops.repository.run import Difficulty, Evaluation, RunSpec, Source
     from envops.rules.runs.trainer import KeptResult
     from envops.training.trainers.trainer import Environment
 
@@ -56,6 +56,9 @@ LAUNCHER_VARIABLES = frozenset(
         "WANDB_SHARED_FINISHER",
     }
 )
+RARE = 0.2
+"""The weight of tasks that are too hard or too easy: `default_difficulty_pools` of configs/orchestrator.py@559b447."""
+
 MOVED: Mapping[str, str] = {
     "orchestrator.group_size": "orchestrator.train.group_size",
     "orchestrator.algo": "orchestrator.train.algo",
@@ -312,6 +315,30 @@ def _train_source(config: NativeConfig, request: CompileRequest, index: int, sou
         config.put((*at, "algo", name), value, origin(spec, f"algorithm_settings.{name}"))
     if spec.difficulty_filter:
         _difficulty_filter(config, spec, at)
+    if spec.difficulty is not None and spec.schema == "august":
+        _difficulty_pools(config, spec, spec.difficulty, at)
+
+
+def _difficulty_pools(config: NativeConfig, spec: RunSpec, difficulty: Difficulty, at: tuple[str | int, ...]) -> None:
+    """Pools by the mean reward of a task's latest group: orchestrator/curriculum/samplers/pool.py@559b447.
+
+    A threshold is an inclusive maximum, and the last pool takes the rest whatever its own is. No weight is 0: a task
+    that is never drawn is never observed again, so one unlucky group would remove it, and a sampler whose tasks all
+    have weight 0 raises.
+    """
+    if difficulty.above >= difficulty.up_to:
+        found = f"above {difficulty.above:g}, up_to {difficulty.up_to:g}"
+        raise CompileError(f"difficulty: no task would be learnable with {found}; set a higher up_to")
+    sampler = (*at, "curriculum", "sampler")
+    config.put((*sampler, "type"), "difficulty_pool", origin(spec, "difficulty", "tasks begin with equal weights"))
+    pools = {
+        "hard": (difficulty.above, RARE, "above"),
+        "learnable": (difficulty.up_to, 1.0, "up_to"),
+        "easy": (difficulty.up_to + 1, RARE, "up_to"),
+    }
+    for name, (threshold, weight, key) in pools.items():
+        config.put((*sampler, "pools", name, "threshold"), threshold, origin(spec, f"difficulty.{key}"))
+        config.put((*sampler, "pools", name, "weight"), weight, origin(spec, "difficulty"))
 
 
 def _difficulty_filter(config: NativeConfig, spec: RunSpec, at: tuple[str | int, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from envops.rules.diagnosis import RunLog
@@ -101,6 +102,14 @@ CASES = {
     ),
     "DGN015": RuleCases(
         fires={"few": run([0.1] * 5), "no reward": RunLog({}, SPEC)},
-        silent={"enough": run(), "gone anyway": run([0.1] * 5, status="FAILED")},
+        silent={
+            "enough": run(),
+            "gone anyway": run([0.1] * 5, status="FAILED"),
+            "no reward among others": RunLog({}, SPEC, names=("loss/mean",)),
+        },
+    ),
+    "DGN016": RuleCases(
+        fires={"another name": RunLog({}, SPEC, names=("env/score/mean", "loss/mean"))},
+        silent={"no log": RunLog({}, SPEC), "known": replace(run(), names=("reward",))},
     ),
 }

@@ -21,7 +21,7 @@ from envops.rules.diagnosis import RunLog
 from envops.rules.engine import findings
 from envops.statistics.series import series_of
 from envops.training.registry_patch import registry_patch
-from envops.training.trainers import metric_names
+from envops.training.trainers import metric_names, zero_variance_pairs
 
 REGISTRY = """\
 version: 1
@@ -44,6 +44,38 @@ runs:
     sampling: {max_tokens: 512, temperature: 1.0}   # of one reply
     lora: {rank: 16}
 """
+
+
+RECORDED = json.loads((Path(__file__).parent / "upstream" / "recorded" / "prime_rl_metrics.json").read_text("utf-8"))
+"""Logs that prime-rl's own classes wrote, of rollouts in known states."""
+
+
+def recorded_rows(state: str) -> list[dict[str, Any]]:
+    columns = {name: text.split() for name, text in RECORDED["states"][state]["metrics"].items()}
+    steps = max(map(len, columns.values()))
+    return [
+        {"step": step, **{name: float(values[step]) for name, values in columns.items() if values[step] != "-"}}
+        for step in range(steps)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("healthy", set()),
+        ("two environments", set()),
+        ("two agents", set()),
+        ("zero", {"DGN001", "DGN007"}),
+        ("truncated", {"DGN008"}),
+        ("failing", {"DGN009"}),
+        ("no variance", {"DGN007"}),
+    ],
+)
+def test_log_that_prime_rl_wrote_is_diagnosed(state: str, expected: set[str]) -> None:
+    metrics = metrics_of_rows(recorded_rows(state), "metrics.jsonl")
+    series = series_of(metrics, metric_names(), zero_variance_pairs())
+
+    assert {each.rule for each in findings(RunLog(series))} == expected
 
 
 def lines(rows: list[Mapping[str, Any]]) -> str:

@@ -39,6 +39,8 @@ OUT_OF_MEMORY = re.compile(
 LEAST_GROUP = 8
 """Rollouts of a task: at least 8, by prime-rl docs/training.md."""
 QUEUED = ("QUEUED", "PENDING")
+MOST_NAMES = 8
+"""Names of metrics that a message lists."""
 LEAST_STEPS = 20
 """The least number of points; results over fewer may be chance."""
 
@@ -55,6 +57,8 @@ class RunLog:
     trainer: TrainerLimits | None = None
     status: str = ""
     """The state as the platform names it; empty without one."""
+    names: tuple[str, ...] = ()
+    """The metrics as the log names them."""
     missing_steps: tuple[int, ...] = ()
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Metric → steps at which it was not a finite number."""
@@ -374,14 +378,14 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
 
     What: The platform has the run, and its status is neither failed nor stopped. Source: prime 0.18.0, `prime train`.
     Why: It will not continue by itself.
-    Fix: Read the end of its log; restart it, or submit a changed declaration.
+    Fix: Read the end of its log, then submit a changed declaration: the platform restarts running runs only.
     """
     status = run.status.upper()
     if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
         message = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
         yield run.found(
             f"the run {message}",
-            then="prime train logs ID shows why; prime train restart ID resumes from the last checkpoint"
+            then="prime train logs ID shows why; a changed declaration is a new run, and is submitted"
             if status != "MISSING"
             else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
             stop="it has ended",
@@ -408,13 +412,34 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
             source=OWN,
             status=run.status,
         )
+    elif run.names and not count:
+        return  # DGN016 reports it
     elif count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
         what = f"the reward was logged at {count} steps" if count else "no reward metric was found"
         yield run.found(
             f"{what}; {LEAST_STEPS} are needed to judge it",
-            then="run again later"
-            if count
-            else "name the metric `reward`, or see docs/training.md for the names that are recognised",
+            then="run again later",
             stop="none yet",
             source=OWN,
+        )
+
+
+@rule("DGN016", gate="diagnosis", severity="warning")
+def reward_is_not_logged(run: RunLog) -> Iterator[Found]:
+    """The log has metrics, but no reward.
+
+    What: Among the metrics of a log is the reward, under a name that docs/training.md lists. Source: this project's
+        own.
+    Why: Without the reward, nothing of the run is judged.
+    Fix: Log the metric as `reward`, or report the name if it is that of a trainer.
+    """
+    if run.names and "reward" not in run.series:
+        near = sorted(run.names, key=lambda name: ("reward" not in name and "score" not in name, name))[:MOST_NAMES]
+        yield run.found(
+            f"no reward metric was found among {len(run.names)}: {', '.join(near)}"
+            + (", …" if len(run.names) > MOST_NAMES else ""),
+            then="log the reward as `reward`; docs/training.md lists the names that are recognised",
+            stop="do not stop: the run may be sound",
+            source=OWN,
+            names=list(near),
         )

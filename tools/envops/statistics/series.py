@@ -78,7 +78,7 @@ def series_of(
     """Every metric that is known by some name and has two points.
 
     `logged` maps our names to the trainers': the first that exists counts; names with brackets are patterns and come
-    last. `zero_variance` are pairs of metrics whose sum is the share of groups without variance.
+    last. `zero_variance` are pairs of metrics or patterns whose sum is the share of groups without variance.
     """
     present = {name for row in metrics.steps.values() for name in row}
     found: dict[str, Series] = {}
@@ -90,8 +90,10 @@ def series_of(
                 found[ours] = series
     if "zero_variance" not in found:
         for one, other in zero_variance:
-            if one in present and other in present:
-                found["zero_variance"] = _summed(metrics, one, other)
+            both = _chosen([one], present), _chosen([other], present)
+            if all(both):
+                found["zero_variance"] = _summed(_series(metrics, both[0]), _series(metrics, both[1]))
+                break
     return found
 
 
@@ -120,8 +122,8 @@ def _series(metrics: RunMetrics, names: list[str]) -> Series:
     return Series(" + ".join(names), tuple(points))
 
 
-def _summed(metrics: RunMetrics, one: str, other: str) -> Series:
-    rows = metrics.steps.items()
-    return Series(
-        f"{one} + {other}", tuple((step, row[one] + row[other]) for step, row in rows if {one, other} <= {*row})
-    )
+def _summed(one: Series, other: Series) -> Series:
+    """The sum at the steps that both have."""
+    added = dict(other.points)
+    points = tuple((step, value + added[step]) for step, value in one.points if step in added)
+    return Series(f"{one.metric} + {other.metric}", points)

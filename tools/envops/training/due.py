@@ -130,7 +130,9 @@ def _there(same: Sequence[PlatformRun]) -> RunDecision:
     twice = f", and {len(same) - 1} more under this name" if len(same) > 1 else ""
     then = ""
     if latest.status.upper() in ("FAILED", "STOPPED"):
-        then = f"prime train restart {latest.id}, or change the run: a changed declaration is a new run"
+        then = f"read prime train logs {latest.id}, then change the run: a changed declaration is a new run"
+    elif latest.status.upper() == "PAUSED":
+        then = f"prime train resume {latest.id}"
     return RunDecision("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
 
 

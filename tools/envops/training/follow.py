@@ -96,6 +96,7 @@ class Followed:
             spec=self.spec,
             trainer=trainer_named(self.spec.backend).limits if self.spec else None,
             status=self.status,
+            names=tuple(sorted({name for row in self.metrics.steps.values() for name in row})),
             missing_steps=self.metrics.missing,
             broken=self.metrics.broken,
             log=self.metrics.log,

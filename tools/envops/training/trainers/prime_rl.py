@@ -634,19 +634,20 @@ V1_RELEASES = ("0.3.1", "0.4.0")
 MOST_LORA_RANK = 512
 """The schema accepts more, and vLLM's process then refuses the configuration."""
 METRICS = {
-    "reward": ("reward/all/mean", "reward/[^/]+/mean"),
+    "reward": ("reward/all/mean", "train/agg/all/[^/]+/reward/mean", "reward/[^/]+/mean"),
     "reward_std": ("reward/all/std",),
     "kl": ("mismatch_kl/all/mean", "mismatch_kl/mean"),
     "entropy": ("entropy/all/mean",),
     "grad_norm": ("optim/grad_norm",),
-    "truncated": ("is_truncated/all/mean", "is_truncated/mean"),
-    "errors": ("errored_rollouts/all", "errored_rollouts/all/mean", "errored_rollouts"),
+    "truncated": ("is_truncated/all/mean", "is_truncated/mean", "train/agg/all/[^/]+/is_truncated/mean"),
+    "errors": ("errored_rollouts/all", "errored_rollouts", "train/agg/all/has_error/mean"),
     "off_policy": ("off_policy/mean", "off_policy/all/mean", "dispatcher/off_policy/mean"),
     "learning_rate": ("optim/lr",),
-    "length": ("seq_len/all/mean",),
-    "eval": ("eval/all/avg", "eval/[^/]+/avg@\\d+"),
+    "length": ("seq_len/all/mean", "train/agg/all/num_total_tokens/mean"),
+    "eval": ("eval/all/avg", "eval/[^/]+/all/[^/]+/avg@\\d+", "eval/[^/]+/avg@\\d+"),
 }
-"""Source: prime-rl docs/training.md."""
+"""Names with `agg` are those of src/prime_rl/orchestrator/metrics.py@559b447, the others of releases before it."""
+ZERO_VARIANCE = ("train/agg/all/[^/]+/solved_none", "train/agg/all/[^/]+/solved_all")
 
 LIMITS = TrainerLimits(
     name="prime-rl",
@@ -681,5 +682,6 @@ TRAINER = Trainer(
     settings=prime_rl_settings,
     refusals=prime_rl_refusals,
     metrics=METRICS,
+    zero_variance=ZERO_VARIANCE,
     keeps="checkpoints, `outputs/RUN/checkpoints/step_N`, on the machine's disk, until you delete them",
 )

@@ -204,7 +204,7 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     if spec.algorithm_settings and not trainer.algorithm_settings:
         yield run.found("algorithm_settings", f"left out: algorithm_settings: {spec.backend} has none")
     if spec.difficulty is not None and not run.settings.difficulty_bounds:
-        where = f"schema {spec.schema}" if "prime" in spec.backend else spec.backend
+        where = f"schema {spec.schema}" if trainer.schemas else spec.backend
         message = f"left out: difficulty: envops has no sampler by difficulty for {where}; use prime-rl, schema august"
         yield run.found("difficulty", message)
     for index, source in enumerate(spec.environments):

@@ -37,6 +37,26 @@ def executable(folder: Path) -> Path:
     return program
 
 
+def running(pids: list[int]) -> list[int]:
+    """Those of the processes that have not ended."""
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists() and "\nState:\tZ" not in _status(pid)]
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return "\nState:\tZ"
+
+
+def write_adapter(folder: Path, rank: int) -> None:
+    """An adapter with one tensor, in the format of safetensors: length of the header, header, tensors."""
+    folder.mkdir(parents=True)
+    header = json.dumps({"lora_A": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    (folder / "adapter_model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": rank}))
+
+
 class _Api(BaseHTTPRequestHandler):
     names: tuple[str, ...] = ()
 

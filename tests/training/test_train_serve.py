@@ -19,9 +19,10 @@ import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.emulator.server import EmulatedHub
+from envops.training.learner.run_folder import finished_model
 from envops.training.model_server import usual_port
 from envops.training.saved_weights import incomplete_files, read_header
-from fake_vllm import executable
+from fake_vllm import executable, running
 
 RECORDED = Path(__file__).parent / "upstream" / "recorded" / "prime_rl_weights.json"
 WHOLE, PARTS, ADAPTER = "weights of one process", "weights of two processes", "adapter"
@@ -178,20 +179,21 @@ def test_serve_refuses_adapter_that_vllm_refuses(key: str, value: Any, root: Pat
 
 def test_serve_of_local_run_prefers_finished_model(root: Path, serve: Serve) -> None:
     outputs = root / "outputs" / "here"
-    broadcasts(root / "made", WHOLE)
-    for folder in ("checkpoint-4", "checkpoint-5", "final"):
-        outputs.mkdir(parents=True, exist_ok=True)
-        (outputs / folder).mkdir()
-        (outputs / folder / "model.safetensors").write_bytes(
-            (root / "made" / "broadcasts" / "step_5" / "model.safetensors").read_bytes()
-        )
-        for name in ("config.json", "tokenizer_config.json", "trainer_state.json"):
-            (outputs / folder / name).write_text("{}")
-    (outputs / "final" / "trained.json").write_text('{"step": 5}')
+    broadcasts(outputs, WHOLE)
+    for step in (4, 5):
+        checkpoint = (outputs / "broadcasts" / f"step_{step}").rename(outputs / f"checkpoint-{step}")
+        (checkpoint / "STABLE").rename(checkpoint / "config.json").write_text("{}")
+        (checkpoint / "tokenizer_config.json").write_text("{}")
+        (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step}))
     _, _, err = serve("here", "--dry-run")
-    assert f"vllm serve {outputs / 'final'} --served-model-name here@5 --host" in err  # its own config and tokenizer
+    assert f"vllm serve {outputs / 'checkpoint-5'} --served-model-name here@5 --host" in err  # its own tokenizer
+    finished_model(outputs / "checkpoint-5", outputs / "final")
+    _, _, err = serve("here", "--dry-run")
+    assert f"vllm serve {outputs / 'final'} --served-model-name here@5 --host" in err
     _, _, err = serve("here", "--step", "4", "--dry-run")
     assert f"vllm serve {outputs / 'checkpoint-4'} " in err
+    (outputs / "checkpoint-4" / "trainer_state.json").unlink()
+    assert "trainer_state.json: is missing" in serve("here", "--step", "4", "--dry-run")[2]
 
 
 def test_serve_of_shards_names_the_command_that_merges_them(
@@ -339,14 +341,6 @@ def started(root: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
-def running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not condition():
@@ -377,10 +371,10 @@ def test_server_ends_with_the_command(
     assert "SOME_API_KEY" not in known["variables"]
     assert known["variables"]["HF_TOKEN"] == "hf-for-a-gated-base"
     assert known["arguments"][-2:] == ["--max-model-len", "4096"]
-    assert all(map(running, known["pids"]))
+    assert running(known["pids"]) == known["pids"]
     process.send_signal(ending)
     assert process.wait(30) == (exit_codes.PASS if ending != signal.SIGKILL else -signal.SIGKILL)
-    until(lambda: not any(map(running, known["pids"])))
+    until(lambda: not running(known["pids"]))
 
 
 def test_server_that_fails_is_reported_with_its_own_words(
@@ -390,7 +384,7 @@ def test_server_that_fails_is_reported_with_its_own_words(
     code, out, err = serve("maths", "--port", str(usual_port()))
     assert (code, out) == (exit_codes.USAGE, "")
     assert "ValueError: no kernel image is available for this GPU" in err
-    until(lambda: not any(map(running, json.loads(vllm.read_text())["pids"])))
+    until(lambda: not running(json.loads(vllm.read_text())["pids"]))
 
 
 def test_server_on_taken_port_is_not_started(vllm: Path, hub: EmulatedHub, serve: Serve) -> None:

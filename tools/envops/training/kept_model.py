@@ -19,13 +19,13 @@ from envops.repository.registry import Registry
 from envops.repository.run import RunSpec
 from envops.repository.tool_source import REGISTRY_FILE
 from envops.training.follow import OUTPUTS, platform_run
+from envops.training.learner.run_folder import step_of_model
 from envops.training.saved_weights import ADAPTER_CONFIG, incomplete_files
 from envops.training.trainers import trainer_named
 from envops.training.trainers.trainer import KeptAddresses, KeptFolders
 
 ADAPTER_BELOW = "lora_adapter"
 """The folder of the adapter in what verl merges; the model around it is the base (verl 0.8.0, base_model_merger.py)."""
-FINAL_STEP = "trained.json"
 FULL_BYTES = 100_000_000
 """A disk with less left is reported as full."""
 
@@ -100,11 +100,8 @@ def _steps(folder: Path, kept: KeptFolders) -> dict[int, Path]:
     """The folders of a run by step; a finished model replaces the checkpoint of its step."""
     found = _numbered(folder, kept.steps)
     if kept.final:
-        try:
-            step = int(json.loads((folder / kept.final / FINAL_STEP).read_bytes())["step"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return found
-        found[step] = folder / kept.final
+        step = step_of_model(folder / kept.final)
+        found |= {} if step is None else {step: folder / kept.final}
     return found
 
 
@@ -136,7 +133,8 @@ def _nothing_kept(folder: Path, spec: RunSpec, step: int | None, kept: KeptFolde
 
 def _whole(folder: Path, spec: RunSpec, step: int | None, steps: Mapping[int, Path], kept: KeptFolders) -> KeptModel:
     def incomplete(step: int) -> list[str]:
-        return [str(each) for each in incomplete_files(_below(steps[step]), kept.written_last)]
+        written_last = "" if steps[step].name == kept.final else kept.written_last  # `final/` appears whole
+        return [str(each) for each in incomplete_files(_below(steps[step]), written_last)]
 
     wanted = max(steps) if step is None else step
     if wanted not in steps:

@@ -139,7 +139,7 @@ class KeptFolders:
     written_last: str = ""
     """The file that the trainer writes when a folder is complete; empty if there is none."""
     final: str = ""
-    """A folder of the last step, whose `trained.json` has the step."""
+    """A folder with the model of the last step, which appears whole, and names its step."""
     checkout: str = ""
     """The variable with the folder that has `outputs/`; empty for the repository."""
     shards: str = ""

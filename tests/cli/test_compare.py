@@ -19,6 +19,8 @@ from envops.system.retry_policy import MODEL_ENDPOINT
 from small_repository import held_out, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
+sys.path.append(str(Path(__file__).parents[1] / "training"))
+import fake_vllm
 from fake_provider import KEY, MODEL, FakeProvider
 
 worker = pytest.mark.worker
@@ -350,6 +352,68 @@ def test_compare_ceiling_covers_both_sides(
     assert code == exit_codes.USAGE
     assert "both sides could cost" in output
     assert [fake.chats for fake in models.values()] == [[], []]
+
+
+RUNS = "runs:\n  learned: {backend: trl, model: tiny/base, max_steps: 5, environments: [{id: reverse-text}]}\n"
+
+
+@pytest.fixture
+def learned(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run's folder with an adapter at step 5, and a stand-in for vLLM on PATH; its notes lie beside it."""
+    registry, outputs = root / "registry.yaml", root / "outputs" / "learned"
+    before = registry.read_text()
+    registry.write_text(before + RUNS)
+    fake_vllm.write_adapter(outputs / "final", rank=16)
+    (outputs / "final" / "trained.json").write_text('{"step": 5}')
+    monkeypatch.setenv("PATH", str(fake_vllm.executable(tmp_path).parent), prepend=":")
+    monkeypatch.setenv("FAKE_VLLM_NOTES", str(outputs / "notes.json"))
+    yield outputs
+    registry.write_text(before)
+    shutil.rmtree(outputs)
+
+
+@worker
+def test_compare_serves_result_of_run_only_while_it_replies(
+    learned: Path, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    code, output = compare("reverse-text", "base", "run:learned", "-n", "8", "-r", "1")
+    assert code == exit_codes.PASS, output
+    assert f"learned@5: {learned / 'final'} is whole" in output
+    assert report(root, "reverse-text--base--learned-5")["answer"] == "better"
+    notes = json.loads((learned / "notes.json").read_text())
+    assert notes["arguments"][:2] == ["serve", "tiny/base"]
+    assert not {"FAKE_KEY", "LOCAL_API_KEY"} & set(notes["variables"])
+    assert fake_vllm.running(notes["pids"]) == []
+    assert len(models["base"].chats) == 8
+
+
+def test_compare_with_unusable_result_of_run_calls_nothing(
+    learned: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    weights = learned / "final" / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    code, output = compare("reverse-text", "base", "run:learned@5")
+    assert code == exit_codes.USAGE
+    assert f"run:learned@5: {weights}: is cut off" in output
+    assert "declares no run lerned" in compare("reverse-text", "base", "run:lerned")[1]
+    assert not (learned / "notes.json").exists()
+    assert not any(fake.chats for fake in models.values())
+
+
+@worker
+def test_compare_whose_server_fails_has_its_words_and_calls_nothing(
+    learned: Path,
+    models: dict[str, FakeProvider],
+    compare: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FAKE_VLLM_FAILS", "1")
+    code, output = compare("reverse-text", "base", "run:learned", "-n", "2", "-r", "1")
+    assert code == exit_codes.ERROR
+    assert "vLLM stopped" in output
+    assert "no kernel image is available" in output
+    assert fake_vllm.running(json.loads((learned / "notes.json").read_text())["pids"]) == []
+    assert not any(fake.chats for fake in models.values())
 
 
 def test_compare_refuses_unknown_and_identical_sides(

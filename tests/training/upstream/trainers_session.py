@@ -92,11 +92,16 @@ TRAINERS = (
             *("psutil", "setproctitle", "jinja2", "loguru"),  # of rl --dry-run
             # of the orchestrator's metrics; wandb-workspaces imports what wandb 0.28 left out
             *("torch", "numpy", "orjson", "msgspec", "wandb<0.28", "wandb-workspaces", "prime"),
+            *("transformers", "safetensors"),  # of the weights that a run leaves
         ),
         sources=("src", "packages/prime-rl-configs/src"),
         vendored=("deps/verifiers", "deps/renderers", "deps/pydantic-config"),
         backends=("prime", "prime-rl"),
-        records={"prime_rl.json": "in_prime_rl.py", "prime_rl_metrics.json": "in_prime_rl_metrics.py"},
+        records={
+            "prime_rl.json": "in_prime_rl.py",
+            "prime_rl_metrics.json": "in_prime_rl_metrics.py",
+            "prime_rl_weights.json": "in_prime_rl_weights.py",
+        },
     ),
     Trainer(
         name="trl",

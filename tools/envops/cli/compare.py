@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import threading
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,6 +72,8 @@ from envops.statistics.declared_range import DeclaredRange, declared_range
 from envops.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envops.statistics.two_sides import SideName, TwoSides
 from envops.system.termination import terminated_like_interrupted
+from envops.training.kept_model import KeptModel
+from envops.training.model_server import ModelServer, NoServer, server_command, server_program
 from envops.validation.job import checked
 from envops.validation.journal import Journal
 from envops.validation.opened_environment import opened_environment
@@ -79,18 +82,21 @@ EXAMPLES = """examples:
   envops compare gsm8k --before base --after trained          two endpoints: 0 better, 1 worse, 3 not decided
   envops compare gsm8k --before recording:base --after checkpoint-200
   envops compare gsm8k --before openai/gpt-5-nano --after trained             a model of Prime Inference
+  envops compare gsm8k --before base --after run:maths@200       the result of a run, served by vLLM here
   envops compare gsm8k --before before.jsonl --after after/results.jsonl
   envops compare gsm8k --before base --after trained --split train
   envops compare gsm8k --before base --after trained -n 50 -r 4 --max-cost 2
 
-a checkpoint is an endpoint once something serves it: vllm serve FOLDER, and its address in configs/endpoints.toml
+to see what a run has left, and to serve it until Ctrl-C: envops train serve RUN
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment")
     arguments.root(command)
-    side = "an endpoint, owner/model of Prime Inference, a recording, or results (endpoint:X, recording:X, results:X)"
+    side = (
+        "an endpoint, run:RUN[@STEP], owner/model of Prime Inference, a recording, or results (recording:X, results:X)"
+    )
     command.add_argument("--before", required=True, metavar="SIDE", help=side)
     command.add_argument("--after", required=True, metavar="SIDE", help="the same")
     calls = command.add_argument_group("calls of endpoints", "by default on the tasks of the side that is a file")
@@ -173,6 +179,11 @@ def run(options: argparse.Namespace) -> int:
         )
         if (sides.before.kind, sides.before.name) == (sides.after.kind, sides.after.name):
             raise RunRefused(f"before and after are both {options.before}: there is nothing to compare")
+        if sides.before.to_serve and sides.after.to_serve:
+            first = f"nox -s train -- serve {sides.before.to_serve.spec.name} --step {sides.before.to_serve.step}"
+            raise RunRefused(
+                f"one result at a time is served here\n    fix: keep this running, on another GPU: {first}"
+            )
         comparison = Comparison(root, entry, package, options, threading.Event(), sides)
         _refuse_to_overwrite(comparison)
         with terminated_like_interrupted():
@@ -298,6 +309,28 @@ def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[Side
     if comparison.endpoints:
         scripted = comparison.options.scripted_judge
         judge_endpoint(comparison.root, comparison.entry, comparison.package, scripted=scripted)
+    with ExitStack() as servers:
+        for side in comparison.sides:
+            if side.to_serve is not None and side.endpoint is not None:
+                servers.enter_context(_served(comparison, side.to_serve, side.endpoint))
+        return _evaluate_endpoints(comparison, asked)
+
+
+@contextmanager
+def _served(comparison: Comparison, kept: KeptModel, endpoint: Endpoint) -> Iterator[None]:
+    """The result of a run at its endpoint, until the comparison has all replies."""
+    port = int(endpoint.url.removesuffix("/v1").rpartition(":")[2])
+    try:
+        command = server_command(kept, port, server_program())
+        print_message(f"{kept.name}: {kept.folder} is whole\n{shlex.join(command)}")
+        with ModelServer(command, endpoint, comparison.root, comparison.stop, print_message):
+            yield
+    except NoServer as error:
+        raise RunRefused(f"{kept.name}: {error}", exit_codes.ERROR) from None
+
+
+def _evaluate_endpoints(comparison: Comparison, asked: EvaluationSize | None) -> dict[SideName, EvaluatedSide]:
+    """The sides that are endpoints, whose servers run."""
     ceilings = [ceiling_of(comparison.options, endpoint) for endpoint in comparison.endpoints]
     ceiling = ceilings[0] if ceilings else None
     for endpoint in comparison.endpoints[1:]:

@@ -134,6 +134,10 @@ class RunDetails:
     histogram: Histogram | None = None
     """The distribution of rewards at the latest step."""
     dollars: float | None = None
+    volume: str = ""
+    """The volume with its outputs, below `runs/ID/`; empty if it has none."""
+    error: str = ""
+    """The platform's reason for a failure."""
     unread: tuple[str, ...] = ()
     """Parts that could not be read, and why."""
 
@@ -174,6 +178,8 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         samples=_rows(answers["samples"], "samples"),
         histogram=histogram_of(answers["distributions"].data),
         dollars=float(cost) if isinstance(cost, int | float) and cost else None,
+        volume=str(row.get("volumeName") or ""),
+        error=str(row.get("errorMessage") or ""),
         unread=tuple(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"),
     )
 

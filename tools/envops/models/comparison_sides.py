@@ -1,8 +1,9 @@
-"""The two sides of `envops compare`: each an endpoint, a file of results, or a recording, with its rollouts."""
+"""The two sides of `envops compare`: each an endpoint, a run's result, a file of results, or a recording."""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from envops_worker.splits import Split
 from envops.facts.observed import Facts, Task
 from envops.facts.recordings import split_of
 from envops.facts.results import EvaluationRow, task_key
+from envops.hub.access import HubUnavailable
+from envops.hub.runs import RunsUnreadable
 from envops.models.import_results import Expected, NoResults, import_results, print_problems
 from envops.models.model_evaluation import RunRefused, sampling_of
 from envops.models.prime_inference import endpoint_named
@@ -22,8 +25,10 @@ from envops.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
 from envops.repository.package import Package
 from envops.repository.problem import nearest
 from envops.repository.recordings import RecordingOnDisk, read_recordings
-from envops.repository.registry import EnvironmentEntry
+from envops.repository.registry import EnvironmentEntry, load_registry
 from envops.statistics.two_sides import SideName, TwoSides
+from envops.training.kept_model import KeptModel, NoKeptModel, kept_model
+from envops.training.model_server import endpoint_of, is_served, usual_port
 
 SideKind = Literal["endpoint", "results", "recording"]
 KINDS: tuple[SideKind, ...] = ("endpoint", "results", "recording")
@@ -42,6 +47,8 @@ class ComparisonSide:
     endpoint: Endpoint | None = None
     path: Path | None = None
     recording: RecordingOnDisk | None = None
+    to_serve: KeptModel | None = None
+    """The result of a run that has to be served here first."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,8 @@ class SideRollouts:
 def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
     """The side of a name. Raises `RunRefused` if the name is unknown or ambiguous."""
     kind, _, rest = text.partition(":")
+    if kind == "run":
+        return _result_of_run(root, side, rest)
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
     endpoints = read_endpoints(root)
@@ -100,9 +109,22 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
     raise RunRefused(
         f"{text} is not {PHRASES[wanted] if wanted else 'an endpoint, a recording or a file'}"
         + (f"; did you mean {near}?" if near else "")
+        + "\na run's result is run:RUN or run:RUN@STEP"
         + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}; owner/model is one of Prime Inference"
         + f"\nrecordings of {package.name}: {', '.join(recordings) or 'none'}"
     )
+
+
+def _result_of_run(root: Path, side: SideName, text: str) -> ComparisonSide:
+    """The result of `RUN` or `RUN@STEP`: at the server of `envops train serve`, if it runs, else at one to start."""
+    try:
+        kept = kept_model(root, load_registry(root), text, threading.Event())
+    except (NoKeptModel, HubUnavailable, RunsUnreadable) as error:
+        raise RunRefused(f"run:{text}: {error}") from None
+    endpoint = endpoint_of(kept)
+    if kept.service is not None or is_served(endpoint):
+        return ComparisonSide(side, kept.name, "endpoint", endpoint)
+    return ComparisonSide(side, kept.name, "endpoint", endpoint_of(kept, usual_port()), to_serve=kept)
 
 
 def _endpoint(

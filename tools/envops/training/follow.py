@@ -281,7 +281,7 @@ def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunM
 
 def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: threading.Event) -> Followed:
     prime, access = the_platform("or name a file of metrics")
-    found = _platform_run(target, spec, list_runs(prime, access, stop))
+    found = platform_run(target, spec, list_runs(prime, access, stop))
     if found is None:
         if spec is None:
             known = ", ".join(checkout.registry.specs) if checkout.registry else ""
@@ -311,7 +311,7 @@ def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: th
     )
 
 
-def _platform_run(target: str, spec: RunSpec | None, listed: tuple[PlatformRun, ...]) -> PlatformRun | None:
+def platform_run(target: str, spec: RunSpec | None, listed: tuple[PlatformRun, ...]) -> PlatformRun | None:
     """The run of this id or name, or the newest version of a declared one."""
     exact = next((run for run in listed if target in (run.id, run.name)), None)
     return exact or next((run for run in listed if spec is not None and _is_of(spec, run.name)), None)

@@ -47,7 +47,7 @@ def finished_model(checkpoint: Path, final: Path) -> Path:
 
     An existing one of the same step is kept.
     """
-    if _step_of_model(final) == step_of(checkpoint):
+    if step_of_model(final) == step_of(checkpoint):
         return final
     unfinished, former = final.with_name(f"{final.name}.new"), final.with_name(f"{final.name}.old")
     for left in (unfinished, former):
@@ -61,7 +61,7 @@ def finished_model(checkpoint: Path, final: Path) -> Path:
     return final
 
 
-def _step_of_model(final: Path) -> int | None:
+def step_of_model(final: Path) -> int | None:
     """The step of a finished model, `None` if there is none or its step is not recorded."""
     try:
         return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])

@@ -109,4 +109,5 @@ TRAINER = Trainer(
     refusals=_refusals,
     named=_named,
     keeps="on the platform; its checkpoints are removed after the run, a `volume` is kept",
+    kept=prime_rl.KEPT,
 )

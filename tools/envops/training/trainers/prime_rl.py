@@ -19,6 +19,7 @@ from envops.training.trainers.trainer import (
     Compiled,
     CompileError,
     CompileRequest,
+    KeptFolders,
     Trainer,
     checkout_lines,
     file_path,
@@ -675,6 +676,9 @@ LIMITS = TrainerLimits(
     models=RENDERER_OF_MODEL,
     renderers=RENDERERS,
 )
+KEPT = KeptFolders(steps="broadcasts/step_{step}", written_last="STABLE")
+"""Weights without a configuration, or an adapter (transports/weights/filesystem.py, utils/pathing.py@559b447). The last
+two steps stay, and those of `checkpoints.interval` (trainer/utils.py, maybe_clean)."""
 TRAINER = Trainer(
     limits=LIMITS,
     started_by="the compiled script, in a checkout; SLURM for several nodes",
@@ -683,5 +687,7 @@ TRAINER = Trainer(
     refusals=prime_rl_refusals,
     metrics=METRICS,
     zero_variance=ZERO_VARIANCE,
-    keeps="checkpoints, `outputs/RUN/checkpoints/step_N`, on the machine's disk, until you delete them",
+    keeps="below `outputs/RUN`: shards in `checkpoints/step_N`, weights or adapters in `broadcasts/step_N`, on the "
+    "machine's disk, until you delete them",
+    kept=KEPT,
 )

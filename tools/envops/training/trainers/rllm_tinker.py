@@ -8,11 +8,12 @@ from __future__ import annotations
 from envops.rules.runs.trainer import TrainerLimits
 from envops.training.trainers.known_models import TINKER_RENDERERS
 from envops.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
-from envops.training.trainers.tinker import base_model_settings
+from envops.training.trainers.tinker import TINKER_URL, base_model_settings
 from envops.training.trainers.trainer import (
     INSTALL,
     Compiled,
     CompileRequest,
+    KeptAddresses,
     Trainer,
     advantage_of,
     checkout_lines,
@@ -182,4 +183,5 @@ TRAINER = Trainer(
     zero_variance=("batch/solve_all", "batch/solve_none"),
     keeps="every checkpoint and the last step, on Tinker, without expiry; addresses in "
     "`outputs/RUN/global_step_N/checkpoint.json`",
+    kept=KeptAddresses("global_step_*/checkpoint.json", TINKER_URL, "TINKER_API_KEY"),
 )

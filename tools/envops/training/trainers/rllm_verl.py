@@ -13,6 +13,7 @@ from envops.training.trainers.trainer import (
     INSTALL,
     Compiled,
     CompileRequest,
+    KeptFolders,
     Trainer,
     advantage_of,
     checkout_lines,
@@ -184,6 +185,11 @@ def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
     return replace(found, max_steps=found.max_steps - 1) if found.max_steps else found
 
 
+MERGE = (
+    '(cd "$RLLM" && .venv/bin/python -m verl.model_merger merge --backend fsdp'
+    " --local_dir outputs/{run}/global_step_{step}/actor --target_dir outputs/{run}/merged/step_{step})"
+)
+"""verl/model_merger/base_model_merger.py of 0.8.0; it writes an adapter into `lora_adapter/`, beside its base."""
 TRAINER = Trainer(
     limits=LIMITS,
     started_by="the compiled script, in a checkout",
@@ -192,4 +198,5 @@ TRAINER = Trainer(
     metrics=METRICS,
     zero_variance=("batch/solve_all", "batch/solve_none"),
     keeps="every checkpoint, the last step included (shards): `$RLLM/outputs/RUN/global_step_N`, until you delete them",
+    kept=KeptFolders("merged/step_{step}", checkout="RLLM", shards="global_step_{step}", by_hand=MERGE),
 )

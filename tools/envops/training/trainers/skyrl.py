@@ -13,6 +13,7 @@ from envops.training.trainers.trainer import (
     CompileError,
     CompileRequest,
     Environment,
+    KeptFolders,
     Trainer,
     advantage_of,
     checkout_lines,
@@ -153,6 +154,8 @@ def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     config.put("trainer.ckpt_interval", saved_every(spec), origin(spec, "checkpoints.interval", note))
     last = 1 if kept is None or kept.interval is None else None
     config.put("trainer.max_ckpts_to_keep", (kept and kept.keep) or last, origin(spec, "checkpoints.keep"))
+    config.put("trainer.hf_save_interval", saved_every(spec), origin(spec, "checkpoints.interval", "as vLLM loads it"))
+    config.put("trainer.export_path", f"outputs/{spec.name}/exports", "models; ~/exports is the trainer's own")
     config.put("trainer.ckpt_path", f"outputs/{spec.name}/checkpoints", "checkpoints")
     if spec.resume is not None and spec.resume.folder:
         config.put("trainer.resume_mode", "from_path", origin(spec, "resume.folder"))
@@ -184,6 +187,7 @@ TRAINER = Trainer(
     compile=_compile,
     settings=settings_at(PATHS, LIMITS),
     metrics=METRICS,
-    keeps="every checkpoint and the last step (shards): `$SKYRL/outputs/RUN/checkpoints/global_step_N`, "
-    "until you delete them",
+    keeps="every checkpoint and the last step, below `$SKYRL/outputs/RUN`: shards in `checkpoints/global_step_N`, "
+    "models in `exports/global_step_N/policy`, until you delete them",
+    kept=KeptFolders(steps="exports/global_step_{step}/policy", checkout="SKYRL"),
 )

@@ -14,6 +14,7 @@ from envops.training.trainers.trainer import (
     INSTALL,
     Compiled,
     CompileRequest,
+    KeptAddresses,
     Trainer,
     file_path,
     install_lines,
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 COOKBOOK = "0.6.1"
 """The release whose parser and recipe the compiled arguments were checked with."""
 VERIFIERS = "0.1.9.post3"
+TINKER_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod/oai/api/v1"
+"""Serves `tinker://` addresses of sampler weights: DEFAULT_BASE_URL (tinker/lib/base_url.py of 0.38.0) and the path of
+Tinker's OpenAI-compatible API, which only its documentation has; not tried."""
 RENDERERS = "tml-renderers"
 """Its bound on this package, which only Thinking Machines' own models load, is lifted: not every index has 0.4.1."""
 MODULE = "tinker_cookbook.recipes.verifiers_rl.train"
@@ -155,5 +159,6 @@ TRAINER = Trainer(
     metrics=METRICS,
     keeps="the last step on Tinker, without expiry, and checkpoints for 7 days; addresses in "
     "`outputs/RUN/checkpoints.jsonl`",
+    kept=KeptAddresses("checkpoints.jsonl", TINKER_URL, "TINKER_API_KEY"),
     zero_variance=("env/all/by_group/frac_all_good", "env/all/by_group/frac_all_bad"),
 )

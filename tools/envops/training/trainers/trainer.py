@@ -130,6 +130,35 @@ class Compiled:
     """The batch as the trainer counts it."""
 
 
+@dataclass(frozen=True)
+class KeptFolders:
+    """Where a run leaves its steps in a form that vLLM loads: folders of safetensors."""
+
+    steps: str
+    """Such a folder, below `outputs/RUN`; `{step}` is the step."""
+    written_last: str = ""
+    """The file that the trainer writes when a folder is complete; empty if there is none."""
+    final: str = ""
+    """A folder with the model of the last step, which appears whole, and names its step."""
+    checkout: str = ""
+    """The variable with the folder that has `outputs/`; empty for the repository."""
+    shards: str = ""
+    """What the trainer leaves instead, below `outputs/RUN`, if a command makes such folders of it."""
+    by_hand: str = ""
+    """That command; `{run}` and `{step}` are filled in."""
+
+
+@dataclass(frozen=True)
+class KeptAddresses:
+    """Where a run leaves the addresses of its steps on the trainer's own service, which serves them."""
+
+    files: str
+    """Files of JSON lines with `sampler_path`, below `outputs/RUN`; a pattern."""
+    url: str
+    """Of the service's OpenAI-compatible API."""
+    key_variable: str
+
+
 def _refuses_nothing(
     _spec: RunSpec, _native: Mapping[str, Any], _settings: TrainerSettings
 ) -> Iterable[RefusedSetting]:
@@ -160,6 +189,8 @@ class Trainer:
     """The configuration with the name that it is submitted under; `None` if `envops train` submits nothing."""
     keeps: str = ""
     """What is left of a finished run, where and how long, for the matrix in docs/training.md."""
+    kept: KeptFolders | KeptAddresses | None = None
+    """Where `envops train serve` finds its steps."""
 
 
 def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:

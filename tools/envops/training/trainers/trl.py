@@ -17,6 +17,7 @@ from envops.training.trainers.native_config import NativeConfig, origin, toml_te
 from envops.training.trainers.trainer import (
     Compiled,
     CompileRequest,
+    KeptFolders,
     Trainer,
     file_path,
     heading,
@@ -210,5 +211,6 @@ TRAINER = Trainer(
     settings=_settings,
     metrics=METRICS,
     keeps="the model or adapter in `outputs/RUN/final/`, checkpoints beside it, until you delete them",
+    kept=KeptFolders(steps="checkpoint-{step}", written_last="trainer_state.json", final="final"),
     aliases=("local",),
 )

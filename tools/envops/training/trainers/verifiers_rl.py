@@ -8,6 +8,7 @@ from envops.training.trainers.trainer import (
     INSTALL,
     Compiled,
     CompileRequest,
+    KeptFolders,
     Trainer,
     file_path,
     heading,
@@ -124,4 +125,5 @@ TRAINER = Trainer(
     compile=_compile,
     settings=settings_at(PATHS, LIMITS),
     keeps="every checkpoint and the last step: `outputs/RUN/checkpoint-N`, until you delete them",
+    kept=KeptFolders(steps="checkpoint-{step}", written_last="trainer_state.json"),
 )

@@ -10,7 +10,6 @@ from envops import exit_codes
 from envops.cli import arguments
 from envops.repository.lock import LOCK_FILE
 from envops.repository.repository import Repository
-from envops.repository.shared_lock import lock_content
 from envops.system.subprocesses import Interrupted, ProgramFailed
 from envops.system.termination import terminated_like_interrupted
 from envops.text.visible_text import on_one_line
@@ -34,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Download the packages of every lock once, and return the exit code."""
     packages = Repository.load(options.root.absolute(), set_apart=True).packages.values()
     locks = [BUILD_LOCK, TESTS_LOCK, SEARCH_LOCK, *(package.folder / LOCK_FILE for package in packages)]
-    different = {lock_content(lock, lock.parent): lock for lock in reversed(locks) if lock.is_file()}
+    different = {lock.read_bytes(): lock for lock in reversed(locks) if lock.is_file()}
     stop, left_out = threading.Event(), 0
     with terminated_like_interrupted():
         for number, lock in enumerate(reversed(different.values()), start=1):

@@ -16,7 +16,6 @@ from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.read_package import read_package
 from envops.repository.registry import EnvironmentEntry, Registry, load_registry, registry_of
-from envops.repository.shared_lock import SHARED_FOLDER, shared_name
 from envops.repository.tool_source import REGISTRY_FILE
 
 
@@ -54,8 +53,6 @@ class Base:
         try:
             files = files_at(self.root, str(self.commit), f"environments/{entry.folder_name}")
             write_files(self.root, files, f"environments/{entry.folder_name}", folder)
-            locks = files_at(self.root, str(self.commit), SHARED_FOLDER) if _names_shared_lock(folder) else []
-            write_files(self.root, locks, SHARED_FOLDER, scratch / SHARED_FOLDER)
         except ContentMissing as error:
             raise NoBase(str(error)) from None
         if not files:
@@ -113,14 +110,6 @@ def _read(folder: Path, root: Path, label: str) -> Package:
     if reading.package.lock is None:
         raise NoBase(f"the package at {label} has no valid {LOCK_FILE}, so its code cannot be run")
     return reading.package
-
-
-def _names_shared_lock(folder: Path) -> bool:
-    path = folder / LOCK_FILE
-    try:
-        return path.is_file() and shared_name(path.read_bytes()) is not None
-    except (OSError, ValueError):  # reported when the package is read
-        return False
 
 
 def _registry_at(root: Path, commit: str) -> Registry:

@@ -12,10 +12,8 @@ from packaging.utils import canonicalize_name
 
 from envops.repository.document import parse_document
 from envops.repository.git import files_at, git, is_shallow
-from envops.repository.lock import LOCK_FILE
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry, registry_of
-from envops.repository.shared_lock import SHARED_FOLDER, fits, users_of
 from envops.repository.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
     existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
     before = {folder for folder in folders if _was_environment(root, fork, folder)}
-    names, removed = _names(existing | _unfit_users(root, files)), _names(before - existing)
+    names, removed = _names(existing), _names(before - existing)
     runs: set[str] = set()
     removed_runs: set[str] = set()
     reason = ""
@@ -108,18 +106,6 @@ def _summary(names: set[str], runs: set[str], removed_runs: set[str], fork: str)
     parts += [f"changed runs: {', '.join(sorted(runs))}"] if runs else []
     parts += [f"removed runs: {', '.join(sorted(removed_runs))}"] if removed_runs else []
     return "; ".join(parts)
-
-
-def _unfit_users(root: Path, files: Iterable[str]) -> set[str]:
-    """Folders of environments whose shared lock changed, and that do not name its content.
-
-    `lock` writes the new content into the file of each environment whose part changes, so those are changed folders.
-    """
-    locks = {file.split("/")[1] for file in files if file.startswith(f"{SHARED_FOLDER}/") and file.count("/") == 1}
-    if not locks:
-        return set()
-    folders = [folder for name, users in users_of(root).items() if f"{name}.lock" in locks for folder in users]
-    return {folder.name for folder in folders if not fits(folder / LOCK_FILE, root)}
 
 
 def _was_environment(root: Path, commit: str, folder: str) -> bool:

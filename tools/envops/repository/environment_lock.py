@@ -1,4 +1,4 @@
-"""The lock of an environment: its own file, or its part of a shared lock, and the problems of either."""
+"""The lock of an environment, and its problems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envops.repository.declared_text import relative
+from envops.repository.declared_text import read_bytes, relative
 from envops.repository.lock import (
     LOCK_FILE,
     ParsedLock,
@@ -22,7 +22,6 @@ from envops.repository.lock import (
 from envops.repository.package import Lock
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.pyproject import readable_requirement
-from envops.repository.shared_lock import lock_content
 from envops.repository.sources import requirements_to_lock
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def installable(lock: Path) -> str:
 
     Another parser could find more in the file. Raises `DeclarationError` and `ValueError`.
     """
-    parsed = parse_content(lock_content(lock, lock.parent), lock, lock.parent)
+    parsed = parse_content(read_bytes(lock, lock.parent), lock, lock.parent)
     if parsed.mistakes:
         line, message, found = parsed.mistakes[0]
         raise ValueError(f"{lock.name}:{line} {message}: {found}")
@@ -51,7 +50,7 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
     if not path.exists() and not path.is_symlink():
         return None, [Problem(file, None, "does not exist", fix=fix)]
     try:
-        parsed = parse_content(lock_content(path, root), path, root)
+        parsed = parse_content(read_bytes(path, root), path, root)
     except DeclarationError as error:
         return None, list(error.problems)
     problems = [Problem(file, line, message, found=found, fix=fix) for line, message, found in parsed.mistakes]

@@ -19,7 +19,7 @@ import hashlib
 import json
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ LOCK_FILE = "requirements.lock"
 
 _HEADER = "# Written by `envops lock`. Every version is exact, every file has its hash."
 _INPUTS = re.compile(r"#\s*inputs:\s*(sha256:[0-9a-f]{64})\s*")
-_RESOLVED_FROM = re.compile(r"#\s*(?:set \d+ )?(requires|requires-python):\s*(.*\S)\s*")
+_RESOLVED_FROM = re.compile(r"#\s*(requires|requires-python):\s*(.*\S)\s*")
 _ENTRY = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?P<extras>\[[A-Za-z0-9._, -]*\])?==(?P<version>[^\s;\\]+)"
     r"\s*(?:;\s*(?P<marker>.*?))?\s*"
@@ -67,11 +67,6 @@ class Pin:
     line: int
     is_commit: bool = False
     """Whether `version` is a git address with a commit."""
-
-    @property
-    def without_line(self) -> Pin:
-        """The same entry, wherever it is."""
-        return replace(self, hashes=tuple(sorted(self.hashes)), line=0)
 
     @property
     def entry(self) -> str:
@@ -141,15 +136,10 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
         line, message, found = parsed.mistakes[0]
         raise ValueError(f"resolved entry {line}: {message}: {found}")
     stated = sorted(map(stated_requirement, requires))
-    return lock_text(inputs_digest(requires, requires_python), stated, requires_python, parsed.pins)
-
-
-def lock_text(inputs: str, stated: Iterable[str], requires_python: str, pins: Iterable[Pin]) -> str:
-    """The text of a lock: the digest of its inputs, the requirements as a header states them, and its entries."""
-    rows = [_HEADER, f"# inputs: {inputs}"]
+    rows = [_HEADER, f"# inputs: {inputs_digest(requires, requires_python)}"]
     rows += [f"# requires-python: {requires_python}"] if requires_python else []
     rows += [f"# requires: {text}" for text in stated]
-    rows += map(with_hashes, sorted(set(pins), key=lambda pin: (pin.name, pin.version, pin.marker)))
+    rows += map(with_hashes, sorted(set(parsed.pins), key=lambda pin: (pin.name, pin.version, pin.marker)))
     return "\n".join(rows) + "\n"
 
 

@@ -22,10 +22,7 @@ from packaging.markers import default_environment
 
 from envops.files.atomic_write import write_whole
 from envops.repository.content import hub_content_hash, list_content, strict_digest
-from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
-from envops.repository.problem import DeclarationError
-from envops.repository.shared_lock import lock_content
 from envops.repository.signature import signed, verified
 from envops.repository.workspace import OWN_CODE, Workspace, code_digest, mark_used
 
@@ -75,9 +72,8 @@ class RememberedPackages:
             digest = self.digest_of(folder)
             if digest is None or kept.key != self._key(folder, digest):
                 return None
-            lock_content(folder / LOCK_FILE, self.root)  # a shared lock is outside of the folder
             hub_hash = hub_content_hash(folder)  # of recordings, too, which the digest leaves out
-        except (OSError, ValueError, DeclarationError):
+        except (OSError, ValueError):
             return None
         mark_used(path)
         return replace(kept.package, folder=folder, hub_hash=hub_hash)

@@ -104,19 +104,15 @@ def resolved_lock(
     requires_python: str,
     stop: threading.Event,
     resolution: str = "highest",
-    agreeing: Sequence[str] = (),
 ) -> str:
-    """The text of a requirements.lock for these requirements, which agrees with the given entries of other locks.
+    """The text of a requirements.lock for these requirements.
 
     Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
     """
     with temporary_scratch("lock") as folder:
         wanted = folder / "environment.in"
         wanted.write_text("\n".join(requires) + "\n")
-        known = folder / "agreeing.txt"
-        known.write_text("\n".join(agreeing) + "\n")
-        constraints: list[str | Path] = ["--constraint", known] if agreeing else []
-        resolved = _compile([wanted, *constraints], oldest_python(requires_python), folder, stop, resolution)
+        resolved = _compile([wanted], oldest_python(requires_python), folder, stop, resolution)
     try:
         return render(resolved, requires, requires_python)
     except ValueError as error:

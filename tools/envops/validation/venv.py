@@ -19,7 +19,6 @@ from envops.repository.environment_lock import installable
 from envops.repository.lock import LOCK_FILE
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError
-from envops.repository.shared_lock import lock_content
 from envops.repository.workspace import Workspace, made_once, mark_used
 from envops.system.scratch_folder import temporary_scratch
 from envops.system.subprocesses import ProgramFailed, run_program
@@ -172,7 +171,7 @@ def _is_the_tools(lock: Path) -> bool:
 def venv_key(lock: Path, interpreter: Interpreter | None = None) -> str:
     """The name of the virtual environment of a lock: equal pins and the same interpreter have one."""
     python = interpreter or own_interpreter()
-    identity = json.dumps([_digest_of_pins(lock_content(lock, lock.parent)), *python.identity])
+    identity = json.dumps([_digest_of_pins(lock.read_bytes()), *python.identity])
     return hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
@@ -229,7 +228,7 @@ def _new_venv(lock: Path, folder: Path, neutral: Path, python: Interpreter, stop
 def _sync_command(lock: Path, folder: Path) -> list[str | Path]:
     sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
     # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
-    by_commit = HELD_BY_COMMIT.search(lock_content(lock, lock.parent))
+    by_commit = HELD_BY_COMMIT.search(lock.read_bytes())
     return [*sync, "--verify-hashes" if by_commit else "--require-hashes", "--strict"]
 
 

@@ -35,7 +35,6 @@ from envops.repository.references import reason_against_name
 from envops.repository.registry import Registry, load_registry
 from envops.repository.registry_values import ENVIRONMENT_NAME
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
-from envops.repository.shared_lock import copy_shared_lock
 from envops.repository.tool_source import REGISTRY_FILE
 from envops.repository.workspace import Workspace
 from envops.rules.schema.wheel import OUT_OF_PLACE, imported_as
@@ -322,7 +321,6 @@ class Staging:
                 if equal is not None:
                     if equal != package.folder / LOCK_FILE:  # the source may bring a lock that is up to date
                         shutil.copyfile(equal, package.folder / LOCK_FILE)
-                        copy_shared_lock(equal, root, self.folder)
                     return
             list(resolve_locks([package], self.stop))
 

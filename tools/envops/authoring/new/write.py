@@ -17,7 +17,6 @@ from envops.repository import codeowners
 from envops.repository.lock import LOCK_FILE, inputs_digest
 from envops.repository.problem import DeclarationError
 from envops.repository.registry import Registry, load_registry
-from envops.repository.shared_lock import fits
 from envops.repository.tool_source import REGISTRY_FILE
 
 
@@ -101,8 +100,7 @@ def equal_lock(root: Path, requires: Iterable[str], requires_python: str) -> Pat
     """The lock of an environment with equal requirements, so that nothing needs to be resolved."""
     wanted = f"# inputs: {inputs_digest(requires, requires_python)}"
     locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
-    equal = (lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3])
-    return next((lock for lock in equal if fits(lock, root)), None)
+    return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
 
 
 def write(

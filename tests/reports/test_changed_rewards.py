@@ -1,11 +1,10 @@
-"""The reward diff of a pull request: joined, as a table, and as a picture, from files that are not trusted."""
+"""The reward diff of a pull request: joined, and as a table, from files that are not trusted."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from envops import exit_codes
@@ -19,7 +18,6 @@ from envops.reports.changed_rewards import (
     render_changes,
 )
 from envops.reports.json_report import render_json
-from envops.reports.reward_diff_picture import PICTURE, render_picture
 from envops.repository.problem import DeclarationError
 from markdown_it import MarkdownIt
 from sample_results import passing
@@ -105,28 +103,7 @@ def test_changes_with_hostile_names_stay_text() -> None:
     assert "<img" not in page
 
 
-def test_picture_draws_from_the_mean_at_the_base_to_the_mean_here() -> None:
-    policies = PolicyRewards("oracle", 4, 4, 1.0, 0.0), PolicyRewards("empty", 4, 4, None, 0.5)
-    picture = ElementTree.fromstring(render_picture([rewards("sums", *policies)]))
-    name = "{http://www.w3.org/2000/svg}"
-    circles = [(one.get("class"), one.get("cx")) for one in picture.iter(f"{name}circle")]
-    texts = [one.text for one in picture.iter(f"{name}text")]
-    assert circles == [("here", "450.0"), ("base", "600.0"), ("here", "300.0")]
-    assert "1 → 0" in texts
-    assert "none → 0.5" in texts
-
-
-def test_picture_of_hostile_names_has_no_element_of_theirs() -> None:
-    picture = render_picture([rewards(HOSTILE, PolicyRewards(HOSTILE, 1, 1, -2.0, 3.0))])
-    kinds = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(picture).iter()}
-    assert kinds <= {"svg", "title", "style", "rect", "text", "path", "circle"}
-
-
-def test_picture_without_changes_has_a_line_of_text() -> None:
-    assert "No rewards changed" in render_picture([])
-
-
-def test_report_merge_joins_the_diffs_of_shards_and_draws_them(tmp_path: Path) -> None:
+def test_report_merge_joins_the_diffs_of_shards(tmp_path: Path) -> None:
     for place, name in enumerate(("sums", "dates")):
         folder = tmp_path / "shards" / str(place)
         file_of(folder, written(name))
@@ -135,4 +112,3 @@ def test_report_merge_joins_the_diffs_of_shards_and_draws_them(tmp_path: Path) -
     code = main(["report", "merge", str(tmp_path / "shards"), "--reports", str(whole), "--root", str(tmp_path)])
     assert code == exit_codes.PASS
     assert [one.name for one in read_changed_rewards(whole / FILE)] == ["dates", "sums"]
-    assert "dates, oracle" in (whole / PICTURE).read_text()

@@ -1,18 +1,16 @@
-"""The site's files without a browser: READMEs as data, badges, and the folders that may be rewritten."""
+"""The site's files without a browser: READMEs as data, and the folders that may be rewritten."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from envops import exit_codes
 from envops.cli.main import main
 from envops.reports.json_report import report_data
 from envops.reports.run_report import RunReport, write_run
-from envops.reports.site.badge import badge
 from envops.reports.site.readme import readme_html
 from envops.reports.transcripts.beside import safe_key, script_of, transcripts_file
 from envops.text.plain_data import plain_data
@@ -43,14 +41,6 @@ def test_readme_html_contains_no_active_content() -> None:
     assert "<script" not in html
     assert "<img" not in html
     assert "<!--" not in html
-
-
-@pytest.mark.parametrize(
-    "expected", ["pass", HOSTILE.replace("\ud800", "").replace("\x00", "").replace("\x07", "")[:40]]
-)
-def test_badge_text_is_its_accessible_name(expected: str) -> None:
-    picture = ElementTree.fromstring(badge("envops", expected))
-    assert picture.get("aria-label", "").split() == f"envops: {expected}".split()
 
 
 def test_site_has_a_page_for_every_environment(tmp_path: Path) -> None:

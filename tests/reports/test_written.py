@@ -20,7 +20,7 @@ from sample_results import mixed, passing
 
 def test_write_reports_writes_all_files_only(tmp_path: Path) -> None:
     paths = write_reports(mixed(), tmp_path / "reports")
-    assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html", ".json"]
+    assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html"]
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "reports", *paths])
     assert json.loads(paths[0].read_text())["verdict"] == "fail"
 
@@ -42,10 +42,10 @@ def test_reports_after_failed_one_are_written(tmp_path: Path, monkeypatch: pytes
     def fail(_: object) -> str:
         raise ValueError("cannot")
 
-    monkeypatch.setitem(written._RENDERINGS, "validate.json", fail)
+    monkeypatch.setitem(written._RENDERINGS, "validate.md", fail)
     with pytest.raises(ExceptionGroup, match="1 reports could not be written"):
         write_reports(mixed(), tmp_path)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".json", ".md", ".sarif", ".xml"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".json", ".sarif", ".xml"]
 
 
 def test_unwritable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 
 from envops import exit_codes
 from envops.cli import arguments
-from envops.reports.changed_rewards import FILE, changed_rewards, merged_diffs
+from envops.reports.changed_rewards import FILE, merged_diffs
 from envops.reports.json_report import head_data, plain_json_parts
 from envops.reports.merge import current, merged, missing_shards
 from envops.reports.printing import write_report
 from envops.reports.reading import read_report, result_of
-from envops.reports.reward_diff_picture import PICTURE, render_picture
 from envops.reports.written import print_result, report_to_github, write_reports
 from envops.repository.problem import DeclarationError, Problem
 from envops.repository.repository import Repository
@@ -82,7 +81,6 @@ def _merge_diffs(reports: Sequence[Path], folder: Path) -> None:
     data = merged_diffs(diff for report in reports if (diff := report.parent / FILE).exists())
     if data is not None:
         write_report(folder / FILE, json.dumps(data, indent=2) + "\n")
-        write_report(folder / PICTURE, render_picture(changed_rewards(data)))
 
 
 def _of_one_run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import threading
 import time
@@ -14,11 +13,9 @@ from envops import __version__, exit_codes
 from envops.cli import arguments
 from envops.cli.selection import chosen_environments, facts_of, print_grants
 from envops.facts.observed import Facts, Failure
-from envops.reports.changed_rewards import changed_rewards
 from envops.reports.html.written import refresh_page
 from envops.reports.printing import print_report, write_report
 from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
-from envops.reports.reward_diff_picture import PICTURE, render_picture
 from envops.repository.base_revision import Base, NoBase, find_base
 from envops.repository.package import Package
 from envops.repository.problem import DeclarationError, Problem
@@ -95,7 +92,6 @@ def _report(result: DiffResult, options: argparse.Namespace, folder: Path) -> No
     written = {"json": render_json(result), "markdown": render_markdown(result)}
     write_report(folder / "reward-diff.json", written["json"])
     write_report(folder / "reward-diff.md", written["markdown"])
-    write_report(folder / PICTURE, render_picture(changed_rewards(json.loads(written["json"]))))
     refresh_page(folder)
     print_report(options.format, written, lambda width, colour: render_text(result, width=width, colour=colour))
 

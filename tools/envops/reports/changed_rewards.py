@@ -110,4 +110,4 @@ def render_changes(environments: Sequence[EnvironmentRewards]) -> Iterator[str]:
         yield f"| {table_cell(one.name[:100])} | {table_cell(policy.policy[:100])} | {changed} | {means} |\n"
     if len(rows) > MOST_ROWS:
         yield f"\nand {len(rows) - MOST_ROWS} more sources\n"
-    yield "\nThe same as a picture: `reward-diff.svg` of the workflow run; each reply: `reward-diff.json`.\n"
+    yield "\nEach reply is in `reward-diff.json` of the workflow run.\n"

@@ -14,7 +14,6 @@ from envops.reports.html.written import PAGE, page_parts_of
 from envops.reports.json_report import environment_data, head_data, json_parts, plain_json_parts
 from envops.reports.junit import junit_parts
 from envops.reports.markdown import markdown_parts, render_markdown
-from envops.reports.mutation_report import MUTATION_REPORT, mutation_report_parts
 from envops.reports.printing import append_to_summary, for_terminal, print_text
 from envops.reports.sarif import render_sarif
 from envops.reports.spill_list import SpillList
@@ -71,7 +70,6 @@ def write_reports(
         "validate.json": partial(plain_json_parts, head_data(result), entries),
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
         PAGE: partial(page_parts_of, result, entries, folder),
-        MUTATION_REPORT: partial(mutation_report_parts, result.tool_version, entries),
     }
     try:  # before the page, which loads them
         if transcripts is None:

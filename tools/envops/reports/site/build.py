@@ -1,4 +1,4 @@
-"""The site's files: pages, badges, style and scripts."""
+"""The site's files: pages, style and scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from envops.reports.html.embedding import embedded
 from envops.reports.html.page import LIBRARIES, STYLES, VIEWS, joined, render_page, templates
 from envops.reports.html.size_budget import page_run
 from envops.reports.run_report import run_file
-from envops.reports.site.badge import COLOURS, OTHER, badge
 from envops.reports.site.models import model_table
 from envops.reports.site.readme import readme_html
 from envops.reports.summary import score_text
@@ -22,8 +21,6 @@ from envops.rules.rewards.mutation import GOOD_SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from markupsafe import Markup
 
     from envops.reports.run_report import RunReport
     from envops.reports.site.catalogue import Catalogue, ListedEnvironment
@@ -81,7 +78,6 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     diffs = {one["name"]: one for one in (catalogue.diff or {}).get("environments", [])}
     for listing in catalogue.listings:
         yield f"environments/{listing.name}/index.html", _environment(listing, diffs.get(listing.name))
-        yield f"badges/{listing.name}.svg", f"{_badges(listing)[0]}\n"
         content = read_transcripts(catalogue.reports, listing.name) if catalogue.reports and listing.proven else None
         if content is not None:
             yield transcripts_file(listing.name), script_of(safe_key(listing.name), content)
@@ -99,7 +95,8 @@ def run_page(run: RunReport) -> str:
 def _environment(listing: ListedEnvironment, diff: dict[str, Any] | None) -> str:
     data = None if listing.proven is None else embedded(page_environment(listing.proven, Beside(diff), LONGEST))
     readme = readme_html(listing.readme)
-    return _page("environment.html.j2", "../../", one=listing, readme=readme, data=data, badges=_badges(listing))
+    detected = detected_mutants((listing.proven or {}).get("mutation")) if listing.verdict else None
+    return _page("environment.html.j2", "../../", one=listing, readme=readme, data=data, detected=detected)
 
 
 def _run(run: RunReport) -> str:
@@ -116,22 +113,12 @@ def _card(listing: ListedEnvironment) -> dict[str, Any]:
     }
 
 
-def _badges(listing: ListedEnvironment) -> list[str]:
-    verdict = listing.verdict
-    state = verdict or ("not proven at this digest" if listing.stale else "not validated")
-    shown = [badge("envops", state, COLOURS.get(verdict or "", OTHER)), badge("version", listing.version)]
-    shown += [badge("verifiers", listing.generation)] if listing.generation else []
-    noticed = mutation_badge((listing.proven or {}).get("mutation"))
-    shown += [noticed] if verdict and noticed else []
-    return [*shown, badge("visibility", listing.visibility.lower())]
-
-
-def mutation_badge(mutation: Mapping[str, Any] | None) -> Markup | None:
+def detected_mutants(mutation: Mapping[str, Any] | None) -> str | None:
     """The share of detected mutants; `None` if undecided mutants leave the verdict open."""
     bounds = (mutation or {}).get("score_range")
     if not bounds or (bounds[0] >= GOOD_SCORE) != (bounds[1] >= GOOD_SCORE):
         return None
-    return badge("mutants noticed", score_text(bounds))
+    return score_text(bounds)
 
 
 def _page(template: str, up: str, **values: Any) -> str:

@@ -83,7 +83,7 @@ def test_comment_of_the_pull_request_shows_the_proof(
         says = {"github.event.workflow_run.id": "1", "hashFiles('reports/validate.sarif') != ''": "false"}
         done = commenting.run("comment.yml", "comment", merged.git("rev-parse", "main"), says)
 
-    assert all(job.passed for job in [*proven, done]), done.output
+    assert all(job.passed for job in [*proven, done]), "\n".join(job.output for job in [*proven, done])
     (made,) = fake.comments
     assert made["body"].startswith(MARK)
     assert f"`{NAME}`" in made["body"]

@@ -250,7 +250,11 @@ class Runner:
                 (stubs / name).chmod(0o755 | stat.S_IEXEC)
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
+        # what installs packages here does so in a job: where no earlier test made a virtual environment, a step makes it
+        installing = ("SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
         usual = {
+            **{name: os.environ[name] for name in installing if name in os.environ},
+            "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv"),
             "PATH": os.pathsep.join([str(stubs), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "HOME": str(home),
             "ENVOPS_CACHE_DIR": os.environ["ENVOPS_CACHE_DIR"],

@@ -66,6 +66,13 @@ def recorded_rows(state: str) -> list[dict[str, Any]]:
         ("two environments", set()),
         ("two agents", set()),
         ("zero", {"DGN001", "DGN007"}),
+        ("nearly zero", {"DGN003", "DGN007"}),
+        ("saturated", {"DGN002", "DGN007"}),
+        ("swinging", {"DGN005"}),
+        ("stalled", {"DGN004"}),
+        ("rising KL", {"DGN012"}),
+        ("rising gradient", {"DGN017"}),
+        ("loss of NaN", {"DGN011"}),
         ("truncated", {"DGN008"}),
         ("failing", {"DGN009"}),
         ("no variance", {"DGN007"}),
@@ -75,7 +82,7 @@ def test_log_that_prime_rl_wrote_is_diagnosed(state: str, expected: set[str]) ->
     metrics = metrics_of_rows(recorded_rows(state), "metrics.jsonl")
     series = series_of(metrics, metric_names(), zero_variance_pairs())
 
-    assert {each.rule for each in findings(RunLog(series))} == expected
+    assert {each.rule for each in findings(RunLog(series, stopped=metrics.stopped))} == expected
 
 
 def lines(rows: list[Mapping[str, Any]]) -> str:
@@ -141,6 +148,15 @@ def test_metrics_use_only_latest_trl_state(tmp_path: Path) -> None:
     assert series_of(read_metrics(tmp_path), metric_names())["reward"].values == [2.0, 2.0]
 
 
+def test_metrics_of_a_huge_file_are_those_of_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envops.facts.training_log.MOST_BYTES", 4_000)
+    (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": step / 1000} for step in range(1000)]))
+    metrics = read_metrics(tmp_path)
+    assert metrics.last_step == 999
+    assert 50 < len(metrics.steps) < 200
+    assert metrics.notes == ("the first 0 MiB of metrics.jsonl, which has more than 0",)
+
+
 def test_metrics_missing_raise_with_expected_file(tmp_path: Path) -> None:
     with pytest.raises(NoMetrics, match=r"metrics\.jsonl"):
         read_metrics(tmp_path)
@@ -195,7 +211,7 @@ def diagnosed(root: Path, *arguments: str) -> tuple[int, Any]:
 def test_diagnose_finding_with_a_change_shows_its_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     file = tmp_path / "metrics.jsonl"
-    file.write_text(lines([{"step": step, "reward": 0.5, "is_truncated/mean": 0.3} for step in range(60)]))
+    file.write_text(lines([{"step": step, "reward": step / 90, "is_truncated/mean": 0.3} for step in range(60)]))
     code, report = diagnosed(tmp_path, str(file), "--run", "first")
     assert code == 1
     assert (report.name, report.backend, report.steps_done) == ("first", "prime", 59)

@@ -250,7 +250,7 @@ class Runner:
                 (stubs / name).chmod(0o755 | stat.S_IEXEC)
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        # what installs packages here does so in a job: where no earlier test made a virtual environment, a step makes it
+        # packages install in a job as they do here: a step makes the virtual environment that no earlier test made
         installing = ("SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
         usual = {
             **{name: os.environ[name] for name in installing if name in os.environ},

@@ -32,7 +32,8 @@ EXAMPLES = {
 """,
 }
 
-ENDED = ("finished", "failed", "stopped")
+ENDED = ("finished", "failed", "stopped", "paused")
+"""A paused run goes on as another run."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 
 from envops.text.plain_data import parsed_json
 
-MOST_BYTES = 200 << 20
+MOST_BYTES = 64 << 20
+"""Of a larger file of lines the last part is read, which has the latest steps."""
 LOG_TAIL = 200_000
 STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_step", "progress/batch", "train/step")
 CONSOLE_LOG = "console.log"
@@ -62,6 +63,24 @@ class RunMetrics:
         distances = sorted(later - earlier for earlier, later in pairwise(known))
         usual = max(1, distances[(len(distances) - 1) // 2])
         return tuple(step for step in range(known[0], known[-1], usual) if step not in self.steps)
+
+    @property
+    def stopped(self) -> dict[str, int]:
+        """Metric → its last step, for metrics of nearly every step that end while another one goes on.
+
+        A difference of 5 steps is nothing: trainer and orchestrator of an asynchronous run are at different steps.
+        """
+        at: dict[str, list[int]] = {}
+        for step, row in self.steps.items():
+            for name in row:
+                at.setdefault(name, []).append(step)
+        often = {name: steps for name, steps in at.items() if len(steps) >= 5 and len(steps) > 0.9 * _length(steps)}
+        end = max((steps[-1] for steps in often.values()), default=0)
+        return {name: steps[-1] for name, steps in often.items() if end - steps[-1] > max(5, 0.05 * end)}
+
+
+def _length(steps: list[int]) -> int:
+    return steps[-1] - steps[0] + 1
 
 
 def read_metrics(path: Path) -> RunMetrics:
@@ -120,17 +139,23 @@ def joined(parts: Iterable[Rows], sources: Iterable[str], log: str = "") -> RunM
 
 
 def _read(path: Path) -> Rows:
-    if path.stat().st_size > MOST_BYTES:
-        return [], [f"{path.name}: larger than {MOST_BYTES >> 20} MiB, not read"]
-    text = path.read_text(encoding="utf-8", errors="replace")
+    left_out = path.stat().st_size - MOST_BYTES
+    if left_out > 0 and path.suffix in (".json", ".csv"):
+        return [], [f"{path.name} is larger than {MOST_BYTES >> 20} MiB and was not read: split it, or name a part"]
+    with path.open("rb") as stream:
+        stream.seek(max(0, left_out))
+        text = stream.read().decode("utf-8", "replace")
+    notes = []
+    if left_out > 0:
+        text = text.partition("\n")[2]
+        notes.append(f"the first {left_out >> 20} MiB of {path.name}, which has more than {MOST_BYTES >> 20}")
     if path.suffix == ".csv":
         return [dict(row) for row in csv.DictReader(io.StringIO(text))], []
     if path.suffix == ".json":
         return _document(path, text)
     if path.name == CONSOLE_LOG:
-        return list(_printed(text)), []
+        return list(_printed(text)), notes
     rows: list[Mapping[str, Any]] = []
-    notes = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue

@@ -137,9 +137,16 @@ class RunDetails:
     volume: str = ""
     """The volume with its outputs, below `runs/ID/`; empty if it has none."""
     error: str = ""
-    """The platform's reason for a failure."""
+    """The platform's message about a failure."""
+    analysis: str = ""
+    """The cause of a failure that the platform found, with its evidence."""
     unread: tuple[str, ...] = ()
     """Parts that could not be read, and why."""
+
+    @property
+    def reason(self) -> str:
+        """Why the run failed, by the platform."""
+        return "; ".join(filter(None, (self.error, self.analysis)))
 
 
 def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
@@ -180,8 +187,18 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         dollars=float(cost) if isinstance(cost, int | float) and cost else None,
         volume=str(row.get("volumeName") or ""),
         error=str(row.get("errorMessage") or ""),
+        analysis=_analysis(row.get("failureAnalysis")),
         unread=tuple(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"),
     )
+
+
+def _analysis(given: Any) -> str:
+    """The `rootCause` and `evidence` that `prime train get` shows (prime 0.18.0, commands/rl.py)."""
+    if not isinstance(given, Mapping):
+        return ""
+    evidence = given.get("evidence")
+    lines = [str(line) for line in evidence] if isinstance(evidence, list) else []
+    return " | ".join(filter(None, [str(given.get("rootCause") or ""), *lines]))
 
 
 def _inner(answer: HubAnswer, key: str) -> Any:

@@ -25,7 +25,7 @@ RUNS_FOLDER = "runs"
 """The subfolder of the folder of reports."""
 FORMAT_VERSION = 1
 
-RunStatus = Literal["planned", "queued", "running", "finished", "failed", "stopped", "unknown"]
+RunStatus = Literal["planned", "queued", "running", "paused", "finished", "failed", "stopped", "unknown"]
 RunSeverity = Literal["error", "warning", "advice"]
 
 
@@ -101,6 +101,8 @@ class RunReport:
     config: Mapping[str, Any] = field(default_factory=dict)
     """The settings to show beside the curves."""
     notes: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
+    """What no rule judged, with the reason."""
     simulated: bool = False
     """Whether the numbers are simulated, without training; every page shows this."""
     version: int = FORMAT_VERSION
@@ -162,7 +164,9 @@ def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, qui
         lines += [f"  rollout  {shortened(on_one_line(_sample(sample)), 300)}" for sample in samples]
     lines += [line for finding in run.findings for line in _finding(finding)]
     if not run.findings:
-        lines.append("no findings")
+        lines.append("nothing was found in what was judged" if run.not_judged else "no findings")
+    if run.not_judged:
+        lines.append(f"not judged: {', '.join(map(on_one_line, run.not_judged))}")
     return "\n".join(lines) + "\n"
 
 
@@ -181,6 +185,7 @@ def render_run_markdown(run: RunReport) -> str:
         advice = [(key, finding.evidence.get(key)) for key in ADVICE]
         lines += [f"- {key}: {prose(str(value))}" for key, value in advice if value]
         lines += ["", fenced(finding.patch)] if finding.patch else []
+    lines += ["", f"Not judged: {prose(', '.join(run.not_judged))}"] if run.not_judged else []
     return "\n".join(lines) + "\n"
 
 

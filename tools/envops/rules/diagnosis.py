@@ -1,8 +1,9 @@
 """Diagnoses of training runs: only what their logs prove.
 
 A rule reports logged facts and their direct meaning: nothing was earned, a declared limit is exceeded, a number is not
-finite. Trends of the reward, the entropy, the KL divergence and the gradient norm are curves of the report: no bound on
-them was ever calibrated, so no rule judges them. A change of the registry is suggested only if it follows from the log.
+finite. Trends are judged by tests that need no calibration (`statistics/trends.py`), so a sound run has a finding as
+rarely as the test's level promises. `not_judged` lists what a log is too short for, or does not have. A change of the
+registry is suggested only if it follows from the log.
 
 Every finding's evidence has the metric and the steps, `change` (keys of the run in registry.yaml and their new
 values), `next`, `stop` and `source`, the origin of the advice.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from envops.rules.engine import Found, Gate, rule
 from envops.rules.evidence import Evidence
+from envops.statistics.trends import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
 
 if TYPE_CHECKING:
     from envops.repository.run import RunSpec
@@ -24,8 +26,11 @@ if TYPE_CHECKING:
     from envops.statistics.series import Series
 
 OWN = "this project's own"
-PRIME_RL = "prime-rl docs/training.md"
-VERIFIERS = "verifiers docs/legacy/training.md"
+PLATFORM = "prime 0.18.0, `prime train`"
+PRIME_RL = "prime-rl docs/training.md@559b447"
+PRIME_RL_SKILL = "prime-rl skills/training/monitor-run/SKILL.md@559b447"
+VERIFIERS = "verifiers docs/legacy/training.md@a60a606ec"
+COOKBOOK = "tinker-cookbook skills/research/references/hyperparams.md@9dfcc3a2"
 DAPO = "DAPO, arXiv 2503.14476"
 MOST_WITHOUT_VARIANCE = 0.5
 MOST_TRUNCATED = 0.1
@@ -36,6 +41,25 @@ OUT_OF_MEMORY = re.compile(
     r"|NCCL.{0,40}out of memory",
     re.IGNORECASE,
 )
+OF_INFERENCE = re.compile(
+    r"cache blocks|KV cache is needed|\bvllm\b|EngineCore|gpu_memory_utilization|/inference", re.IGNORECASE
+)
+"""Words of vLLM in the lines around an out-of-memory error; without them it is the trainer's."""
+DROPPED = re.compile(r"Dropping \d+ non-finite value\(s\) from [^:\n]+: ([^\n]+)")
+"""The warning of prime-rl (src/prime_rl/monitors/file.py@559b447), whose files leave such values out."""
+TELLING = ("loss", "reward", "grad_norm", "kl", "entropy")
+"""Parts of the names of metrics that are finite in every sound run."""
+NEARLY_NOTHING = 0.05
+LITTLE_GAIN = 0.1
+NEARLY_ALL = 0.02
+"""Shares of the range of the reward."""
+RISING = 2.33
+"""The standard score of a rise at the level of 1 %, one-sided."""
+STABLE_KL = 0.01
+"""Training is stable below it, says tinker-cookbook."""
+KL_TO_A_REFERENCE = ("kl", "train/kl", "actor/kl_loss")
+"""Metrics that measure the way from the first model, which a sound run goes."""
+FOLD = 3.0
 LEAST_GROUP = 8
 """Rollouts of a task: at least 8, by prime-rl docs/training.md."""
 QUEUED = ("QUEUED", "PENDING")
@@ -63,6 +87,10 @@ class RunLog:
     broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Metric → steps at which it was not a finite number."""
     log: str = ""
+    reason: str = ""
+    """The platform's own reason for a failure, with its evidence."""
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    """Metric → the step after which it has no value, although others have."""
     lowest: float = 0.0
     highest: float | None = None
     """The range of the reward, as the environment declares it; without a declaration the highest is unknown."""
@@ -75,8 +103,23 @@ class RunLog:
     @property
     def reward(self) -> Series | None:
         """The reward, if enough of it is known to judge."""
-        found = self.series.get("reward")
+        return self.judged("reward")
+
+    def judged(self, name: str) -> Series | None:
+        """A metric, if enough of it is known to judge."""
+        found = self.series.get(name)
         return found if found is not None and len(found.points) >= LEAST_STEPS else None
+
+    @property
+    def width(self) -> float:
+        """The range of the reward; where no highest reward is declared, 1 or what was seen above it."""
+        seen = max((value for _, value in self.reward.points), default=1.0) if self.reward else 1.0
+        return (max(1.0, seen) if self.highest is None else self.highest) - self.lowest
+
+    @property
+    def assumed(self) -> str:
+        """The remark that no highest reward is declared; empty if it is."""
+        return f" (of {self.width:g}: no highest reward is declared)" if self.highest is None else ""
 
     def found(
         self,
@@ -132,12 +175,11 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
     """No rollout earns anything.
 
     What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
-        Source: prime-rl docs/training.md (groups that all fail teach nothing); for the order of the advice the skill
-        train-with-environments of verifiers (a flat reward: difficulty, the rubric, the prompt's contract).
+        Source: prime-rl docs/training.md@559b447 (groups that all fail teach nothing); for the order of the advice the
+        skill train-with-environments of verifiers (a flat reward: difficulty, the rubric, the prompt's contract).
     Why: Without any reward, all groups have zero variance and there is no gradient: more steps change nothing.
-    Fix: Read some rollouts: does the rubric accept the requested answer, in the format that the model writes?
-        Then make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
-        successes.
+    Fix: Read some rollouts: does the rubric accept the requested answer, in the format that the model writes? Then make
+        the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare successes.
     """
     reward = run.reward
     if reward is None:
@@ -160,18 +202,20 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
 def everything_is_earned(run: RunLog) -> Iterator[Found]:
     """Every rollout earns everything.
 
-    What: Over the last fifth of at least 20 steps the mean reward is the highest of the declared range at every step.
-        Source: DAPO, arXiv 2503.14476, section 3.2 (tasks that are always solved give no gradient).
+    What: Over the last fifth of at least 20 steps the mean reward is, at every step, within 2 % of the declared range
+        below its highest; without a declared highest, of the observed range below the highest that was observed.
+        Source: DAPO, arXiv 2503.14476, section 3.2 (tasks that are always solved give no gradient); the 2 % are this
+        project's own.
     Why: Every group agrees, so no step teaches anything.
     Fix: Stop and keep the checkpoint, or continue with harder tasks.
     """
     reward = run.reward
-    if reward is None or run.highest is None:
+    if reward is None or not (highest := _saturation(run, reward)):
         return
     first, last = reward.last_steps(0.2)
-    if all(value >= run.highest for step, value in reward.points if step >= first):
+    if all(value >= highest[1] for step, value in reward.points if step >= first):
         yield run.found(
-            f"every rollout earned {run.highest:g}, the maximum, in steps {first} to {last}",
+            f"rollouts earned {reward.tail():.3g} of {highest[0]:g}, {highest[2]}, in steps {first} to {last}",
             series=reward,
             steps=(first, last),
             then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
@@ -181,12 +225,125 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
         )
 
 
+def _saturation(run: RunLog, reward: Series) -> tuple[float, float, str] | None:
+    """The highest reward, the least that counts as it, and where it is from; `None` if there is no range."""
+    if run.highest is not None:
+        return run.highest, run.highest - NEARLY_ALL * (run.highest - run.lowest), "the declared maximum"
+    highest = max(reward.values)
+    lowest = min(run.lowest, *reward.values)
+    is_range = highest > lowest
+    return (highest, highest - NEARLY_ALL * (highest - lowest), "the highest observed reward") if is_range else None
+
+
+@rule("DGN003", gate="diagnosis", severity="warning")
+def next_to_nothing_is_earned(run: RunLog) -> Iterator[Found]:
+    """Next to nothing is earned, and it does not become more.
+
+    What: Over the last half of at least 20 steps the mean reward is above the lowest and within 5 % of the range, and
+        the whole run has no rise (Mann-Kendall, 5 %). The range ends at 1 if no highest reward is declared. Source:
+        verifiers docs/legacy/training.md@a60a606ec (a model that earns nothing in ten tries has a task that is too
+        hard); the 5 % are this project's own.
+    Why: Nearly all groups fail as a whole and give no gradient; the few others are soon forgotten.
+    Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
+        successes.
+    """
+    reward = run.reward
+    if reward is None or rising_score(reward.values) > 1.645:
+        return
+    if 0 < reward.tail(0.5) - run.lowest <= NEARLY_NOTHING * run.width:
+        first, last = reward.last_steps(0.5)
+        yield run.found(
+            f"the mean reward is {reward.tail(0.5):.3g} in steps {first} to {last}{run.assumed} and does not rise",
+            series=reward,
+            steps=(first, last),
+            change=run.scaled("group_size", 2, most=64) | run.scaled("batch_size", 2, most=4096),
+            then="evaluate the model (nox -s distribution -- NAME --endpoint E) and drop tasks without any reward",
+            stop="stop if it does not rise in another 20 steps after a change",
+            source=VERIFIERS,
+            mean=reward.tail(0.5),
+        )
+
+
+@rule("DGN004", gate="diagnosis", severity="warning")
+def reward_does_not_rise(run: RunLog) -> Iterator[Found]:
+    """The reward hardly rises.
+
+    What: The upper end of the 95 % interval of the reward's slope, over all steps of the run, is a gain of less than 10
+        % of the range. Judged from 20 steps on if the run declares its steps, else from 40 on, and only where neither
+        nothing nor everything is earned. Source: verifiers docs/legacy/training.md@a60a606ec (slow training); the 10 %
+        are this project's own.
+    Why: At this rate the run ends where it began, at full price.
+    Fix: Look at the difficulty first: tasks that are sometimes solved teach. Continuous rewards and a filter of groups
+        without variance help; then a higher learning rate.
+    """
+    reward = run.reward
+    if reward is None or (run.spec is None and len(reward.points) < 2 * LEAST_STEPS):
+        return
+    most = run.highest if run.highest is not None else max(1.0, *reward.values)
+    if reward.tail() - run.lowest <= NEARLY_NOTHING * run.width or reward.tail() >= most - NEARLY_ALL * run.width:
+        return
+    steps = max(reward.last_step - reward.first_step, run.spec.max_steps if run.spec else 0)
+    slope = slope_of(reward.points)
+    if slope.high * steps >= LITTLE_GAIN * run.width:
+        return
+    yield run.found(
+        f"the reward {_course(reward, slope)} in {len(reward.points)} steps; with 95 % confidence it gains at most "
+        f"{max(0.0, slope.high * steps):.2g} in {steps} steps{run.assumed}",
+        series=reward,
+        change=run.filtered() or run.scaled("learning_rate", 3),
+        then="compare the difficulty of the tasks with the model (nox -s distribution -- NAME --endpoint E)",
+        stop="stop if the next evaluation on held-out tasks shows no gain either",
+        source=VERIFIERS,
+        slope=slope.value,
+        interval=[slope.low, slope.high],
+    )
+
+
+def _course(reward: Series, slope: Slope) -> str:
+    first = reward.values[: max(1, len(reward.values) // 5)]
+    verb = "falls" if slope.high < 0 else "stays"
+    return f"{verb} at {reward.tail():.3g}" if verb == "stays" else f"falls from {sum(first) / len(first):.3g}"
+
+
+@rule("DGN005", gate="diagnosis", severity="warning")
+def reward_swings(run: RunLog) -> Iterator[Found]:
+    """The reward swings.
+
+    What: The distance of the reward from the nearest curve that never falls is more than sampling can explain: the
+        largest standard deviation of a batch's mean (half the range, divided by the root of its groups; 8 groups if the
+        run is not declared) with a chi-square test at 1 %. Or it is a tenth of the range and three times the noise
+        between consecutive steps. Source: verifiers docs/legacy/training.md@a60a606ec (training instability); the tenth
+        and the three are this project's own.
+    Why: What one step teaches, a later one destroys.
+    Fix: Lower the learning rate, or use larger groups and batches.
+    """
+    reward = run.reward
+    if reward is None:
+        return
+    groups = max(1, run.spec.batch_size // run.spec.group_size) if run.spec else LEAST_GROUP
+    distance = distance_from_rise(reward.values)
+    by_chance = largest_noise(run.width / 2 / groups**0.5, len(reward.values))
+    is_slow = distance > LITTLE_GAIN * run.width and distance > FOLD * step_noise(reward.values)
+    if distance <= by_chance and not is_slow:
+        return
+    yield run.found(
+        f"the reward swings between {min(reward.values):.3g} and {max(reward.values):.3g}: {distance:.2g} from any "
+        f"rising curve{run.assumed}",
+        series=reward,
+        change=run.scaled("learning_rate", 0.3),
+        then="compare the swings with the gradient norm and the KL divergence; larger groups make each step steadier",
+        stop="stop if it swings on 20 steps after the change; resume from a checkpoint before the first fall",
+        source=VERIFIERS,
+        distance=distance,
+    )
+
+
 @rule("DGN006", gate="diagnosis")
 def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
     """Rollouts are older than the run allows.
 
     What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
-        docs/training.md.
+        docs/training.md@559b447.
     Why: Gradients are computed on replies that the policy would no longer give, and the declared limit is exceeded.
     Fix: Find out why sampling is slower than training: more GPUs for inference, or shorter replies.
     """
@@ -210,8 +367,8 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
     """Most groups have no variance.
 
     What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
-        3.2; the half is this project's own; for the order of the advice verifiers docs/legacy/training.md (slow
-        training: difficulty).
+        3.2; the half is this project's own; for the order of the advice verifiers docs/legacy/training.md@a60a606ec
+        (slow training: difficulty).
     Why: They cost compute and give no gradient; the batch is smaller than declared, and learning is slow.
     Fix: Look at the difficulty of the tasks first. Then filter and replace such groups, or use larger ones.
     """
@@ -265,7 +422,8 @@ def replies_are_cut(run: RunLog) -> Iterator[Found]:
 def rollouts_break(run: RunLog) -> Iterator[Found]:
     """Rollouts end with errors.
 
-    What: Over the last fifth, more than 5 % of the rollouts end with an error. Source: prime-rl docs/training.md.
+    What: Over the last fifth, more than 5 % of the rollouts end with an error. Source: prime-rl
+        docs/training.md@559b447.
     Why: They earn nothing or are left out; either way the rest is a biased sample.
     Fix: Read the environment server's log; fewer rollouts in flight (`max_concurrent`) relieve sandboxes and judges.
     """
@@ -287,28 +445,67 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
 def memory_ran_out(run: RunLog) -> Iterator[Found]:
     """Memory ran out.
 
-    What: The trainer's output has no out-of-memory error of CUDA, vLLM or the kernel. Source: verifiers
-        docs/legacy/training.md (fewer rollouts of a task, an adapter); the skill train-with-environments of verifiers
-        (rollouts and lengths before anything larger).
+    What: The output has no out-of-memory error of CUDA, vLLM or the kernel. vLLM's words around it mean inference, else
+        it is the trainer's. Source: prime-rl docs/training.md@559b447 and src/prime_rl/trainer/batch.py (micro-batches
+        have `seq_len` tokens whatever the batch is, so fewer rollouts do not help its trainer); verifiers
+        docs/legacy/training.md@a60a606ec (other trainers: fewer rollouts of a task, an adapter).
     Why: The run ends there, or continues without the killed process.
-    Fix: Fewer rollouts, then shorter sequences; then an adapter instead of full fine-tuning.
+    Fix: In inference, fewer rollouts in flight or a shorter context; in the trainer, shorter sequences, activation
+        checkpointing, or an adapter instead of full fine-tuning.
     """
     match = OUT_OF_MEMORY.search(run.log)
     if match is None:
         return
     start = run.log.rfind("\n", 0, match.start()) + 1
     line = run.log[start : run.log.find("\n", match.end()) if "\n" in run.log[match.end() :] else None]
-    then = "if it still does not fit, lower the limit of replies (sampling.max_tokens)"
-    if run.spec is not None and run.spec.lora is None:
-        then += ", then train an adapter (lora: {rank: 16})"
+    around = run.log[max(0, match.start() - 2_000) : match.end() + 500]
+    in_inference = OF_INFERENCE.search(around) is not None
+    is_packed = run.trainer is not None and run.trainer.packs_micro_batches
+    if in_inference:
+        change = run.scaled("max_concurrent", 0.5, least=1)
+        then = "lower the rollouts in flight (max_concurrent), then the context (seq_len, which bounds max_model_len)"
+    else:
+        change = (_fewer_rollouts(run) if not is_packed else {}) or _shorter_sequences(run)
+        then = "if it still does not fit, use activation checkpointing or context parallelism (cp)"
+        if not is_packed:
+            then = "if it still does not fit, lower the limit of replies (sampling.max_tokens)"
+        if run.spec is not None and run.spec.lora is None:
+            then += ", then train an adapter (lora: {rank: 16})"
     yield run.found(
-        "memory ran out: " + " ".join(line.split())[:200],
-        change=_fewer_rollouts(run) or _shorter_sequences(run),
+        f"memory ran out in {'inference' if in_inference else 'the trainer'}: " + " ".join(line.split())[:200],
+        change=change,
         then=then,
-        stop="the run does not resume by itself; restart it from its last checkpoint",
-        source=f"{VERIFIERS}; the skill train-with-environments of verifiers",
+        stop="the run does not resume by itself; continue from its last checkpoint",
+        source=PRIME_RL if is_packed or in_inference else VERIFIERS,
         line=" ".join(line.split())[:500],
+        place="inference" if in_inference else "trainer",
     )
+
+
+JUDGED = {
+    "reward": "reward",
+    "zero_variance": "groups without variance",
+    "truncated": "truncated rollouts",
+    "errors": "failed rollouts",
+    "kl": "KL divergence",
+    "grad_norm": "gradient norm",
+}
+"""What rules judge of a log, by this tool's name of the metric."""
+
+
+def not_judged(run: RunLog) -> tuple[str, ...]:
+    """What no rule judged, each with the reason: it is not logged, or at too few steps."""
+    found = []
+    for name, shown in JUDGED.items():
+        count = len(run.series[name].points) if name in run.series else 0
+        wanted = 2 * LEAST_STEPS if name in ("kl", "grad_norm") else LEAST_STEPS if name == "reward" else 1
+        if not count:
+            found.append(f"{shown} (not logged)")
+        elif count < wanted:
+            found.append(f"{shown} ({count} of {wanted} steps)")
+        elif name == "kl" and run.series[name].metric in KL_TO_A_REFERENCE:
+            found.append(f"{shown} ({run.series[name].metric} is the divergence from the first model)")
+    return tuple(found)
 
 
 def _fewer_rollouts(run: RunLog) -> dict[str, Any]:
@@ -332,24 +529,96 @@ def _shorter_sequences(run: RunLog) -> dict[str, Any]:
 def numbers_broke(run: RunLog) -> Iterator[Found]:
     """A metric is not a finite number.
 
-    What: Loss, reward, gradient norm and KL are finite at every step. Source: IEEE 754, where a NaN stays one
-        through every sum.
+    What: Loss, reward, gradient norm, KL and entropy are finite at every step. prime-rl leaves other values out of its
+        files, so its warning counts, and a metric that ends while others go on. Source: IEEE 754, where a NaN stays one
+        through every sum; prime-rl src/prime_rl/monitors/file.py@559b447.
     Why: The weights are lost from that step on, and later metrics are meaningless.
     Fix: Resume from a checkpoint before that step, and check the rollouts and the learning rate there.
     """
-    telling = ("loss", "reward", "grad_norm", "kl", "entropy")
+    lost: dict[str, tuple[str, tuple[int, int] | None]] = {}
+    for warning in DROPPED.finditer(run.log):
+        for name in warning[1].split(","):
+            lost[name.strip()] = "was dropped by the trainer as not finite", None
+    for metric, step in run.stopped.items():
+        lost[metric] = f"has no value after step {step}, and others have", (step + 1, step + 1)
     for metric, steps in run.broken.items():
-        known = [name for name in telling if name in metric.lower()]
-        if known and steps:
+        if steps:
+            more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
+            lost[metric] = f"is not finite at step {steps[0]}{more}", (steps[0], steps[-1])
+    for metric, (what, place) in lost.items():
+        if any(name in metric.lower() for name in TELLING):
+            before = f"step {place[0]}" if place else "the first such step"
             yield run.found(
-                f"{metric} is not finite at step {steps[0]}"
-                + (f" and {len(steps) - 1} more" if len(steps) > 1 else ""),
-                then=f"resume from a checkpoint before step {steps[0]}",
+                f"{metric} {what}",
+                then=f"resume from a checkpoint before {before}",
                 stop="stop now: NaN weights do not recover",
-                source="IEEE 754",
+                source="IEEE 754; prime-rl src/prime_rl/monitors/file.py@559b447",
                 metric=metric,
-                steps=(steps[0], steps[-1]),
+                steps=place,
             )
+
+
+@rule("DGN012", gate="diagnosis", severity="warning")
+def policies_drift_apart(run: RunLog) -> Iterator[Found]:
+    """The KL divergence between the sampling and the trained policy keeps rising.
+
+    What: In the last half of at least 40 steps it rises (Mann-Kendall, 1 %), ends above 0.01, and has at least doubled
+        since the first fifth. The divergence from a reference model is not judged. Source: prime-rl
+        docs/training.md@559b447 (a sustained, growing mean is the early warning of collapse); tinker-cookbook
+        skills/research/references/hyperparams.md@9dfcc3a2 (stable below 0.01).
+    Why: Gradients are computed on replies that the trained policy no longer gives.
+    Fix: Lower the learning rate; let rollouts be fewer steps old.
+    """
+    series = run.series.get("kl")
+    if series is None or len(series.points) < 2 * LEAST_STEPS or series.metric in KL_TO_A_REFERENCE:
+        return
+    early = series.values[: len(series.values) // 5]
+    half = series.values[len(series.values) // 2 :]
+    if rising_score(half) <= RISING or series.tail() <= STABLE_KL or series.tail() < 2 * sum(early) / len(early):
+        return
+    yield run.found(
+        f"the KL divergence rises to {series.tail():.2g} ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.5),
+        change=run.scaled("learning_rate", 0.3),
+        then="look at the age of the rollouts, and at the reward at the same steps",
+        stop="stop if it rises on 20 steps after the change; resume from a checkpoint before the rise",
+        source=f"{PRIME_RL}; {COOKBOOK}",
+        kl=series.tail(),
+    )
+
+
+@rule("DGN017", gate="diagnosis", severity="warning")
+def gradients_grow(run: RunLog) -> Iterator[Found]:
+    """The gradient norm keeps rising, or has spikes.
+
+    What: In the last half of at least 40 steps the norm rises (Mann-Kendall, 1 %) and ends at three times the median of
+        the first half; or three of its steps are ten times the median. Source: prime-rl docs/training.md@559b447 ;
+        prime-rl skills/training/monitor-run/SKILL.md@559b447 (spikes may precede divergence); three and ten are this
+        project's own.
+    Why: A few steps can undo all others.
+    Fix: Lower the learning rate, or clip the gradient; look at the rollouts of the first such step.
+    """
+    series = run.series.get("grad_norm")
+    if series is None or len(series.points) < 2 * LEAST_STEPS:
+        return
+    half = len(series.values) // 2
+    usual = sorted(series.values[:half])[half // 2]
+    spikes = [step for step, value in series.points[half:] if value > 10 * usual]
+    is_rising = rising_score(series.values[half:]) > RISING and series.tail() > FOLD * usual
+    if usual <= 0 or not (is_rising or len(spikes) >= 3):
+        return
+    what = "rises" if is_rising else f"has {len(spikes)} spikes"
+    yield run.found(
+        f"the gradient norm {what}: {series.tail():.2g} at the end, {usual:.2g} in the first half ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.5) if is_rising else (spikes[0], spikes[-1]),
+        change=run.scaled("learning_rate", 0.3),
+        then="look at the rollouts and the loss of the first step that is out of line",
+        stop="stop if it goes on 20 steps after the change",
+        source=f"{PRIME_RL}; {PRIME_RL_SKILL}",
+        median=usual,
+    )
 
 
 @rule("DGN013", gate="diagnosis", severity="warning")
@@ -381,15 +650,38 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
     Fix: Read the end of its log, then submit a changed declaration: the platform restarts running runs only.
     """
     status = run.status.upper()
-    if status == "MISSING" or (status in ("FAILED", "STOPPED", "CANCELLED")):
-        message = "is not among the platform's runs" if status == "MISSING" else f"is {status.lower()}"
+    if status == "MISSING":
         yield run.found(
-            f"the run {message}",
-            then="prime train logs ID shows why; a changed declaration is a new run, and is submitted"
-            if status != "MISSING"
-            else "it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
+            "the run is not among the platform's runs",
+            then="it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
             stop="it has ended",
-            source="prime 0.18.0, `prime train`",
+            source=PLATFORM,
+            status=run.status,
+        )
+    elif status in ("FAILED", "STOPPED", "CANCELLED"):
+        yield run.found(
+            f"the run is {status.lower()}" + (f": {run.reason}" if run.reason else ""),
+            then="prime train logs ID shows the rest; a changed declaration is a new run, and is submitted",
+            stop="it has ended",
+            source=PLATFORM,
+            status=run.status,
+        )
+
+
+@rule("DGN018", gate="diagnosis", severity="advice")
+def run_is_paused(run: RunLog) -> Iterator[Found]:
+    """The run is paused.
+
+    What: The platform's status is neither PAUSED nor PAUSING. Source: prime 0.18.0, `prime train`.
+    Why: It keeps its checkpoint and does not go on by itself. It resumes as a new run with a new id.
+    Fix: `prime train resume ID`, once it is PAUSED.
+    """
+    if run.status.upper() in ("PAUSED", "PAUSING"):
+        yield run.found(
+            f"the run is {run.status.lower()}",
+            then="prime train resume ID continues it from its checkpoint, as a new run",
+            stop="it has stopped; prime train stop ID ends it",
+            source=PLATFORM,
             status=run.status,
         )
 

@@ -17,7 +17,7 @@ from envops.repository.problem import nearest
 from envops.repository.registry import Registry, load_registry
 from envops.repository.repository import Repository
 from envops.repository.tool_source import REGISTRY_FILE
-from envops.rules.diagnosis import RunLog
+from envops.rules.diagnosis import RunLog, not_judged
 from envops.rules.engine import Finding, findings
 from envops.statistics.intervals import t_quantile
 from envops.statistics.series import Series, series_of
@@ -36,7 +36,8 @@ STATUSES: Mapping[str, RunStatus] = {
     "QUEUED": "queued",
     "PENDING": "queued",
     "RUNNING": "running",
-    "PAUSED": "stopped",
+    "PAUSING": "running",
+    "PAUSED": "paused",
     "COMPLETED": "finished",
     "FAILED": "failed",
     "STOPPED": "stopped",
@@ -79,6 +80,8 @@ class Followed:
     samples: tuple[Mapping[str, Any], ...] = ()
     histogram: Histogram | None = None
     notes: tuple[str, ...] = ()
+    reason: str = ""
+    """The platform's own reason for a failure."""
     packages: Mapping[str, Package] = field(default_factory=dict)
     """The local environments, for the range of their rewards."""
 
@@ -99,6 +102,8 @@ class Followed:
             names=tuple(sorted({name for row in self.metrics.steps.values() for name in row})),
             missing_steps=self.metrics.missing,
             broken=self.metrics.broken,
+            stopped=self.metrics.stopped,
+            reason=self.reason,
             log=self.metrics.log,
             lowest=lowest,
             highest=highest,
@@ -145,6 +150,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
         rewards_step=run.histogram.step if run.histogram else None,
         config=config,
         notes=run.notes,
+        not_judged=not_judged(run.subject),
     )
 
 
@@ -306,6 +312,7 @@ def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: th
         checkpoints=details.checkpoints,
         samples=details.samples,
         histogram=details.histogram,
+        reason=details.reason,
         notes=tuple(f"could not be read: {what}" for what in details.unread),
         packages=_packages(checkout, spec),
     )

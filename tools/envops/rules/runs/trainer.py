@@ -69,6 +69,8 @@ class TrainerLimits:
     """Whether it trains environments of several agents."""
     renders_again: bool = True
     """Whether it renders earlier turns again, by the model's chat template."""
+    packs_micro_batches: bool = False
+    """Whether its micro-batches have `seq_len` tokens, so that batch and group size do not change its peak memory."""
     verifiers_commit: str = ""
     """The commit of verifiers that the trainer's own commit pins, between two releases; empty if it runs a release."""
     schemas: tuple[str, ...] = ()

@@ -666,6 +666,7 @@ LIMITS = TrainerLimits(
     },
     many_agents=True,
     renders_again=False,
+    packs_micro_batches=True,
     verifiers_commit="a60a606ec (v0.3.0 and 62 commits)",
     source="measured: prime-rl's schema package with verifiers 0.3.1 and 0.4.0; v0 dropped in 03f12efba",
     evaluates="declared",

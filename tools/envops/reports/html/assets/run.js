@@ -6,6 +6,7 @@ function runView(run) {
     run.simulated && h("p.note", null, "Simulated: no model was trained."),
     h("ul.facts", null, [run.backend, run.model, run.environments.join(", "), run.steps_done !== null && `step ${number(run.steps_done)}${run.steps_planned !== null ? ` of ${number(run.steps_planned)}` : ""}`, run.cost !== null && `$${run.cost.toFixed(2)}`, run.started && `from ${run.started}`, run.finished && `to ${run.finished}`].filter(Boolean).map((text) => h("li", null, text))),
     run.notes.map((note) => h("p", { dir: "auto" }, note)),
+    run.not_judged.length ? h("p", { dir: "auto" }, `Not judged: ${run.not_judged.join(", ")}`) : null,
     section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No findings.")),
     section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))), rewardsPicture(run))),
     Object.keys(run.config).length ? section("config", "Settings", pairs(Object.entries(run.config).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]))) : null,

@@ -1,0 +1,57 @@
+"""Tests of trends, against other implementations, and how rarely they speak on sound runs."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import accumulate
+
+import pytest
+from envops.rules.diagnosis import RunLog
+from envops.rules.engine import findings
+from envops.statistics.series import Series
+from envops.statistics.trends import distance_from_rise, largest_noise, rising_score, slope_of
+
+VALUES = [
+    *(0.31, 0.44, 0.23, 0.43, 0.31, 0.32, 0.55, 0.39, 0.38, 0.46, 0.51, 0.41, 0.48, 0.33, 0.4, 0.41, 0.33, 0.32, 0.32),
+    *(0.47, 0.48, 0.48, 0.53, 0.4, 0.53, 0.57, 0.64, 0.49, 0.54, 0.39, 0.55, 0.39, 0.48, 0.74, 0.42, 0.73, 0.69, 0.64),
+    *(0.73, 0.74),
+]
+
+
+def test_rising_score_agrees_with_pymannkendall() -> None:
+    assert rising_score(VALUES) == pytest.approx(4.481608273022792)  # pymannkendall 1.4, original_test
+
+
+def test_distance_from_rise_agrees_with_scipy() -> None:
+    assert distance_from_rise(VALUES) == pytest.approx(0.07342073026386098)  # scipy.optimize.isotonic_regression
+
+
+def test_slope_and_interval_agree_with_scipy() -> None:
+    slope = slope_of(list(enumerate(VALUES)))  # scipy.stats.linregress, and its standard error times Student's quantile
+    assert (slope.value, slope.low, slope.high) == pytest.approx(
+        (0.007968105065666042, 0.005305580815167377, 0.010630629316164706)
+    )
+
+
+@pytest.mark.parametrize(("count", "ratio"), [(20, 1.3705151364838162), (60, 1.2136681239219214)])
+def test_largest_noise_agrees_with_scipy(count: int, ratio: float) -> None:
+    assert largest_noise(2.0, count) == pytest.approx(2 * ratio, rel=1e-3)  # scipy.stats.chi2.ppf
+
+
+def test_sound_runs_have_findings_as_rarely_as_the_tests_promise() -> None:
+    chances = random.Random(11)
+    found: Counter[str] = Counter()
+    for _ in range(400):
+        steps, end = chances.choice((60, 100, 150)), chances.uniform(0.55, 0.9)
+        noise = chances.uniform(0.01, 0.08)  # a batch of 16 groups has at most 0.125
+        curve = [0.2 + (end - 0.2) * min(1.0, 1.3 * step / steps) + chances.gauss(0, noise) for step in range(steps)]
+        norm = [0.4 * chances.lognormvariate(0, 0.4) for _ in range(steps)]
+        wander = list(accumulate((chances.gauss(0, 0.02) for _ in range(steps)), lambda at, by: 0.9 * at + by))
+        series = {
+            "reward": Series("reward", tuple(enumerate(curve))),
+            "grad_norm": Series("optim/grad_norm", tuple(enumerate(norm))),
+            "kl": Series("mismatch_kl/all/mean", tuple((step, 0.004 + abs(by) / 50) for step, by in enumerate(wander))),
+        }
+        found.update(finding.rule for finding in findings(RunLog(series)))
+    assert found.total() <= 4, found

@@ -297,6 +297,26 @@ def test_hosted_run_is_followed_by_its_declared_name(
     assert "first: finished" in capsys.readouterr().out
 
 
+def test_hosted_run_that_failed_shows_the_reason_of_the_platform(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from test_submission import others
+
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    others(signed_in, 1, "first-0123456789ab-abcdef0")
+    [run] = signed_in.state()["run"]
+    analysis = {"rootCause": "the judge's key is missing", "evidence": ["401 at step 3"], "confidence": 0.9}
+    failed = {"status": "FAILED", "errorMessage": "orchestrator exited with 1", "failureAnalysis": analysis}
+    signed_in.control("PATCH", f"runs/{run['id']}", failed)
+    assert main(["diagnose", "first", "--root", str(tmp_path)]) == 1
+    output = capsys.readouterr().out
+    assert "the run is failed: orchestrator exited with 1; the judge's key is missing | 401 at step 3" in output
+    assert "prime train restart" not in output
+    signed_in.control("PATCH", f"runs/{run['id']}", {"status": "PAUSED"})
+    assert main(["diagnose", "first", "--root", str(tmp_path)]) == 0
+    assert "next     prime train resume ID" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [(("nothing.jsonl",), "does not exist"), (("registry.yaml", "--run", "frist"), "did you mean first?")],

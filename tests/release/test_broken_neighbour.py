@@ -37,12 +37,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_plan_shows_broken_environment_beside_the_others(
     changed: list[str], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (root / "environments/reverse_text/README.md").write_text("# other\n")
+    (root / "environments/reverse_text/README.md").write_text("# changed without another version\n")
     assert main(["plan", "--root", str(root), *changed]) == exit_codes.FAIL
     assert "! acme/word-problems" in capsys.readouterr().out
     steps = {each["name"]: each for each in json.loads((root / "reports/plan.json").read_text())["environments"]}
     assert {name: step["action"] for name, step in steps.items()} == {
-        "reverse-text": "not-asked",
+        "reverse-text": "blocked",
         "word-problems": "broken",
     }
     assert "environments/word_problems/pyproject.toml" in steps["word-problems"]["reason"]

@@ -17,10 +17,10 @@ from envops.reports.markdown import render_markdown
 from envops.reports.terminal import render_text
 from envops.reports.written import write_reports
 from envops.repository.problem import Problem
-from envops.rules.engine import GATES, all_rules
+from envops.rules.engine import GATES, Finding, all_rules
 from envops.rules.result import ValidationResult
 from envops.text.plain_data import plain_data
-from sample_results import BROKEN, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
+from sample_results import ALL_PASS, BROKEN, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
 
 
 def of_terminal(result: ValidationResult) -> str:
@@ -133,3 +133,13 @@ def test_first_screen_hostile_text_stays_text_in_the_comment() -> None:
     head = render_markdown(hostile()).partition("\n| ")[0]
     assert "<script" not in head
     assert "<img" not in head
+
+
+def test_first_screen_of_a_pass_names_what_a_release_refuses() -> None:
+    thin = Finding("SCH020", "schema", "warning", "README has no section on the reward", "Add one.")
+    ready = replace(passing(), environments=(replace(ALL_PASS, findings=(thin,)),), next_command="git push")
+    screen = first_screen(ready)
+    assert f"not ready to publish: {ALL_PASS.name} (SCH020)" in screen.verdict
+    assert screen.command == "nox -s explain -- SCH020"
+    assert screen.cost == f"{ALL_PASS.name} cannot be published."
+    assert first_screen(replace(passing(), next_command="git push")).command == "git push"

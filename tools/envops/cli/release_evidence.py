@@ -85,7 +85,7 @@ def proven_here(
     Raises `NoEvidence` and `LedgerUnreadable`.
     """
     earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
-    names = [step.desired.name for step in planned.plan.writes if not planned.plan.blocked(step.desired.name)]
+    names = [step.desired.name for step in planned.plan.writes]
     file: Path | None = options.evidence
     known = read_evidence(file) if names and file is not None and file.exists() else {}
     missing = [name for name in names if name not in known]

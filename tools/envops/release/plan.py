@@ -22,7 +22,7 @@ from envops.repository.recordings import read_recordings
 from envops.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
 from envops.repository.release_history import ReleaseContent, release_content, release_history
 from envops.repository.repository import ENVIRONMENTS_FOLDER, Repository
-from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_findings
+from envops.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
 from envops.training.due import DecidedRun, RunSize, Situation, decided_runs
 from envops.training.submit import RunIdentity
 
@@ -37,12 +37,13 @@ ReleaseAction = Literal[
     "unreadable",
     "not-asked",
     "broken",
+    "blocked",
 ]
 WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
 NOTHING = "no environments and no runs were selected"
-REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access", "broken"})
-"""Actions that need a person's decision: the Hub has content that a release cannot replace, or the declaration is
-wrong."""
+REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access", "broken", "blocked"})
+"""Actions that need a change first: the Hub has content that a release cannot replace, the declaration is wrong, or a
+rule stops it."""
 
 
 @dataclass(frozen=True)
@@ -241,14 +242,10 @@ class ReleasePlan:
         """The steps that are undecided because the Hub could not be read."""
         return tuple(step for step in self.steps if step.action == "unreadable")
 
-    def blocked(self, name: str) -> tuple[Finding, ...]:
-        """The findings that block the release of an environment."""
-        return tuple(finding for finding in self.findings.get(name, ()) if finding.counts)
-
     @property
     def verdict(self) -> Verdict:
         """Fail if a decision is needed, error if the Hub could not be read, else pass."""
-        if self.refused or any(self.blocked(name) for name in self.findings):
+        if self.refused:
             return "fail"
         if any(each.standing in ("missing", "no-access") for each in self.external):
             return "fail"
@@ -305,9 +302,11 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     of_versions, further_notes = _version_findings(root, readable, steps)
     of_pages = _publishing_findings(root, steps)
     findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
+    steps = tuple(_unless_stopped(step, findings.get(step.desired.name, ())) for step in steps)
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
-    situation = Situation(root, registry, access, prime if hub else None, ready, stop)
+    refused = frozenset(step.desired.name for step in steps if step.action in REFUSED)
+    situation = Situation(root, registry, access, prime if hub else None, ready, stop, refused=refused)
     plan = ReleasePlan(
         steps=steps,
         runs=tuple(_planned_runs(situation, concerned, broken, _changes(root, registry, choice, concerned))),
@@ -322,6 +321,14 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         notes=(*_notes(choice, hub, registry), *further_notes),
     )
     return Planned(plan, registry, access, prime, hub, there)
+
+
+def _unless_stopped(step: ReleaseStep, found: Iterable[Finding]) -> ReleaseStep:
+    """The step, or that the release does not publish it because of a finding."""
+    stopping = next(filter(stops_publishing, found), None)
+    if stopping is None or (step.action not in WRITES and step.action != "not-asked"):
+        return step
+    return replace(step, action="blocked", reason=f"{stopping.rule}: {stopping.message}", next=stopping.fix)
 
 
 def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
@@ -490,7 +497,7 @@ def _version_findings(
 
 def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, tuple[Finding, ...]]:
     """The details for the Hub's page of each environment that would be published."""
-    names = [step.desired.name for step in steps if step.action in ("create", "publish")]
+    names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
     if not names:
         return {}
     repository = Repository.load(root, names)

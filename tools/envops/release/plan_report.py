@@ -40,6 +40,7 @@ SIGNS = {
     "unreadable": "?",
     "not-asked": "?",
     "broken": "!",
+    "blocked": "!",
 }
 MOST_ROWS = 300
 """GitHub limits a job's summary to a megabyte; the JSON has all rows."""
@@ -129,10 +130,13 @@ def _sum(plan: ReleasePlan) -> str:
         count = len(plan.removed_runs)
         parts.append(f"{count} removed {'run' if count == 1 else 'runs'}")
     said = f"{', '.join(parts)}." if parts else "Nothing to do."
-    if any(plan.blocked(name) for name in plan.findings):
-        said += " Errors stop this release."
-    elif plan.refused:
-        said += " Steps marked with ! need a decision."
+    if plan.refused:
+        count = len(plan.refused)
+        what = "1 environment is" if count == 1 else f"{count:,} environments are"
+        said += f" {what} not published: those marked with ! need a change."
+    waiting = [run.name for run in plan.runs if run.action == "waits"]
+    if waiting:
+        said += f" Not submitted: {', '.join(waiting)}."
     return said
 
 

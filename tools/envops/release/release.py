@@ -73,7 +73,7 @@ class Release:
         checked: dict[str, Path] = {}
         with temporary_scratch("release") as folder:
             parts: tuple[Callable[[LedgerEntry], LedgerEntry], ...] = (
-                lambda known: self._checked(plan, known, checked, folder),
+                lambda known: self._checked(known, checked, folder),
                 lambda known: self._pushed(known, checked),
                 self._fetched,
                 self._with_evaluations,
@@ -124,7 +124,7 @@ class Release:
             return known
         return replace(entry, seconds=known.seconds + time.monotonic() - started)
 
-    def _refused(self, plan: ReleasePlan, step: ReleaseStep) -> LedgerEntry | None:
+    def _refused(self, step: ReleaseStep) -> LedgerEntry | None:
         """The entry of a step that needs no push or may not be pushed; `None` for others."""
         name = step.desired.name
         if step.action == "unchanged":
@@ -133,9 +133,6 @@ class Release:
             return LedgerEntry(step, "refused", step.reason, step.next)
         if step.action not in WRITES:
             return LedgerEntry(step, "unknown", step.reason, step.next)
-        blocked = plan.blocked(name)
-        if blocked:
-            return LedgerEntry(step, "refused", f"{blocked[0].rule}: {blocked[0].message}", blocked[0].fix)
         if name in self.uncommitted:
             message = f"not committed: {self.uncommitted[name]}"
             return LedgerEntry(step, "refused", message, "commit it: only committed files are published")
@@ -145,10 +142,10 @@ class Release:
             )
         return None
 
-    def _checked(self, plan: ReleasePlan, known: LedgerEntry, checked: dict[str, Path], folder: Path) -> LedgerEntry:
+    def _checked(self, known: LedgerEntry, checked: dict[str, Path], folder: Path) -> LedgerEntry:
         """Check the evidence, and copy the wheel that it names: the copy is hashed, and the copy is pushed."""
         name = known.step.desired.name
-        if refused := self._refused(plan, known.step):
+        if refused := self._refused(known.step):
             return _continued(refused, known) if known.step.action == "unchanged" else refused
         package = self.repository.packages[name]
         known = replace(known, digest=package.digest)

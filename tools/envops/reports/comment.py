@@ -20,7 +20,7 @@ LARGEST = 20_000_000
 MOST_STEPS = 50
 ACTIONS = (
     *("create", "publish", "visibility", "unchanged", "conflict"),
-    *("drift", "no-access", "unreadable", "not-asked", "broken"),
+    *("drift", "no-access", "unreadable", "not-asked", "broken", "blocked"),
 )
 """The actions of a plan: other texts were not written by `envops plan`."""
 

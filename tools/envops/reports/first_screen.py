@@ -49,7 +49,8 @@ def _cost(result: ValidationResult) -> str:
         return f"{_named(left)} {'has' if len(left) == 1 else 'have'} no verdict." if left else ""
     unmet = result.outline.unmet
     if not unmet:
-        return ""
+        unready = [name for name, _ in result.outline.unready]
+        return f"{_named(unready)} cannot be published." if unready else ""
     return _reason(first_unmet(unmet)[1]) or f"{_named([name for name, _ in unmet])} cannot be published."
 
 

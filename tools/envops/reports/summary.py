@@ -11,7 +11,7 @@ from envops.text.commands import as_typed
 from envops.text.plain_data import number_text, seconds_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from envops.facts.mutation import Mutation
     from envops.facts.search import Search
@@ -54,10 +54,19 @@ def headline(result: ValidationResult) -> str:
         return "no environments selected, nothing to validate"
     start = "interrupted, partial report: " if result.interrupted else ""
     start += f"{problems_sentence(result)}; " if result.problems else ""
-    parts = [f"{start}{_outcomes(result)}", *_cached(result)]
+    parts = [f"{start}{_outcomes(result)}", *_unready(result), *_cached(result)]
     if not _alone(result):  # the table has the time of a single one
         parts.append(seconds_text(result.seconds))
     return "; ".join(parts) + _variant(result)
+
+
+def _unready(result: ValidationResult) -> Iterator[str]:
+    """The environments that passed and that a release would refuse, with the rules."""
+    unready = result.outline.unready
+    named = [f"{name} ({', '.join(dict.fromkeys(each.rule for each in findings))})" for name, findings in unready[:3]]
+    if unready:
+        more = f" and {len(unready) - 3} more" if len(unready) > 3 else ""
+        yield f"not ready to publish: {', '.join(named)}{more}"
 
 
 def _alone(result: ValidationResult) -> bool:
@@ -151,6 +160,9 @@ def _next_command(result: ValidationResult) -> str:
         if (budget := DECLARED_BUDGET.search(finding.fix)) is not None:
             return f"{budget[1]} below {name} in registry.yaml, then {_session(session, [name])}"
         return _fixing(finding.fix, name) or f"nox -s explain -- {finding.rule}"
+    if unready := result.outline.unready:
+        name, findings = unready[0]
+        return _fixing(findings[0].fix, name) or f"nox -s explain -- {findings[0].rule}"
     return result.next_command
 
 

@@ -314,6 +314,15 @@ def publishing_findings(subject: Subject) -> Iterator[Finding]:
             yield from apply(replace(known, severity="error"), subject)
 
 
+def stops_publishing(finding: Finding) -> bool:
+    """Whether an environment with this finding is not published: an error, or a requirement of publishing.
+
+    Validation, plan and release ask this function, so what one of them shows is what the others do.
+    """
+    known = all_rules().get(finding.rule)
+    return finding.counts or (known is not None and known.publishing and finding.ignored is None)
+
+
 def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
     """The findings of one rule; an exception is its last finding."""
     ignored = subject.ignore.get(known.id)

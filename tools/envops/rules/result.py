@@ -26,7 +26,7 @@ from envops.facts.stages import StageName
 
 # Imported at run time: `validation/verdicts.py` checks a stored result against these classes.
 from envops.repository.package import Generation, Package
-from envops.rules.engine import GATES, Finding, Gate, Verdict
+from envops.rules.engine import GATES, Finding, Gate, Verdict, stops_publishing
 from envops.rules.profiles import RewardProfile
 from envops.rules.transcripts import shown_transcripts, transcript_of_reply
 from envops.rules.verdict import VERDICTS
@@ -137,6 +137,8 @@ class Outline:
     """Policies of all environments, in the order of their first reply."""
     unmet: tuple[tuple[str, Finding | None], ...]
     """Environments that did not pass, worst first, each with its most important deciding finding."""
+    unready: tuple[tuple[str, tuple[Finding, ...]], ...] = ()
+    """Environments that passed and that a release does not publish, each with the findings that stop it."""
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -176,6 +178,7 @@ class ValidationResult:
         verdicts: list[Verdict] = []
         policies: dict[str, None] = {}
         unmet: list[tuple[Verdict, str, Finding | None]] = []
+        unready: list[tuple[str, tuple[Finding, ...]]] = []
         signers: Counter[str] = Counter()
         cached = 0
         for one in self.environments:
@@ -185,9 +188,12 @@ class ValidationResult:
             signers.update([one.observed_by.key] if one.observed_by else ())
             if one.verdict != "pass":
                 unmet.append((one.verdict, one.name, _deciding_finding(one)))
+            elif stopping := tuple(filter(stops_publishing, one.findings)):
+                unready.append((one.name, stopping))
         unmet.sort(key=lambda each: VERDICTS.index(each[0]))
         worst_first = tuple((name, finding) for _, name, finding in unmet)
-        return Outline(tuple(verdicts), cached, dict(sorted(signers.items())), tuple(policies), worst_first)
+        by_signer = dict(sorted(signers.items()))
+        return Outline(tuple(verdicts), cached, by_signer, tuple(policies), worst_first, tuple(unready))
 
 
 def _deciding_finding(environment: EnvironmentResult) -> Finding | None:

@@ -42,6 +42,8 @@ class RunState:
     """`None` if the platform was not queried."""
     unreadable: str = ""
     """Why the platform could not be read."""
+    refused: tuple[str, ...] = ()
+    """Environments that the release does not publish."""
     named: bool = False
     """Whether the user named this run."""
     command: str = ""
@@ -110,12 +112,16 @@ def decision_on(run: RunState) -> RunDecision:
             return RunDecision("unreadable", run.unreadable)
         if run.spec.submit == "manual" and not run.named:
             return RunDecision("not-asked", "submit: manual, a merge does not submit it")
+        if run.refused:
+            return _waiting(run)
         return RunDecision("not-asked", "a merge submits it, unless the platform has this version already")
     same = [each for each in run.platform if run.identity.is_this(each.name)]
     if same:
         return _there(same)
     if run.spec.submit == "manual" and not run.named:
         return RunDecision("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
+    if run.refused:
+        return _waiting(run)
     if run.missing:
         names = ", ".join(run.missing)
         then = "nox -s release" if set(run.missing) - run.external else "correct their hub addresses in registry.yaml"
@@ -123,6 +129,11 @@ def decision_on(run: RunState) -> RunDecision:
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
     return RunDecision("submit", f"{changed}{RunSize(run.spec)}")
+
+
+def _waiting(run: RunState) -> RunDecision:
+    names = ", ".join(run.refused)
+    return RunDecision("waits", f"not submitted: this release does not publish {names}", "fix what stops it first")
 
 
 def _there(same: Sequence[PlatformRun]) -> RunDecision:
@@ -150,6 +161,8 @@ class Situation:
     stop: threading.Event
     packages: Mapping[str, Package] | None = None
     """Environments that the runs use; `None` if they were not read yet."""
+    refused: frozenset[str] = frozenset()
+    """Environments that this release does not publish."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +194,7 @@ def decided_runs(
     platform, unreadable = _platform_runs(situation, runs)
     ready = situation.ready | (_external_ready(situation, runs) if platform is not None else frozenset())
     commit = git(situation.root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
-    decided = [_decided(run, registry, packages, commit, platform, unreadable, ready, asked) for run in runs]
+    decided = [_decided(run, situation, packages, commit, platform, unreadable, ready, asked) for run in runs]
     prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
     return [_checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
 
@@ -239,7 +252,7 @@ def carry_out(situation: Situation, each: DecidedRun) -> Submission:
 
 def _decided(
     run: DeclaredRun,
-    registry: Registry,
+    situation: Situation,
     packages: Mapping[str, Package],
     commit: str,
     platform: tuple[PlatformRun, ...] | None,
@@ -247,7 +260,7 @@ def _decided(
     ready: frozenset[str],
     asked: Collection[str],
 ) -> DecidedRun:
-    spec = run.spec
+    spec, registry = run.spec, situation.registry
     identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
     state = RunState(
         spec=spec,
@@ -258,6 +271,7 @@ def _decided(
         external=frozenset(registry.external),
         platform=platform,
         unreadable=unreadable,
+        refused=tuple(name for name in spec.environment_names if name in situation.refused),
         named=spec.name in asked,
         command=" ".join(run.compiled.command) if run.compiled else "",
     )

@@ -1,0 +1,119 @@
+"""What the plan shows is what the Hub then receives, over random registries; and a run is submitted whole or not."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envops.cli import release
+from envops.cli.main import main
+from envops.emulator.server import EmulatedHub
+from envops.repository.repository import Repository
+from envops.repository.workspace import Workspace
+from envops.rules.engine import GATES
+from envops.validation.wheel import built_wheel
+from release_without_loading import counted_as_loaded
+from small_repository import git, small_repository
+
+NAMES = ("reverse-text", "word-problems", "ticket-routing")
+REST = """\
+    backend: prime
+    model: Qwen/Qwen3-4B-Instruct-2507
+    max_steps: 20
+    baseline: {none: "the test records no model"}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+    monkeypatch.setattr(release, "run_without_key", counted_as_loaded)
+    return small_repository(tmp_path / "repository", *(name.replace("-", "_") for name in NAMES))
+
+
+def declare(root: Path, runs: dict[str, tuple[Collection[str], str]], unready: Collection[str] = ()) -> None:
+    """Declare runs, each on environments, and take away what the Hub's page of some environments needs."""
+    text = (root / "registry.yaml").read_text() + ("runs:\n" if runs else "")
+    for name, (used, submit) in runs.items():
+        sources = ", ".join(f"{{id: {each}}}" for each in used)
+        text += f"  {name}:\n{REST}    submit: {submit}\n    environments: [{sources}]\n"
+    (root / "registry.yaml").write_text(text)
+    for name in unready:
+        (root / "environments" / name.replace("-", "_") / "README.md").write_text("# nothing\n")
+    assert main(["train", "compile", "--root", str(root)]) == 0
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "declare")
+
+
+def evidence(root: Path, failing: Collection[str] = ()) -> str:
+    """A validation of the current files; those in `failing` failed."""
+    environments = []
+    for name, package in Repository.load(root).packages.items():
+        wheel = built_wheel(package, Workspace(root), threading.Event()).wheel
+        verdict = "fail" if name in failing else "pass"
+        gates = dict.fromkeys(GATES, verdict)
+        built = {"filename": wheel.filename, "sha256": wheel.sha256}
+        shown: dict[str, Any] = {"name": name, "verdict": verdict, "digest": package.digest, "gates": gates}
+        environments.append({**shown, "hub_hash": package.hub_hash, "wheel": built, "findings": [], "failures": []})
+    path = root / "reports" / "proof.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"environments": environments}))
+    return str(path)
+
+
+def received(hub: EmulatedHub) -> tuple[set[str], set[str]]:
+    """The environments and the declared runs that the Hub has."""
+    state = hub.state()
+    return {each["name"] for each in state["environment"]}, {each["name"].rsplit("-", 2)[0] for each in state["run"]}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_hub_receives_what_the_plan_shows(seed: int, root: Path, hub: EmulatedHub) -> None:
+    chances = random.Random(seed)
+    runs = {
+        f"run-{number}": (chances.sample(NAMES, chances.randint(1, 2)), chances.choice(["on-release", "manual"]))
+        for number in range(chances.randint(1, 3))
+    }
+    declare(root, runs, [name for name in NAMES if chances.random() < 0.35])
+    main(["plan", "--root", str(root)])
+    plan = json.loads((root / "reports/plan.json").read_text())
+    published = {each["name"] for each in plan["environments"] if each["action"] in ("create", "publish")}
+    submitted = {each["name"] for each in plan["runs"] if each["action"] == "submit"}
+    refused = {each["name"] for each in plan["environments"] if each["action"] == "blocked"}
+    assert published | refused == set(NAMES)
+    assert submitted == {
+        name for name, (used, submit) in runs.items() if submit == "on-release" and refused.isdisjoint(used)
+    }
+
+    main(["release", "--evidence", evidence(root), "--root", str(root)])
+
+    assert received(hub) == (published, submitted)
+
+
+def test_run_is_not_submitted_if_one_of_its_environments_was_not_published(root: Path, hub: EmulatedHub) -> None:
+    declare(root, {"both": (["reverse-text", "word-problems"], "on-release"), "one": (["reverse-text"], "on-release")})
+    main(["release", "--evidence", evidence(root, failing=["word-problems"]), "--root", str(root)])
+    assert received(hub) == ({"reverse-text", "ticket-routing"}, {"one"})
+
+
+def test_plan_without_key_shows_what_stops_environments_and_runs(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PRIME_API_KEY")
+    declare(root, {"first": (["reverse-text"], "on-release")}, unready=["reverse-text"])
+    capsys.readouterr()
+    assert main(["plan", "--root", str(root)]) == 1
+    output = " ".join(capsys.readouterr().out.split())
+    assert "! acme/reverse-text blocked SCH02" in output
+    assert "run first waits not submitted: this release does not publish reverse-text" in output
+    assert "20 steps × 128 rollouts = 2,560" in output
+    assert "no price declared" in output
+    assert "1 environment is not published" in output
